@@ -67,6 +67,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench/bin/python benchmarks/local_oracles.py
 	.venv-bench/bin/python benchmarks/noise.py
 	.venv-bench/bin/python benchmarks/numeric_mechanisms.py
+	.venv-bench/bin/python benchmarks/local_tables.py
 	.venv-bench/bin/python benchmarks/audit.py
 	.venv-bench/bin/python benchmarks/posterior_features.py
 	.venv-bench-central/bin/python benchmarks/central_mean.py
@@ -84,6 +85,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/engines_synthesis.py
 	$(BIN)/python benchmarks/sharded_release.py
 	$(BIN)/python benchmarks/shuffle.py
+	$(BIN)/python benchmarks/shares.py
 
 # Compiled on all cores, and without the tests of others: pip takes one core for everything.
 .venv/installed: pyproject.toml constraints.txt

@@ -17,6 +17,7 @@ from skdp.local import (
     HadamardResponseEncoder,
     HeavyHitters,
     LocalHashingEncoder,
+    LocalTableEncoder,
     NumericPerturber,
     OnFitOnly,
     PosteriorFeatures,
@@ -27,6 +28,7 @@ from skdp.local import (
     SecretKey,
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
+    recommend_plan,
     recommend_strategy,
 )
 from skdp.persistence import load, save
@@ -51,6 +53,7 @@ __all__ = [
     "HeavyHitters",
     "Interval",
     "LocalHashingEncoder",
+    "LocalTableEncoder",
     "NumericPerturber",
     "OnFitOnly",
     "PosteriorFeatures",
@@ -68,6 +71,7 @@ __all__ = [
     "load",
     "privacy_cost",
     "privacy_statement",
+    "recommend_plan",
     "recommend_strategy",
     "save",
 ]

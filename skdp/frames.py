@@ -47,6 +47,85 @@ class Table:
         return nw.from_dict(named, backend=nw.from_native(self.native).implementation).to_native()
 
 
+def missing_for_nan(table: Any) -> Any:
+    """Make the NaN of numbers missing, in libraries where a NaN is another value."""
+    if isinstance(table, np.ndarray | pd.DataFrame):
+        return table
+    frame = nw.from_native(table, eager_only=True)
+    given = [nw.when(~nw.col(name).is_nan()).then(nw.col(name)) for name in frame.columns]
+    return frame.select(*given).to_native()
+
+
+_MISSING: Any = None
+
+
+def keep_rows(table: Any, kept: NDArray[np.bool_]) -> Any:
+    """Make all values missing in the rows that are not kept; the dtypes do not depend on which rows are."""
+    if isinstance(table, np.ndarray):
+        if table.dtype.kind in "iuf":
+            return np.where(kept[:, np.newaxis], table.astype(float), np.nan)
+        return np.where(kept[:, np.newaxis], table.astype(object), _MISSING)
+    if isinstance(table, pd.DataFrame):
+        held = {place: _kept_of_pandas(table.iloc[:, place], kept) for place in range(table.shape[1])}
+        frame = pd.DataFrame(held, index=table.index)
+        frame.columns = table.columns
+        return frame
+    if type(table).__module__.startswith("pyarrow"):
+        import pyarrow
+
+        places = pyarrow.array(np.arange(len(kept)), mask=~kept)
+        columns = [_taken_of_arrow(column, places) for column in table.columns]
+        return type(table).from_arrays(columns, table.column_names)
+    frame = nw.from_native(table, eager_only=True)
+    rows = nw.new_series("kept", kept, backend=frame.implementation)
+    given = [nw.when(rows).then(frame.get_column(name)).alias(name) for name in frame.columns]
+    return frame.select(*given).to_native()
+
+
+def _kept_of_pandas(column: pd.Series, kept: NDArray[np.bool_]) -> Any:
+    dtype = column.dtype
+    if isinstance(dtype, np.dtype) and dtype.kind in "iu":
+        return np.where(kept, column.to_numpy(float), np.nan)
+    if isinstance(dtype, np.dtype) and dtype.kind in "bO":
+        return pd.Series(np.where(kept, column.to_numpy(object), _MISSING), dtype=np.dtype(object)).array
+    return column.array.take(np.where(kept, np.arange(len(kept)), -1), allow_fill=True)
+
+
+def _taken_of_arrow(column: Any, places: Any) -> Any:
+    import pyarrow
+
+    if pyarrow.types.is_string_view(column.type):  # Arrow has no `take` for views
+        return column.cast(pyarrow.string()).take(places).cast(column.type)
+    return column.take(places)
+
+
+def rows_of(table: Any, rows: NDArray[np.bool_], places: Sequence[int]) -> Any:
+    """Return some columns of some rows."""
+    if isinstance(table, np.ndarray):
+        return table[rows][:, list(places)]
+    if isinstance(table, pd.DataFrame):
+        return table.iloc[np.flatnonzero(rows), list(places)]
+    if type(table).__module__.startswith("pyarrow"):
+        columns = [_taken_of_arrow(table.column(place), np.flatnonzero(rows)) for place in places]
+        return type(table).from_arrays(columns, [table.column_names[place] for place in places])
+    return nw.from_native(table, eager_only=True)[np.flatnonzero(rows), list(places)].to_native()
+
+
+def side_by_side(tables: Sequence[Any], names: Sequence[Any], order: Sequence[Any]) -> Any:
+    """Join tables of the same rows, whose columns have these names, and put the columns in order."""
+    if isinstance(tables[0], np.ndarray):
+        columns = [column for table in tables for column in table.T]
+        return np.column_stack(_alike([columns[names.index(name)] for name in order]))
+    if isinstance(tables[0], pd.DataFrame):
+        columns = [table.iloc[:, place] for table in tables for place in range(table.shape[1])]
+        arrays = {place: columns[names.index(name)].array for place, name in enumerate(order)}
+        joined = pd.DataFrame(arrays, index=tables[0].index, copy=False)
+        joined.columns = pd.Index(order, tupleize_cols=False)
+        return joined
+    frames = [nw.from_native(table, eager_only=True) for table in tables]
+    return nw.concat(frames, how="horizontal").select(*order).to_native()
+
+
 def without_unused_levels(index: pd.Index) -> pd.Index:
     """Drop the levels or categories of an index that no row uses."""
     if isinstance(index, pd.MultiIndex):

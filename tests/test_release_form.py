@@ -21,6 +21,7 @@ from skdp.local import (
     HadamardResponseEncoder,
     HeavyHitters,
     LocalHashingEncoder,
+    LocalTableEncoder,
     NumericPerturber,
     OnFitOnly,
     PosteriorFeatures,
@@ -205,6 +206,9 @@ PATHS = {
     "hashing": by_encoder(LocalHashingEncoder),
     "Hadamard": by_encoder(HadamardResponseEncoder),
     "any oracle": by_encoder(FrequencyOracleEncoder),
+    "table": by_encoder(LocalTableEncoder),
+    "table for a model, to polars": by_encoder(LocalTableEncoder, "polars", purpose="model"),
+    "sampled values": by_encoder(LocalTableEncoder, "pandas", oracle="randomized_response", strategy="sample"),
     "on fit only": lambda table: OnFitOnly(
         RandomizedResponseEncoder(EPSILON, categories=declared(table))
     ).fit_transform(table),

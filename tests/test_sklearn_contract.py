@@ -12,6 +12,7 @@ from skdp import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     LocalHashingEncoder,
+    LocalTableEncoder,
     NumericPerturber,
     RandomizedResponseEncoder,
     RapporEncoder,
@@ -32,6 +33,7 @@ ESTIMATORS = [
     UnaryEncodingTransformer(output="unbiased"),
     RapporEncoder(n_bits=8),
     NumericPerturber(bounds=(-100, 100)),
+    LocalTableEncoder(),
 ]
 # Encoders with the same `fit` and `transform`, and parameters of their own.
 ALIKE = [
@@ -57,6 +59,8 @@ OTHERS = [
     RandomizedResponseEncoder(strategy="sample"),
     UnaryEncodingTransformer(),
     NumericPerturber(mechanism="laplace", bounds=(-100, 100)),
+    NumericPerturber(strategy="sample", bounds=(-100, 100)),
+    LocalTableEncoder(purpose="model"),
 ]
 
 # check_estimator leaves these out; they are public functions of the same module.

@@ -46,6 +46,7 @@ TREE: Node = (
                     ],
                 ),
                 ("Numbers, once", "answer", [skdp_leaf("skdp.NumericPerturber", "means, distributions")]),
+                ("A whole table", "answer", [skdp_leaf("skdp.LocalTableEncoder", "the least error")]),
                 (
                     "Again and again",
                     "answer",

@@ -16,6 +16,7 @@ from skdp import (
     Interval,
     NumericPerturber,
     RandomizedResponseEncoder,
+    recommend_plan,
 )
 from skdp.datasets import load_adult
 from skdp.metrics import debiased_fairness, fairness_report, marginal_error
@@ -99,6 +100,24 @@ def distribution():
     axes.stairs(estimated["frequency"], edges, color="C1", linewidth=2, label="estimated from reports")
     axes.set(xlabel="age", ylabel="share of the people")
     axes.legend()
+
+
+def table_plans():
+    """Draw the errors of the strategies for a table, by epsilon."""
+    people = load_adult().data
+    adult = {name: sorted(people[name].unique()) for name in ("sex", "race", "education")}
+    wine = {name: Interval(0, 30, bins=6) for name in load_wine().feature_names[:4]} | {"class": range(3)}
+    numbers_of = {"Adult": (adult, {"age": (0, 100)}), "Wine": (wine, {})}
+    panels = plt.subplots(1, 2, sharey=True)[1]
+    for axes, (title, (values, bounds)) in zip(panels, numbers_of.items(), strict=True):
+        plans = [recommend_plan(values, epsilon, bounds=bounds) for epsilon in EPSILONS]
+        times = pd.DataFrame([plan.strategies["times"] for plan in plans], index=EPSILONS)
+        for place, strategy in enumerate(["split", "joint", "sample", "weighted", "groups"]):
+            axes.plot(EPSILONS, times[strategy], marker="o", color=f"C{place}", label=strategy)
+        axes.set(title=title, xlabel="epsilon", xscale="log", yscale="log", xticks=EPSILONS, xticklabels=EPSILONS)
+        axes.minorticks_off()
+    panels[0].set_ylabel("error, as a multiple of the best")
+    panels[1].legend()
 
 
 def _central_means(name):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, Self
 
@@ -26,10 +27,9 @@ from skdp.base import (
     read_input,
     read_numbers,
 )
-from skdp.exact import round_up
-from skdp.frames import LargeTable, Table, open_large
-from skdp.privacy import Loss, PrivacyGuarantee, PrivacyLedger, check_delta, check_epsilon, spend
-from skdp.randomness import ByteSource
+from skdp.frames import LargeTable, Table, open_large, read_table
+from skdp.privacy import Loss, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share, read_share, shown_rate, spend
+from skdp.randomness import ByteSource, bernoulli_ratio
 from skdp.typing import TableLike
 
 Unknown = Literal["error", "ignore"]
@@ -37,29 +37,26 @@ Unknown = Literal["error", "ignore"]
 
 def charge(
     what: str,
-    epsilon: Fraction,
+    share: Share,
     ledger: PrivacyLedger | None,
     random_state: int | None,
     *,
     mechanism: str,
     scope: Sequence[Any] = (),
-    delta: Fraction | float = 0.0,
-    rho: Fraction | None = None,
+    delta: Fraction = Fraction(0),
     losses: Sequence[Loss] = (),
+    rho: Fraction | None = None,
 ) -> tuple[PrivacyGuarantee, ByteSource]:
     """Charge a release; return its guarantee and its random bits."""
     check_ledger(ledger)
     check_random_state(random_state)
     guarantee = PrivacyGuarantee(
-        round_up(epsilon),
-        round_up(check_delta(delta)),
         relation="add_remove",
         trust="central",
         scope=tuple(scope),
         mechanism=mechanism,
         secure=random_state is None,
-        rho=None if rho is None else round_up(rho),
-        losses=tuple(losses),
+        **share.stated(losses, delta, rho),
     )
     spend(ledger, guarantee, what)
     return guarantee, coins(random_state, what)
@@ -75,16 +72,19 @@ class CentralEstimator(OnSite, BaseEstimator):
     """The statistics are private; rows that a `transform` returns are not."""
 
     epsilon: Any
+    """A number, `Rho` or `Mu`."""
     ledger: PrivacyLedger | None
     random_state: int | None
     guarantee_: PrivacyGuarantee
 
-    def _check_promise(self) -> Fraction:
-        """Check the parameters that all estimators have, and return epsilon exactly."""
-        epsilon = check_epsilon(self.epsilon)
+    def _check_promise(self) -> Share:
+        """Check the parameters that all estimators have, and return what may be lost."""
+        share = read_share(self.epsilon)
+        if isinstance(share.given, Rho | Mu) and getattr(self, "delta", None):
+            raise ValueError(f"delta must be 0 with epsilon={self.epsilon}, which has its own, got {self.delta}")
         check_ledger(self.ledger)
         check_random_state(self.random_state)
-        return epsilon
+        return share
 
     def _read_table(self, X: Any) -> Table:
         """Read a private table, which may have no rows: the number of rows is private."""
@@ -92,9 +92,11 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     def _spend(self, columns: Sequence[Any], mechanism: str, **more: Any) -> ByteSource:
         """Charge what `fit` releases, set `guarantee_`, and return the random bits."""
-        what, epsilon = type(self).__name__, check_epsilon(self.epsilon)
+        what, share = type(self).__name__, read_share(self.epsilon)
+        if share.rate < 1:
+            mechanism += f", on a secret sample at rate {shown_rate(share.rate)}"
         self.guarantee_, source = charge(
-            what, epsilon, self.ledger, self.random_state, mechanism=mechanism, scope=columns, **more
+            what, share, self.ledger, self.random_state, mechanism=mechanism, scope=columns, **more
         )
         return source
 
@@ -117,6 +119,23 @@ class Plan:
     losses: tuple[Loss, ...] = ()
     free: bool = False
     """Whether no value is used, so that nothing is charged and nobody needs to be trusted."""
+
+
+def draw_sample(columns: Sequence[NDArray[Any]], rate: Fraction, source: ByteSource) -> list[NDArray[Any]]:
+    """Draw which rows are in a sample, each independently, and return them."""
+    chosen = bernoulli_ratio(source, rate.numerator, rate.denominator, len(columns[0]))
+    return [column[chosen] for column in columns]
+
+
+def _sample(table: Table, rate: Fraction, source: ByteSource) -> Table:
+    """Draw a sample of the rows of a table."""
+    native = table.native
+    (chosen,) = draw_sample([np.arange(len(native))], rate, source)
+    if isinstance(native, np.ndarray):
+        return replace(read_table(native[chosen]), names=table.names)
+    if isinstance(native, pd.DataFrame):
+        return read_table(native.iloc[chosen])
+    return read_table(nw.from_native(native, eager_only=True)[chosen].to_native())
 
 
 class CentralStatistic(CentralEstimator):
@@ -153,19 +172,27 @@ class CentralStatistic(CentralEstimator):
         UserWarning
             If a statistic is refused, or the noise hides it.
         """
-        epsilon = self._check_promise()
+        share = self._check_promise()
         large = open_large(X)
         table = self._read_table(X if large is None else large.sample)  # of a large table: the names and dtypes
-        plan = self._plan(table, large, epsilon)
+        if large is not None and share.rate < 1:
+            raise TypeError(f"epsilon={self.epsilon} draws rows, but skdp.engines only adds up: collect them first")
+        plan = self._plan(table, large, share)
         if plan.free:
             self.guarantee_ = PrivacyGuarantee(0.0, scope=table.names, mechanism=plan.mechanism)
             source = coins(self.random_state, type(self).__name__)
         else:
             source = self._spend(table.names, plan.mechanism, delta=plan.delta, losses=plan.losses)
+            if share.rate < 1:
+                # Only now is the sample drawn. What could be an error or a warning was one with all rows.
+                sample = _sample(table, share.rate, source)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    plan = self._plan(sample, None, share)
         plan.release(source)
         return self
 
-    def _plan(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
         """Check the parameters and the table, compute the exact statistics, and plan their release."""
         raise NotImplementedError
 

@@ -12,10 +12,17 @@ from sklearn.utils import Tags
 
 from skdp.base import read_bounds, read_numbers
 from skdp.central._base import CentralTransformer, Columns, Plan, check_choice, keep_missing
-from skdp.central.statistics import Candidates, equal_steps, plan_quantiles, read_candidates, read_probability
+from skdp.central.statistics import (
+    Candidates,
+    choice_name,
+    equal_steps,
+    plan_quantiles,
+    read_candidates,
+    read_probability,
+)
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
-from skdp.privacy import PrivacyLedger
+from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -28,8 +35,10 @@ class DPQuantileBinarizer(CentralTransformer):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss of all columns together, finite and > 0. Each column gets an equal share.
+    epsilon : float, Rho, Mu or Sampled, default=1.0
+        Privacy loss of all columns together, finite and > 0. Each column gets an equal share. A share of a budget in
+        rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism. `skdp.privacy.Sampled` draws a
+        secret sample.
     quantile : float, default=0.5
         The probability of the quantile, at least a millionth away from 0 and 1; by default the median.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
@@ -106,7 +115,7 @@ class DPQuantileBinarizer(CentralTransformer):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         quantile: float = 0.5,
         bounds: Bounds | None = None,
@@ -121,15 +130,15 @@ class DPQuantileBinarizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
         probability = read_probability(self.quantile, "quantile")
         candidates = read_candidates(self.candidates, table.names, self.bounds)
-        draw = plan_quantiles(table, large, candidates, [probability], epsilon)
+        draw = plan_quantiles(table, large, candidates, [probability], share)
 
         def release(source: ByteSource) -> None:
             self.thresholds_ = draw(source)[:, 0]
 
-        return Plan("permute-and-flip", release)
+        return Plan(choice_name(share), release)
 
     def _transform_columns(self, columns: Columns) -> Columns:
         return [
@@ -153,8 +162,10 @@ class DPKBinsDiscretizer(CentralTransformer):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss of all columns together, finite and > 0; ``strategy="uniform"`` spends nothing of it.
+    epsilon : float, Rho, Mu or Sampled, default=1.0
+        Privacy loss of all columns together, finite and > 0; ``strategy="uniform"`` spends nothing of it. A share of a
+        budget in rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism.
+        `skdp.privacy.Sampled` draws a secret sample.
     n_bins : int, default=5
         The number of bins of each column, from 2 to 10,000.
     strategy : {"quantile", "uniform"}, default="quantile"
@@ -227,7 +238,7 @@ class DPKBinsDiscretizer(CentralTransformer):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         n_bins: int = 5,
         strategy: Strategy = "quantile",
@@ -246,7 +257,7 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
         n_bins = check_size(self.n_bins, most=_MOST_BINS, name="n_bins")
         check_choice("strategy", self.strategy, get_args(Strategy))
         check_choice("encode", self.encode, get_args(Encoding))
@@ -257,12 +268,12 @@ class DPKBinsDiscretizer(CentralTransformer):
             edges = [equal_steps(low, high, n_bins) for low, high in bounds]
             return Plan("uniform bins", lambda source: self._set(edges), free=True)
         probabilities = [Fraction(index, n_bins) for index in range(1, n_bins)]
-        draw = plan_quantiles(table, large, candidates, probabilities, epsilon)
+        draw = plan_quantiles(table, large, candidates, probabilities, share)
 
         def release(source: ByteSource) -> None:
             self._set(np.column_stack([bounds[:, :1], draw(source), bounds[:, 1:]]))
 
-        return Plan("permute-and-flip", release)
+        return Plan(choice_name(share), release)
 
     def _set(self, edges: Sequence[NDArray[np.float64]] | NDArray[np.float64]) -> None:
         self.bin_edges_ = [np.unique(column) for column in edges]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,16 +23,16 @@ from skdp.central.statistics import (
     count_std,
     declared_domain,
     find_range,
+    integer_noise,
     interval_reach,
     is_ordered,
     plan_hierarchy,
 )
 from skdp.domain import Domain, Interval
-from skdp.exact import round_up
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size, project_to_simplex
-from skdp.privacy import PrivacyLedger, PureLoss, check_epsilon
-from skdp.randomness import ByteSource, discrete_laplace
+from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
+from skdp.randomness import ByteSource
 from skdp.typing import ColumnName
 
 Method = Literal["auto", "flat", "hierarchical"]
@@ -44,8 +44,9 @@ class DPHistogram(CentralStatistic):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss of all counts together, finite and > 0.
+    epsilon : float, Rho, Mu or Sampled, default=1.0
+        Privacy loss of all counts together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
+        `skdp.privacy.Mu`) gets Gaussian noise where that is less. `skdp.privacy.Sampled` draws a secret sample.
     domain : Domain, mapping of column name to values, list of values a column, or Interval
         The publicly known values of each column; an `Interval` cuts a numeric column into bins, and a single one is for
         all columns. A polars Enum needs no declaration, nor do categories of pandas that are ordered, or are not just
@@ -73,7 +74,7 @@ class DPHistogram(CentralStatistic):
         The noisy counts in the order of ``domain_.cells()``: the last column fastest. They may be negative. In a
         hierarchy they are the least-squares estimates, rounded such that each range changes by less than 1.
     std_error_ : ndarray of shape (n_cells,)
-        The standard deviation of the noise of each, before rounding.
+        The standard deviation of the noise of each, before rounding, and about that of the sample if there is one.
     frequencies_ : ndarray of shape (n_cells,)
         The shares of the cells: the nearest ones that are not negative and add up to 1.
     domain_ : Domain
@@ -82,6 +83,8 @@ class DPHistogram(CentralStatistic):
         The method used.
     branching_ : int
         The number of neighbours in a group; all of them, if it is flat.
+    sampling_rate_ : float
+        The rate of the sample that the counts are estimated from, 1 without `skdp.privacy.Sampled`.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -133,7 +136,7 @@ class DPHistogram(CentralStatistic):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         domain: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
         method: Method = "auto",
@@ -157,33 +160,38 @@ class DPHistogram(CentralStatistic):
         tags.input_tags.allow_nan = self.handle_unknown == "ignore" or declared
         return tags
 
-    def _plan(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
         check_choice("method", self.method, get_args(Method))
         branching = None if self.branching is None else check_size(self.branching, name="branching")
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         domain = declared_domain(table, self.domain, "domain")
         if domain.size > _MOST_CELLS:
             raise ValueError(f"the domain has {domain.size:,} cells; at most {_MOST_CELLS:,} are counted")
-        tree = plan_hierarchy(domain.size, epsilon, _applicable(self.method, domain), branching)
+        tree = plan_hierarchy(domain.size, share, _applicable(self.method, domain), branching)
         n_levels = len(tree.sizes)
+        noise = integer_noise(share / n_levels)
         cells = range(len(domain.columns))
         (counts,) = count_cells(table, large, domain, [cells], self.handle_unknown, "domain")
 
         def release(source: ByteSource) -> None:
             most = LARGEST // domain.size  # all sums are then integers of 64 bits, however large the noise
             noisy = [
-                np.clip(level + discrete_laplace(source, n_levels / epsilon, level.size), -most, most).astype(np.int64)
+                np.clip(level + noise.draw(source, level.size), -most, most).astype(np.int64)
                 for level in tree.totals(counts)
             ]
             self.domain_ = domain
             self.method_ = "flat" if n_levels == 1 else "hierarchical"
             self.branching_ = tree.branching
-            self.counts_ = noisy[0] if n_levels == 1 else _round_all_ranges(tree.estimate(noisy))
-            self.std_error_ = count_std(epsilon, n_levels) * np.sqrt(tree.cell_variances)
+            if share.rate < 1:
+                noisy = [np.clip(np.rint(level / float(share.rate)), -most, most) for level in noisy]
+            self.counts_ = noisy[0].astype(np.int64) if n_levels == 1 else _round_all_ranges(tree.estimate(noisy))
+            self.sampling_rate_ = float(share.rate)
+            variances = (count_std(share, n_levels) / self.sampling_rate_) ** 2 * tree.cell_variances
+            self.std_error_ = np.sqrt(variances + self._sampling_variance(self.counts_))
 
-        # One record changes one count of each level, by 1: such noise is randomised response.
-        losses = (PureLoss(round_up(epsilon / n_levels), count=n_levels),)
-        return Plan(f"discrete Laplace{f' on {n_levels} levels' if n_levels > 1 else ''}", release, losses=losses)
+        # One record changes one count of each level, by 1: of such a change, Laplace noise is randomised response.
+        losses = (replace(noise.loss, count=n_levels),)
+        return Plan(f"{noise.name}{f' on {n_levels} levels' if n_levels > 1 else ''}", release, losses=losses)
 
     @property
     def frequencies_(self) -> NDArray[np.float64]:  # numpydoc ignore=RT01
@@ -273,10 +281,16 @@ class DPHistogram(CentralStatistic):
         """
         inside = self._find_range(low, high)
         tree = Hierarchy(self.counts_.size, self.branching_)
-        error = count_std(check_epsilon(self.guarantee_.epsilon), len(tree.sizes)) * math.sqrt(tree.variance(inside))
         total = int(self.counts_[inside].sum())
+        of_one_count = (self.std_error_**2 - self._sampling_variance(self.counts_))[0] / tree.cell_variances[0]
+        error = math.sqrt(max(of_one_count, 0.0) * tree.variance(inside) + float(self._sampling_variance(total)))
         reach = int(interval_reach(error, check_confidence_level(confidence_level)))
         return CountEstimate(total, error, total - reach, total + reach)
+
+    def _sampling_variance(self, counts: int | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return about the variances of counts that are due to the sample."""
+        rate = getattr(self, "sampling_rate_", 1.0)  # which files of earlier versions do not have
+        return np.maximum(counts, 0) * ((1 - rate) / rate)
 
     def _find_range(self, low: Any, high: Any) -> NDArray[np.bool_]:
         check_is_fitted(self)

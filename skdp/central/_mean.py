@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -24,10 +25,22 @@ from skdp.central.frameworks import (
     smooth_beta,
     smooth_mean,
 )
-from skdp.central.statistics import GRID, BoundedColumn, ColumnSums, Estimate, noisy_sum_count, sum_columns, two_sums
+from skdp.central.statistics import (
+    GRID,
+    BoundedColumn,
+    ColumnSums,
+    Estimate,
+    integer_noise,
+    joint_noise,
+    largest_sum,
+    losses_of,
+    noisy_sum_count,
+    sum_columns,
+    two_sums,
+)
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
-from skdp.privacy import PrivacyLedger, check_delta
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Sampled, Share, check_delta
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -36,6 +49,7 @@ _BY_SUMS = ("two_sums", "noisy_sum_count")
 """The mechanisms that need only sums, and so work on large tables."""
 
 Draw = Callable[[ByteSource], list[Estimate]]
+Losses = tuple[Loss, ...]
 
 
 class DPMean(CentralStatistic):
@@ -46,8 +60,9 @@ class DPMean(CentralStatistic):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss of all columns together, finite and > 0.
+    epsilon : float, Rho, Mu or Sampled, default=1.0
+        Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
+        `skdp.privacy.Mu`) gets Gaussian noise where that is less. `skdp.privacy.Sampled` draws a secret sample.
     delta : float, default=0.0
         Failure probability, in [0, 1). ``"propose_test_release"`` needs one above 0; ``"smooth_sensitivity"`` draws
         Laplace noise with it and Student's t without; the others do not use it, and `guarantee_` then says 0.
@@ -63,7 +78,7 @@ class DPMean(CentralStatistic):
         - ``"sample_and_aggregate"``: the noisy mean of the means of `n_chunks` random chunks, of those that have a
           value [3]_.
 
-        Only the first two work on large tables.
+        Only the first two work on large tables, and on samples; the third takes no Rho or Mu.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
         The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
         clipped to them, on both sides.
@@ -88,8 +103,9 @@ class DPMean(CentralStatistic):
         The noisy means, between the bounds; nan where the test refused.
     std_error_ : ndarray of shape (n_features,)
         The standard deviation of the noise, relative to the mean of the clipped values of this table, not of a
-        population. With ``"smooth_sensitivity"`` it is private: given is that for `min_n` values, or nan. With
-        ``"sample_and_aggregate"`` it leaves out the difference between the mean of the chunks and the mean.
+        population; with a sample, also a bound of its error. With ``"smooth_sensitivity"`` it is private: given is that
+        for `min_n` values, or nan. With ``"sample_and_aggregate"`` it leaves out the difference between the mean of the
+        chunks and the mean.
     interval_ : ndarray of shape (n_features, 2)
         An interval of the given coverage for each mean, cut to the bounds; with the same reservations.
     released_ : bool
@@ -129,7 +145,7 @@ class DPMean(CentralStatistic):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         delta: float = 0.0,
         mechanism: Mechanism = "two_sums",
@@ -152,7 +168,7 @@ class DPMean(CentralStatistic):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
         level = check_confidence_level(self.confidence_level)
         check_choice("mechanism", self.mechanism, get_args(Mechanism))
         if large is not None and self.mechanism not in _BY_SUMS:
@@ -161,32 +177,43 @@ class DPMean(CentralStatistic):
                 f"{_BY_SUMS}, or collect the frame first"
             )
         columns = sum_columns(table, large, self.bounds)
-        draw, delta = self._mechanism(columns, epsilon, level)
-        return Plan(self.mechanism.replace("_", " "), lambda source: self._set(table, columns, draw(source)), delta)
+        draw, delta, losses = self._mechanism(columns, share, level)
+        name = self.mechanism.replace("_", " ")
+        return Plan(name, lambda source: self._set(table, columns, draw(source)), delta, losses)
 
-    def _mechanism(self, columns: Sequence[ColumnSums], epsilon: Fraction, level: float) -> tuple[Draw, Fraction]:
-        """Check the parameters of the mechanism; return a function that draws, and the delta that it spends."""
+    def _mechanism(self, columns: Sequence[ColumnSums], share: Share, level: float) -> tuple[Draw, Fraction, Losses]:
+        """Check the parameters of the mechanism; return a function that draws, the delta that it spends, and losses."""
         delta = check_delta(self.delta)
         min_n = None if self.min_n is None else check_size(self.min_n, least=1, most=1 << 62, name="min_n")
         chunks = check_size(self.n_chunks, least=1, most=MOST_CHUNKS, name="n_chunks")
-        if self.mechanism in _BY_SUMS:
-            estimate = two_sums if self.mechanism == "two_sums" else noisy_sum_count
-            return (lambda source: estimate(columns, epsilon, level, source)), Fraction(0)
+        part, nothing, rate = share / len(columns), Fraction(0), float(share.rate)
+        if self.mechanism == "two_sums":
+            noise = joint_noise(share, GRID, 2 * len(columns))
+            draw = partial(two_sums, columns, noise, level, rate=rate)
+            return draw, nothing, losses_of(share, [noise])
+        if self.mechanism == "noisy_sum_count":
+            noises = [integer_noise(part / 2, sensitivity) for one in columns for sensitivity in (largest_sum(one), 1)]
+            draw = partial(noisy_sum_count, columns, noises, level, rate=rate)
+            return draw, nothing, losses_of(share, noises)
+        if rate < 1:
+            raise ValueError(f"mechanism={self.mechanism!r} takes no sample; use one of {_BY_SUMS}")
         held = [column for column in columns if isinstance(column, BoundedColumn)]  # all: there is no large table here
-        share, share_delta = epsilon / len(columns), delta / len(columns)
         if self.mechanism == "sample_and_aggregate":
-            return (lambda source: chunk_means(held, epsilon, chunks, level, source)), Fraction(0)
+            return (lambda source: chunk_means(held, part, chunks, level, source)), nothing, ()
+        pure, part_delta = part.pure, delta / len(columns)
         if self.mechanism == "smooth_sensitivity":
-            beta = smooth_beta(share, share_delta, min_n)
-            noise = SmoothNoise.calibrated(share, share_delta, beta)
-            return (lambda source: [smooth_mean(one, noise, beta, min_n, level, source) for one in held]), delta
+            beta = smooth_beta(pure, part_delta, min_n)
+            smooth = SmoothNoise.calibrated(pure, part_delta, beta)
+            return (lambda source: [smooth_mean(one, smooth, beta, min_n, level, source) for one in held]), delta, ()
+        if share.given is not None:
+            raise ValueError(f"mechanism={self.mechanism!r} needs an epsilon and a delta, got epsilon={self.epsilon}")
         read_positive_delta(self.delta)
-        parts = TEST_SHARE * share, (1 - TEST_SHARE) * share, share_delta
+        parts = TEST_SHARE * pure, (1 - TEST_SHARE) * pure, part_delta
         proposals = self._read_proposals(held, min_n)
         if proposals is None:
-            return (lambda source: [adaptive_mean(one, *parts, level, source) for one in held]), delta
+            return (lambda source: [adaptive_mean(one, *parts, level, source) for one in held]), delta, ()
         pairs = list(zip(held, proposals, strict=True))
-        return (lambda source: [proposed_mean(one, *parts, n, level, source) for one, n in pairs]), delta
+        return (lambda source: [proposed_mean(one, *parts, n, level, source) for one, n in pairs]), delta, ()
 
     def _read_proposals(self, columns: list[BoundedColumn], min_n: int | None) -> list[int] | None:
         """Return the proposed number of values of each column, None without a proposal."""

@@ -17,14 +17,18 @@ from skdp.central._base import Columns, InvertibleTransformer, Plan, Unknown, ch
 from skdp.central.statistics import (
     GRID,
     Candidates,
-    cube_moments,
+    choice_name,
+    joint_noise,
+    losses_of,
+    n_numbers,
+    noisy_moments,
     plan_quantiles,
     read_candidates,
     read_probability,
     sum_columns,
 )
 from skdp.frames import LargeTable, Table
-from skdp.privacy import PrivacyLedger
+from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -37,8 +41,9 @@ class DPStandardScaler(InvertibleTransformer):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss of all columns together, finite and > 0.
+    epsilon : float, Rho, Mu or Sampled, default=1.0
+        Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
+        `skdp.privacy.Mu`) gets Gaussian noise where that is less. `skdp.privacy.Sampled` draws a secret sample.
     with_mean : bool, default=True
         Whether the means are subtracted.
     with_std : bool, default=True
@@ -126,7 +131,7 @@ class DPStandardScaler(InvertibleTransformer):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         with_mean: bool = True,
         with_std: bool = True,
@@ -148,7 +153,7 @@ class DPStandardScaler(InvertibleTransformer):
         tags.input_tags.allow_nan = self.missing == "ignore"
         return tags
 
-    def _plan(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
         check_choice("missing", self.missing, get_args(Unknown))
         check_flag("with_mean", self.with_mean)
         check_flag("with_std", self.with_std)
@@ -156,10 +161,12 @@ class DPStandardScaler(InvertibleTransformer):
             raise ValueError("with_mean and with_std are both False: there is nothing to scale by")
         shared = self.missing == "error"
         columns = sum_columns(table, large, self.bounds, missing=not shared)
+        squares = bool(self.with_std)
+        noise = joint_noise(share, GRID, n_numbers(len(columns), squares=squares, shared_count=shared))
         half_widths = np.array([(column.high - column.low) / 2 for column in columns])
 
         def release(source: ByteSource) -> None:
-            moments = cube_moments(columns, epsilon, source, squares=bool(self.with_std), shared_count=shared)
+            moments = noisy_moments(columns, noise, source, squares=squares, shared_count=shared)
             self.mean_ = np.array([column.value(GRID * one.mean) for column, one in zip(columns, moments, strict=True)])
             self.mean_std_error_ = half_widths * [one.mean_error for one in moments]
             self.var_ = self.scale_ = self.scale_std_error_ = self.drowned_ = None
@@ -180,7 +187,7 @@ class DPStandardScaler(InvertibleTransformer):
                     stacklevel=level_of_the_caller(),
                 )
 
-        return Plan("cube", release)
+        return Plan(noise.name, release, losses=losses_of(share, [noise]))
 
     def _transform_columns(self, columns: Columns) -> Columns:
         if self.missing == "error":
@@ -206,8 +213,10 @@ class DPMinMaxScaler(InvertibleTransformer):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss of all columns together, finite and > 0; spent with `quantile_range` only.
+    epsilon : float, Rho, Mu or Sampled, default=1.0
+        Privacy loss of all columns together, finite and > 0; spent with `quantile_range` only. A share of a budget in
+        rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism. `skdp.privacy.Sampled` draws a
+        secret sample.
     feature_range : tuple of two float, default=(0, 1)
         What the least and the greatest value become.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
@@ -273,7 +282,7 @@ class DPMinMaxScaler(InvertibleTransformer):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         feature_range: tuple[float, float] = (0, 1),
         bounds: Bounds | None = None,
@@ -292,7 +301,7 @@ class DPMinMaxScaler(InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
         low, high = self._read_feature_range()
         probabilities = self._read_quantile_range()
         check_flag("clip", self.clip)
@@ -308,8 +317,8 @@ class DPMinMaxScaler(InvertibleTransformer):
         if probabilities is None:
             read_numbers(table, missing=True)
             return Plan("public bounds", lambda source: scale(bounds), free=True)
-        draw = plan_quantiles(table, large, candidates, probabilities, epsilon)
-        return Plan("permute-and-flip", lambda source: scale(draw(source)))
+        draw = plan_quantiles(table, large, candidates, probabilities, share)
+        return Plan(choice_name(share), lambda source: scale(draw(source)))
 
     def _transform_columns(self, columns: Columns) -> Columns:
         scaled = [column * scale + shift for column, scale, shift in zip(columns, self.scale_, self.min_, strict=True)]

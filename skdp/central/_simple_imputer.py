@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import partial
 from typing import Any, Literal, get_args
 
 import narwhals.stable.v2 as nw
@@ -15,9 +14,14 @@ from sklearn.utils import Tags
 
 from skdp.central._base import CentralTransformer, Columns, Plan, Unknown, check_choice
 from skdp.central.statistics import (
+    GRID,
+    choice_name,
+    choose,
     count_cells,
     declared_domain,
     find_missing,
+    joint_noise,
+    losses_of,
     plan_quantiles,
     read_candidates,
     sum_columns,
@@ -26,8 +30,8 @@ from skdp.central.statistics import (
 from skdp.coding import kind_of
 from skdp.domain import Domain, Interval
 from skdp.frames import LargeTable, Table
-from skdp.privacy import PrivacyLedger
-from skdp.randomness import ByteSource, permute_and_flip
+from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
+from skdp.randomness import ByteSource
 from skdp.typing import Bounds, ColumnName
 
 Strategy = Literal["mean", "median", "most_frequent"]
@@ -39,8 +43,10 @@ class DPSimpleImputer(CentralTransformer):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss of all columns together, finite and > 0.
+    epsilon : float, Rho, Mu or Sampled, default=1.0
+        Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
+        `skdp.privacy.Mu`) gets Gaussian noise where that is less, and the exponential mechanism. `skdp.privacy.Sampled`
+        draws a secret sample.
     strategy : {"mean", "median", "most_frequent"}, default="mean"
         The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
         ``"most_frequent"`` is for a few declared values of any kind, see `categories`. Numbers become floats;
@@ -114,7 +120,7 @@ class DPSimpleImputer(CentralTransformer):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         strategy: Strategy = "mean",
         bounds: Bounds | None = None,
@@ -138,32 +144,38 @@ class DPSimpleImputer(CentralTransformer):
             tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _plan(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
         check_choice("strategy", self.strategy, get_args(Strategy))
-        draw = self._statistic(table, large, epsilon)
+        if self.strategy == "mean":
+            return self._plan_means(table, large, share)
+        draw = self._choice(table, large, share)
 
         def release(source: ByteSource) -> None:
             self.statistics_ = draw(source)
 
-        return Plan("cube" if self.strategy == "mean" else "permute-and-flip", release)
+        return Plan(choice_name(share), release)
 
-    def _statistic(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Draw:
+    def _plan_means(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
+        columns = sum_columns(table, large, self.bounds)
+        noise = joint_noise(share, GRID, 2 * len(columns))
+
+        def release(source: ByteSource) -> None:
+            means = two_sums(columns, noise, 0.95, source)
+            self.statistics_ = np.array([column.value(one.mean) for column, one in zip(columns, means, strict=True)])
+
+        return Plan(noise.name, release, losses=losses_of(share, [noise]))
+
+    def _choice(self, table: Table, large: LargeTable | None, share: Share) -> Draw:
         """Check what the strategy needs; return a function that draws."""
         if self.strategy == "most_frequent":
             values, counts = self._count(table, large)
-            rate = epsilon / len(counts)
-            pairs = list(zip(values, counts, strict=True))
+            part, pairs = share / len(counts), list(zip(values, counts, strict=True))
+            # A record that is added raises one count: two scores never move in opposite directions.
             return lambda source: np.fromiter(
-                (known[permute_and_flip(source, count, rate)] for known, count in pairs), object, len(pairs)
-            )
-        if self.strategy == "mean":
-            columns = sum_columns(table, large, self.bounds)
-            means = partial(two_sums, columns, epsilon, 0.95)
-            return lambda source: np.array(
-                [column.value(one.mean) for column, one in zip(columns, means(source), strict=True)]
+                (known[choose(source, count, part, 1)] for known, count in pairs), object, len(pairs)
             )
         candidates = read_candidates(None, table.names, self.bounds)
-        draw = plan_quantiles(table, large, candidates, [Fraction(1, 2)], epsilon)
+        draw = plan_quantiles(table, large, candidates, [Fraction(1, 2)], share)
         return lambda source: draw(source)[:, 0]
 
     def _count(self, table: Table, large: LargeTable | None) -> tuple[list[list[Any]], list[NDArray[np.int64]]]:

@@ -68,7 +68,8 @@ def add_transformer(command: Any) -> None:
     add("--columns", nargs="+", metavar="COLUMN", help="what to privatise (default: all declared)")
     add("--epsilon", type=read_epsilon, help="the privacy loss of a row")
     help_strategy = (
-        "how columns share epsilon: each has a part of it, all are one, or each row reports one (default: split)"
+        "how columns share epsilon: each has a part of it, all are one, or each row reports one of them (of numeric: "
+        "some; never joint) (default: split)"
     )
     add("--strategy", choices=["split", "joint", "sample"], help=help_strategy)
     help_transformer = (
@@ -97,13 +98,15 @@ def make_transformer(options: argparse.Namespace, **parameters: Any) -> Any:
     epsilon = _epsilon(options)
     if name in ENCODERS:
         return kind(epsilon, strategy=options.strategy or "split", categories=_declared(options), **parameters)
-    refuse_options(options, ["strategy"], "goes with another --transformer: each column has a part of epsilon")
     own = OF_NUMBERS if name == "numeric" else OF_FILTERS
     parameters |= {key: getattr(options, key) for key in own if getattr(options, key) is not None}
     if name == "numeric":
+        if options.strategy is not None:
+            parameters["strategy"] = options.strategy
         return kind(epsilon, bounds=bounds_of(_declared(options)), **parameters)
     if not options.columns:
         raise ValueError("--transformer rappor declares no values: --columns is needed")
+    refuse_options(options, ["strategy"], "goes with another --transformer: each column has a part of epsilon")
     refuse_options(options, ["domain"], "is of no use with --transformer rappor, which declares no values")
     columns = columns_of(options.columns, ())
     return fitted_to_names(kind(epsilon, **parameters), columns)

@@ -35,12 +35,14 @@ from skdp.local.protocol import ReportProtocol, read_report_table
 from skdp.local.protocol import Reports as Reports
 from skdp.local.protocol import Tally as Tally
 from skdp.local.rappor import RapporEncoder
+from skdp.local.table import LocalTableEncoder, TablePlan, TableTally, recommend_plan
 
 __all__ = [
     "FrequencyOracleEncoder",
     "HadamardResponseEncoder",
     "HeavyHitters",
     "LocalHashingEncoder",
+    "LocalTableEncoder",
     "NumericPerturber",
     "NumericTally",
     "OnFitOnly",
@@ -53,8 +55,11 @@ __all__ = [
     "ReportTransformer",
     "SecretKey",
     "SubsetSelectionEncoder",
+    "TablePlan",
+    "TableTally",
     "UnaryEncodingTransformer",
     "read_report_table",
+    "recommend_plan",
     "recommend_strategy",
     "shuffle_reports",
 ]

@@ -218,6 +218,10 @@ def recommend_strategy(
     PrivacyLeakWarning
         If categories are read from the data of a dataframe.
 
+    See Also
+    --------
+    recommend_plan : The same for tables with numbers, with weights, groups of columns, and reasons.
+
     Notes
     -----
     **Privacy.** Computed from the domain alone, which is public if it is declared.
@@ -236,7 +240,7 @@ def recommend_strategy(
     split      53.7
     sample      NaN
     """
-    domain = _read_domain(domain)
+    domain = declared_domain_of(domain)
     if target not in get_args(Target):
         raise ValueError(f"target must be 'joint' or 'margins', got {target!r}")
     make = _maker(oracle)
@@ -250,7 +254,8 @@ def recommend_strategy(
     return table.sort_values("error", kind="stable")
 
 
-def _read_domain(declared: Any) -> Domain:
+def declared_domain_of(declared: Any) -> Domain:
+    """Return the domain that is declared in one of several forms."""
     if isinstance(declared, Domain):
         return declared
     if isinstance(declared, Mapping):

@@ -156,15 +156,18 @@ def _fit(transformer: Any, columns: list[Any]) -> None:
     transformer._most_cells, transformer._most_columns, transformer._most_characters = _MOST_OF_REPORTS
     _check_values(getattr(transformer, "categories", ()))
     _check_size(transformer.get_params(deep=False), len(columns))
+    if getattr(transformer, "strategy", None) == "sample" and getattr(transformer, "n_sampled", 1) == "auto":
+        raise ValueError  # what was chosen is written, and looking for it takes time
     transformer.fit(_declared_row(columns, transformer))
     del transformer._most_cells, transformer._most_columns, transformer._most_characters
 
 
 def _check_size(parameters: Mapping[str, Any], n_columns: int) -> None:
     """Check that a protocol is one that is read: both sides have the same limits."""
+    n_grids = len(parameters.get("bounds") or ()) if "categories" in parameters else n_columns
     sizes = {
         "columns": (n_columns, _MOST_ATTRIBUTES),
-        "numbers of grids (columns * grid_size)": (n_columns * parameters.get("grid_size", 1), _MOST_NUMBERS),
+        "numbers of grids (columns * grid_size)": (n_grids * parameters.get("grid_size", 1), _MOST_NUMBERS),
         "sums (columns * n_bits * n_cohorts)": (
             n_columns * parameters.get("n_bits", 1) * parameters.get("n_cohorts", 1),
             _MOST_SUMS,
@@ -234,7 +237,7 @@ def _declared_row(columns: list[Any], transformer: Any) -> pd.DataFrame:
     declared = getattr(transformer, "categories", None)
     first = {}
     for name in columns:
-        if isinstance(declared, dict):
+        if isinstance(declared, dict) and name in declared:
             first[name] = Domain({name: declared[name]})[name].values[0]
         elif isinstance(bounds := getattr(transformer, "bounds", None), dict):
             first[name] = float(bounds[name][0])

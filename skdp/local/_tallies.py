@@ -254,7 +254,9 @@ class NumericTally(StoredTally):  # numpydoc ignore=PR02
     @property
     def n_reports(self) -> int:  # numpydoc ignore=RT01
         """The number of records."""
-        return int(self.counts[0].sum())
+        if (n_sampled := self.protocol.get("n_sampled")) is None:
+            return int(self.counts[0].sum())
+        return sum(int(column.sum()) for column in self.counts) // int(n_sampled)
 
     def _numbers(self) -> list[NDArray[np.int64]]:
         return list(self.counts)
@@ -271,4 +273,8 @@ class NumericTally(StoredTally):  # numpydoc ignore=PR02
             raise ValueError("the sums of the tally do not fit its parameters")
         fit = are_whole(parts) and all((part >= 0).all() for part in parts)
         totals = [sum(part.tolist()) for part in parts] if fit else []
+        if fit and (size := protocol.get("n_sampled")) is not None:
+            # Each record reports so many columns, and none twice.
+            fit = are_counts([size]) and 0 < size <= len(parts) and sum(totals) % size == 0
+            totals = [sum(totals) // size] if fit and max(totals) * size <= sum(totals) else [-1]
         return cls(whole_sums(parts, fit and len({*totals}) <= 1 and are_counts(totals)), protocol)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 from skdp.domain import Domain, Interval, pack, unpack
 from skdp.local import SecretKey
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, closed_ledger
+from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, Sampled, Shuffled, closed_ledger
 
 _PLAIN, _SCALARS = "biufSUmM", "biufSU"
 _BUDGET = "epsilon", "delta", "filter_delta", "rho", "mu"
@@ -69,6 +70,10 @@ class Writer:
             return {"guarantee": {name: self.write(item) for name, item in value._packed().items()}}
         if isinstance(value, Shuffled):
             return {"shuffled": {one.name: self.write(getattr(value, one.name)) for one in fields(value)}}
+        if isinstance(value, Rho | Mu):
+            return {value.name: [getattr(value, value.name), value.delta]}
+        if isinstance(value, Sampled):
+            return {"sampled": [float(value.epsilon), *Fraction(value.rate).as_integer_ratio()]}
         if isinstance(value, PrivacyLedger):
             return {"ledger": self._its_ledger(value)}
         if isinstance(value, SecretKey):
@@ -203,6 +208,16 @@ class Reader:
     def _shuffled(self, value: Any) -> Shuffled:
         return Shuffled(**{name: self.read(item) for name, item in value.items()})
 
+    def _rho(self, value: Any) -> Rho:
+        return Rho(*value)
+
+    def _mu(self, value: Any) -> Mu:
+        return Mu(*value)
+
+    def _sampled(self, value: Any) -> Sampled:
+        epsilon, numerator, denominator = value
+        return Sampled(epsilon, Fraction(numerator, denominator))
+
     def _guarantee(self, value: Any) -> PrivacyGuarantee:
         return PrivacyGuarantee._unpacked({name: self.read(item) for name, item in value.items()})
 
@@ -236,6 +251,9 @@ _READ: dict[str, Callable[[Reader, Any], Any]] = {
     "shuffled": Reader._shuffled,
     "ledger": Reader._absent_ledger,
     "mapping": Reader._mapping,
+    "mu": Reader._mu,
+    "rho": Reader._rho,
+    "sampled": Reader._sampled,
     "numpy": Reader._numpy,
     "objects": Reader._objects,
     "range": Reader._range,

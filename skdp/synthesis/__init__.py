@@ -2,6 +2,7 @@
 
 from skdp.synthesis._persistence import LEFT_OUT as LEFT_OUT
 from skdp.synthesis._persistence import describe_fit as describe_fit
+from skdp.synthesis._persistence import pack_parameter as pack_parameter
 from skdp.synthesis._persistence import read_domain as read_domain
 from skdp.synthesis._persistence import restore_fit as restore_fit
 from skdp.synthesis._resampler import SyntheticResampler

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from skdp.archive import Archive, reading, write_archive
 from skdp.base import CallCounter
 from skdp.domain import Domain, Interval, pack, unpack
-from skdp.privacy import PrivacyGuarantee
+from skdp.privacy import Mu, PrivacyGuarantee, Rho, Sampled
 from skdp.synthesis._packing import pack_template, unpack_template
 from skdp.synthesis.model import MOST_CELLS, Clique, GraphicalModel, Groups, JunctionTree, Link, Marginal, project
 from skdp.synthesis.tables import count_others
@@ -42,7 +43,7 @@ def write_synthesizer(synthesizer: Any, path: Any) -> None:
     header = {
         "format": _FORMAT,
         "version": _VERSION,
-        "parameters": {name: pack(value) for name, value in parameters.items() if name not in LEFT_OUT},
+        "parameters": {name: pack_parameter(value) for name, value in parameters.items() if name not in LEFT_OUT},
         **described,
     }
     toml = _as_toml(synthesizer.domain_)
@@ -51,6 +52,23 @@ def write_synthesizer(synthesizer: Any, path: Any) -> None:
         del header["domain"]
     text = json.dumps(header, allow_nan=False, indent=1)
     write_archive(path, {"header.json": text} | texts | {f"{name}.npy": array for name, array in arrays.items()})
+
+
+def pack_parameter(value: Any) -> Any:
+    """Turn a parameter into what JSON can hold."""
+    if isinstance(value, Sampled):
+        return {"sampled": [float(value.epsilon), *Fraction(value.rate).as_integer_ratio()]}
+    return {value.name: [getattr(value, value.name), value.delta]} if isinstance(value, Rho | Mu) else pack(value)
+
+
+def _unpack_parameter(packed: Any) -> Any:
+    if isinstance(packed, dict) and packed.keys() == {"sampled"}:
+        epsilon, numerator, denominator = packed["sampled"]
+        return Sampled(epsilon, Fraction(numerator, denominator))
+    for kind in (Rho, Mu):
+        if isinstance(packed, dict) and packed.keys() == {kind.name}:
+            return kind(*packed[kind.name])
+    return unpack(packed)
 
 
 def describe_fit(synthesizer: Any) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
@@ -93,7 +111,7 @@ def read_synthesizer(kind: Any, path: Any) -> Any:
         with reading("domain"):
             domain = read_domain(header) if "domain" in header else Domain.from_toml(file.text("domain.toml"))
         with reading("parameters"):
-            parameters = {name: unpack(value) for name, value in dict(header["parameters"]).items()}
+            parameters = {name: _unpack_parameter(value) for name, value in dict(header["parameters"]).items()}
             if not parameters.keys().isdisjoint(LEFT_OUT):
                 raise ValueError("there is one that is never saved")
             synthesizer = kind(domain=domain, **parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -13,16 +14,18 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from skdp.base import CallCounter, all_or_nothing, declares_missing
+from skdp.central import draw_sample
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, open_large
 from skdp.oracles import check_size
-from skdp.privacy import PrivacyLedger, check_delta
+from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, check_delta
 from skdp.synthesis._rows import ModelRows
 from skdp.synthesis.selection import (
     Plan,
     PrivateTable,
     Strategy,
     check_marginals,
+    check_promise,
     first_cliques,
     largest_sizes,
     open_budget,
@@ -65,8 +68,9 @@ class DPMarginalSynthesizer(ModelRows):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss of all that is released, finite and > 0.
+    epsilon : float, Rho, Mu or Sampled, default=1.0
+        Privacy loss of all that is released, finite and > 0. `skdp.privacy.Rho` and `skdp.privacy.Mu` have a delta of
+        their own, and Gaussian noise; `skdp.privacy.Sampled` draws a secret sample.
     delta : float, default=0.0
         Failure probability, in [0, 1); should be below one in the number of records. With 0 the noise is discrete
         Laplace, otherwise Gaussian, with which many marginals are more accurate.
@@ -129,7 +133,7 @@ class DPMarginalSynthesizer(ModelRows):
     n_rows_ : float
         The estimated number of records, from the noisy counts.
     n_rows_std_error_ : float
-        Its standard deviation.
+        Its standard deviation, also of the sample if there is one (other errors are those of noise).
     undiscovered_ : dict of column name to float
         For each column whose values `discover` found, the estimated number of records with another value (or, except in
         text, a missing one), from the noisy counts.
@@ -154,9 +158,9 @@ class DPMarginalSynthesizer(ModelRows):
     counts of a marginal by at most k, and a score (the distance of a model from a marginal, in whole records) by at
     most k. With delta = 0, a marginal that gets the share s of epsilon has discrete Laplace noise of scale
     ``k / (s * epsilon)``. Otherwise it has Gaussian noise of variance ``k**2 / (s * mu**2)``, drawn exactly and
-    rounded, where mu is the largest number for which mu-Gaussian privacy is (epsilon, delta) ([3]_; for
-    ``"adaptive"``, mu**2 / 2 is the zero-concentrated loss). Shares add up to exactly 1. The model, samples, and all
-    other methods are post-processing: free, and repeatable.
+    rounded, where mu is the largest number for which mu-Gaussian privacy is (epsilon, delta) ([3]_; for ``"adaptive"``,
+    mu**2 / 2 is the zero-concentrated loss), or that of `epsilon`. Shares add up to exactly 1. The model, samples, and
+    all other methods are post-processing: free, and repeatable.
 
     With `discover`, a value that only one person has is published with a probability of at most its share of delta; the
     marginals get the other shares.
@@ -210,7 +214,7 @@ class DPMarginalSynthesizer(ModelRows):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         delta: float = 0.0,
         domain: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
@@ -295,7 +299,7 @@ class DPMarginalSynthesizer(ModelRows):
     def _fit(self, X: Any, y: Any, groups: Any) -> list[Callable[[], None]]:
         """Fit; return the warnings to give."""
         self._forget()
-        epsilon, delta = self._check_promise(), check_delta(self.delta)
+        promise, delta = self._check_promise(), check_delta(self.delta)
         reach = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
         check_policy(self.handle_unknown)
         check_marginals(self.marginals)
@@ -312,6 +316,7 @@ class DPMarginalSynthesizer(ModelRows):
                 f"X has {len(table.names):,} columns; at most {_MOST_COLUMNS:,} are modelled: the budget is split "
                 "among them, and nothing but noise would be left. Choose columns first, by public knowledge"
             )
+        rate = check_promise(promise, delta, discover=self.discover, rows=reach, large=large is not None)
         share = check_share(self.discover, delta)
         names = table.names
         self._redrawn(names[:n_features])
@@ -321,7 +326,7 @@ class DPMarginalSynthesizer(ModelRows):
         counts = count_open_columns(table, undeclared(table, self.domain), keep) if share else {}
         share = share if counts else Fraction(0)
         budget, rho = open_budget(
-            epsilon * (1 - share), delta * (1 - share), reach, choices=uses_choices(self.marginals)
+            promise * (1 - share), delta * (1 - share) / rate, reach, choices=uses_choices(self.marginals)
         )
         mechanism = f"{budget.name} noise on marginals{f', up to {reach} rows a person' if reach > 1 else ''}"
         if counts:
@@ -331,7 +336,7 @@ class DPMarginalSynthesizer(ModelRows):
             left_out = warn_out_of_reach(plan, strategy, domain.columns)
             most = largest_sizes(plan, strategy, {names.index(name) for name in counts})
             source = self._spend(names, f"{mechanism}, thresholds on values", delta=delta)
-            found, mixed = find_values(source, counts, epsilon * share, delta * share, reach, most)
+            found, mixed = find_values(source, counts, promise.amount * share, delta * share, reach, most)
             domain, plan, strategy, codes = self._code(table, keep, found)
         else:
             mixed = set()
@@ -344,15 +349,19 @@ class DPMarginalSynthesizer(ModelRows):
             records.prepare(first_cliques(plan, strategy))
         if not counts:
             source = self._spend(names, mechanism, delta=delta, rho=rho, losses=budget.losses)
+        if rate < 1:
+            records = CodedRecords(draw_sample(codes, rate, source), domain.sizes)
         say = partial(print, f"[{type(self).__name__}]", file=sys.stderr) if self.verbose else None
         private = PrivateTable(records, domain.sizes, budget, source, say)
         fitted = strategy.measure(private, plan)
+        scale = float(rate)
         private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
         self.domain_ = domain
-        self.marginals_ = private.marginals
+        self.marginals_ = [marginal.times(1 / scale) for marginal in private.marginals]
         self.model_ = fitted.model
-        self.n_rows_, self.n_rows_std_error_ = fitted.total, fitted.std_error
-        self.undiscovered_ = count_others(fitted.model, domain, fitted.total, self._others)
+        self.n_rows_ = fitted.total / scale
+        self.n_rows_std_error_ = math.hypot(fitted.std_error, math.sqrt((1 - scale) * fitted.total)) / scale
+        self.undiscovered_ = count_others(fitted.model, domain, self.n_rows_, self._others)
         self.n_iter_ = len(fitted.losses)
         self._template = public_template(table, domain)
         self._calls = CallCounter()

@@ -8,6 +8,7 @@ import pickle
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from fractions import Fraction
 from functools import partial
 from typing import Any
 from unittest import SkipTest
@@ -17,7 +18,8 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, check_epsilon
+from skdp.exact import round_up
+from skdp.privacy import BudgetExceeded, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Sampled, check_epsilon, read_share
 from skdp.testing._burdened_frames import signs
 from skdp.testing._carry_checks import opposite_frames, require_same_form, require_same_tables
 from skdp.testing._error_checks import texts_of
@@ -116,8 +118,15 @@ def _check_guarantee_is_stated(estimator: Any, X: Any) -> None:
     require(guarantee.mechanism, "guarantee_ must name the mechanism")
     require(guarantee.scope == tuple(X.columns), f"the scope of guarantee_ is {guarantee.scope}, not the columns of X")
     require(guarantee.secure, "guarantee_ says secure=False without a seed")
-    wanted = check_epsilon(estimator.epsilon)
-    require(guarantee.epsilon <= wanted, f"guarantee_ has epsilon {guarantee.epsilon}, more than {float(wanted)}")
+    if isinstance(estimator.epsilon, Rho | Mu):
+        rho = guarantee.rho
+        wanted = Fraction(round_up(read_share(estimator.epsilon).mu_squared / 2))
+        require(guarantee.epsilon == 0 or rho is not None, f"guarantee_ has no rho, with epsilon={estimator.epsilon}")
+        require(rho is None or rho <= wanted, f"guarantee_ has rho {rho}, more than {estimator.epsilon}")
+    else:
+        given = estimator.epsilon.epsilon if isinstance(estimator.epsilon, Sampled) else estimator.epsilon
+        wanted = check_epsilon(given)
+        require(guarantee.epsilon <= wanted, f"guarantee_ has epsilon {guarantee.epsilon}, more than {float(wanted)}")
     if guarantee.epsilon > 0:
         require(guarantee.trust == "central", "a statistic of the table needs a trusted curator: trust='central'")
         seeded = _fitted(estimator, X, random_state=0).guarantee_

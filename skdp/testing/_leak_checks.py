@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from skdp.domain import Domain
-from skdp.privacy import BudgetExceeded, PrivacyLedger
+from skdp.privacy import BudgetExceeded, Mu, PrivacyLedger, Rho, Sampled, read_share
 from skdp.testing._subject import Subject
 from skdp.testing._tools import RecordingLedger, counted_draws, is_table, released_attributes, require, walk
 
@@ -218,9 +218,18 @@ def _check_nothing_exact_is_shown(estimator: Any, X: Any) -> None:
 def _shown(estimator: Any, table: Any, seed: int) -> Iterator[tuple[str, str]]:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        one = clone(estimator).set_params(random_state=seed, epsilon=min(_EPSILON, float(estimator.epsilon))).fit(table)
+        one = clone(estimator).set_params(random_state=seed, epsilon=_small(estimator.epsilon)).fit(table)
     yield "warnings", repr(sorted(str(warning.message) for warning in found))
     yield from _leaves("", released_attributes(one), ())
+
+
+def _small(epsilon: Any) -> Any:
+    if isinstance(epsilon, Rho | Mu):
+        least = type(epsilon)(_EPSILON**2 if isinstance(epsilon, Rho) else _EPSILON, epsilon.delta)
+        return min(least, epsilon, key=lambda share: read_share(share).amount)
+    if isinstance(epsilon, Sampled):
+        return Sampled(min(_EPSILON, float(epsilon.epsilon)), epsilon.rate)
+    return min(_EPSILON, float(epsilon))
 
 
 def _leaves(path: str, value: Any, within: tuple[int, ...]) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ from skdp import (
     DPStandardScaler,
     Interval,
 )
+from skdp.privacy import Mu, Rho, Sampled
 from skdp.testing import curator_checks
 
 rng = np.random.default_rng(0)
@@ -55,9 +56,26 @@ SUBJECTS = [
     (DPMarginalSynthesizer(max_iter=30, domain=DECLARED, marginals="independent", redraw=["job"]), WORDS),
     (DPMarginalSynthesizer(max_iter=30, domain=Interval(0, 100, bins=8), marginals="tree", delta=1e-6), NUMBERS),
     (DPMarginalSynthesizer(max_iter=30, domain=Interval(0, 100, bins=8), marginals="full"), NUMBERS),
+    (DPMean(Rho(0.1, delta=1e-6), bounds=BOUNDS), GAPS),
+    (DPMean(Mu(0.5, delta=1e-6), bounds=BOUNDS, mechanism="noisy_sum_count"), GAPS),
+    (DPMean(Mu(0.5, delta=1e-6), bounds=BOUNDS, mechanism="smooth_sensitivity"), NUMBERS),
+    (DPMean(Rho(0.1, delta=1e-6), bounds=BOUNDS, mechanism="sample_and_aggregate", n_chunks=10), NUMBERS),
+    (DPStandardScaler(Mu(0.5, delta=1e-6), bounds=BOUNDS), NUMBERS),
+    (DPMinMaxScaler(Mu(0.5, delta=1e-6), bounds=BOUNDS, quantile_range=(0.1, 0.9)), GAPS),
+    (DPSimpleImputer(Rho(0.001, delta=1e-6), strategy="most_frequent", categories=DECLARED), GAPPY_WORDS),
+    (DPHistogram(Rho(0.1, delta=1e-6), domain=Interval(0, 100, bins=64), method="hierarchical"), NUMBERS[["age"]]),
+    (
+        DPMarginalSynthesizer(max_iter=30, epsilon=Mu(0.5, delta=1e-6), domain=GAPPY_DECLARED, marginals="adaptive"),
+        GAPPY_WORDS,
+    ),
+    (DPMarginalSynthesizer(max_iter=30, epsilon=Rho(0.1, delta=1e-6), domain=DECLARED, marginals="independent"), WORDS),
+    (DPMean(Sampled(1.0, 0.5), bounds=BOUNDS), GAPS),
+    (DPHistogram(Sampled(0.5, 0.3), domain=DECLARED), WORDS),
+    (DPKBinsDiscretizer(Sampled(0.5, 0.3), bounds=BOUNDS), NUMBERS),
+    (DPMarginalSynthesizer(max_iter=30, epsilon=Sampled(0.5, 0.3), domain=DECLARED), WORDS),
 ]
 # Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
-LONG = [1, 2, 3, 8, 10, 11, 16, 20, 22, 23]
+LONG = [1, 2, 3, 8, 10, 11, 16, 20, 22, 23, 25, 26, 27, 28, 29, 31, 32, 34, 36]
 CASES = [
     pytest.param(
         check, id=f"{type(estimator).__name__}-{place}-{name}", marks=pytest.mark.long if place in LONG else []

@@ -21,10 +21,11 @@ from sklearn.linear_model import LinearRegression
 
 from skdp import BudgetExceeded, PrivacyLedger
 from skdp.central import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
-from skdp.central.frameworks import _sample_and_aggregate as framework
 from skdp.central.frameworks._chunks import open_rows, random_chunks
-from skdp.central.frameworks._sample_and_aggregate import noisy_totals
+from skdp.central.frameworks._sample_and_aggregate import noisy_totals, totals_noise
 from skdp.central.statistics import GRID
+from skdp.central.statistics import _noise as noise_of_shares
+from skdp.privacy import Share
 from skdp.randomness import SeededSource
 from skdp.testing._error_checks import texts_of
 
@@ -174,15 +175,25 @@ class TestSampleAndAggregate:
         # Whatever a chunk gives before and after: the loss of the noise on the sums and on their number.
         epsilon, scales = Fraction(7, 10), []
         monkeypatch.setattr(
-            framework, "discrete_laplace", lambda source, scale, size: scales.append(scale) or np.zeros(size, int)
+            noise_of_shares, "discrete_laplace", lambda source, scale, size: scales.append(scale) or np.zeros(size, int)
         )
-        noisy_totals(None, [0] * outputs, 0, epsilon)
+        noisy_totals(None, [0] * outputs, 0, totals_noise(Share("epsilon", epsilon), outputs))
         values = [None, *itertools.product((-GRID, 0, GRID), repeat=outputs)]
         losses = []
         for old, new in itertools.product(values, repeat=2):
             sums = [abs(a - b) for a, b in zip(old or [0] * outputs, new or [0] * outputs, strict=True)]
             losses.append(sum(sums) / scales[0] + abs((old is None) - (new is None)) / scales[1])
         assert max(losses) == epsilon
+
+    @pytest.mark.parametrize("outputs", [1, 2])
+    def test_one_row_has_the_mu_of_the_share(self, outputs):
+        of_sums, of_number = totals_noise(Share("mu", Fraction(1, 3)), outputs)
+        values = [None, *itertools.product((-GRID, 0, GRID), repeat=outputs)]
+        squares = []
+        for old, new in itertools.product(values, repeat=2):
+            sums = [(a - b) ** 2 for a, b in zip(old or [0] * outputs, new or [0] * outputs, strict=True)]
+            squares.append(sum(sums) / of_sums.variance + ((old is None) - (new is None)) ** 2 / of_number.variance)
+        assert max(squares) == Fraction(1, 3)
 
     def test_a_row_is_in_one_chunk(self, scripted_source):
         keys = np.array([3, 1, 2], "<u4").view(np.uint8)

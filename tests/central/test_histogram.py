@@ -20,6 +20,7 @@ from skdp import BudgetExceeded, Domain, DPHistogram, Interval, PrivacyLeakWarni
 from skdp.central import CountEstimate
 from skdp.central._histogram import _round_all_ranges
 from skdp.central.statistics import Hierarchy, count_std, interval_reach, plan_hierarchy
+from skdp.privacy import Share
 from tests.conftest import often
 
 FALSE_ALARM = 1e-6
@@ -84,9 +85,11 @@ class TestHierarchy:
         for epsilon, levels in [(Fraction(1), 1), (Fraction(3), 2), (Fraction(1, 50), 3)]:
             a, z = math.exp(-epsilon / levels), np.arange(-20_000, 20_001)
             weights = a ** np.abs(z)
-            assert count_std(epsilon, levels) == pytest.approx(math.sqrt((weights * z**2).sum() / weights.sum()))
-        assert count_std(Fraction(5e-324), 7) == 1 << 62
-        assert count_std(Fraction(1e300), 1) == 0
+            assert count_std(Share("epsilon", epsilon), levels) == pytest.approx(
+                math.sqrt((weights * z**2).sum() / weights.sum())
+            )
+        assert count_std(Share("epsilon", Fraction(5e-324)), 7) == 1 << 62
+        assert count_std(Share("epsilon", Fraction(1e300)), 1) == 0
 
     @pytest.mark.parametrize(
         ("size", "epsilon"), [(1, 1), (2, 1), (3, 1), (32, 1), (64, 1), (1024, 1), (1024, 25), (64, 5)]
@@ -96,15 +99,17 @@ class TestHierarchy:
             a = math.exp(-epsilon / len(tree.sizes))
             return 2 * a / (1 - a) ** 2 * tree.mean_range_variance()
 
-        plan = plan_hierarchy(size, Fraction(epsilon), "auto", None)
+        plan = plan_hierarchy(size, Share("epsilon", Fraction(epsilon)), "auto", None)
         best = min(error(Hierarchy(size, branching)) for branching in range(2, max(size, 2) + 1))
         assert error(plan) <= 1.02 * best  # one branching is tried for each number of levels
-        assert len(plan_hierarchy(size, Fraction(epsilon), "flat", None).sizes) == 1
-        assert len(plan_hierarchy(size, Fraction(epsilon), "hierarchical", None).sizes) > (size > 2)
-        assert plan_hierarchy(size, Fraction(epsilon), "hierarchical", 2).branching == 2
+        assert len(plan_hierarchy(size, Share("epsilon", Fraction(epsilon)), "flat", None).sizes) == 1
+        assert len(plan_hierarchy(size, Share("epsilon", Fraction(epsilon)), "hierarchical", None).sizes) > (size > 2)
+        assert plan_hierarchy(size, Share("epsilon", Fraction(epsilon)), "hierarchical", 2).branching == 2
 
     def test_flat_for_few_cells_and_a_hierarchy_for_many(self):
-        sizes = {size: plan_hierarchy(size, Fraction(1), "auto", None).sizes for size in (2, 32, 64, 1024)}
+        sizes = {
+            size: plan_hierarchy(size, Share("epsilon", Fraction(1)), "auto", None).sizes for size in (2, 32, 64, 1024)
+        }
         assert sizes == {2: [2], 32: [32], 64: [64, 8], 1024: [1024, 94, 9]}
 
     @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40))
@@ -149,7 +154,7 @@ class TestSensitivity:
             asked.append((scale, size))
             return np.zeros(size, int)
 
-        monkeypatch.setattr("skdp.central._histogram.discrete_laplace", record)
+        monkeypatch.setattr("skdp.central.statistics._noise.discrete_laplace", record)
         DPHistogram(0.7, domain={"a": range(9)}, **parameters).fit(pd.DataFrame({"a": [1, 1, 8]}))
         assert [size for _, size in asked] == sizes
         assert sum(1 / scale for scale, _ in asked) == Fraction(0.7)
@@ -192,7 +197,9 @@ class TestAccuracy:
                 pairs = size * (size + 1) / 2
                 errors.append(((size + 1) * (noise**2.0).sum() - float(noise.sum()) ** 2) / pairs)
             tree = Hierarchy(size, histogram.branching_)
-            expected[method] = count_std(Fraction(1), len(tree.sizes)) ** 2 * tree.mean_range_variance()
+            expected[method] = (
+                count_std(Share("epsilon", Fraction(1)), len(tree.sizes)) ** 2 * tree.mean_range_variance()
+            )
             rounding = 0 if method == "flat" else 1 / 6
             assert abs(np.mean(errors) - expected[method] - rounding) < 5 * np.std(errors) / math.sqrt(100)
         assert expected["hierarchical"] < gain * expected["flat"]
@@ -507,7 +514,8 @@ class TestPromise:
     def test_nothing_else_stays_on_it(self, method):
         histogram = DPHistogram(domain=self.DOMAIN, method=method).fit(self.FRAME)
         released = {"counts_", "std_error_"}
-        public = {"domain_", "method_", "branching_", "guarantee_", "n_features_in_", "feature_names_in_"}
+        public = {"domain_", "method_", "branching_", "sampling_rate_"}
+        public |= {"guarantee_", "n_features_in_", "feature_names_in_"}
         assert set(vars(histogram)) - set(histogram.get_params()) == released | public
         again = pickle.loads(pickle.dumps(histogram))
         assert again.range_estimate(3, 50) == histogram.range_estimate(3, 50)

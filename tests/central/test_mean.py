@@ -19,10 +19,9 @@ from skdp.central import DPMean
 from skdp.central.frameworks import SmoothNoise
 from skdp.central.frameworks import _means as framework_means
 from skdp.central.frameworks import _propose_test_release as propose_test_release
-from skdp.central.frameworks import _sample_and_aggregate as sample_and_aggregate
 from skdp.central.statistics import GRID
-from skdp.central.statistics import _moments as two_sums
-from skdp.central.statistics._moments import cube_quantile, cube_std
+from skdp.central.statistics import _noise as noise_of_shares
+from skdp.central.statistics._noise import cube_quantile, cube_std
 from tests.conftest import often
 
 ALL = [
@@ -261,7 +260,7 @@ class TestNoise:
 
     def scales(self, monkeypatch, X, **parameters):
         drawn = []
-        for module in (two_sums, framework_means, propose_test_release, sample_and_aggregate):
+        for module in (noise_of_shares, framework_means, propose_test_release):
             for name in ("cube_noise", "discrete_laplace", "rounded_laplace"):
                 if hasattr(module, name):
                     original = getattr(module, name)

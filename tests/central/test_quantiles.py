@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from skdp import DPKBinsDiscretizer, DPMinMaxScaler, DPQuantileBinarizer
-from skdp.central.statistics import _quantiles, equal_steps, read_candidates, read_probability
+from skdp.central.statistics import _noise, equal_steps, read_candidates, read_probability
 from skdp.central.statistics._quantiles import count_below, ranked_quantiles, scores
 from skdp.datasets import load_adult
+from skdp.privacy import Share
 from skdp.randomness import SecureSource, SeededSource
 
 FALSE_ALARM = 1e-6
@@ -26,7 +27,7 @@ PROBABILITIES = [Fraction(1, 2), Fraction(9, 10), Fraction(1, 4), Fraction(1, 3)
 
 def quantiles(columns, probabilities, candidates, epsilon, source):
     ranks = [count_below(column, values) for column, values in zip(columns, candidates, strict=True)]
-    return ranked_quantiles(ranks, probabilities, candidates, epsilon, source)
+    return ranked_quantiles(ranks, probabilities, candidates, Share("epsilon", epsilon), source)
 
 
 @lru_cache
@@ -59,7 +60,7 @@ def choices(monkeypatch):
         asked.append((tuple(int(best - score) for score in scores), rate))
         return 0
 
-    monkeypatch.setattr(_quantiles, "permute_and_flip", record)
+    monkeypatch.setattr(_noise, "permute_and_flip", record)
 
     def release(function):
         asked.clear()

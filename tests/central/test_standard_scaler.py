@@ -16,9 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdp import BudgetExceeded, DPStandardScaler, PrivacyLedger
-from skdp.central.statistics import GRID, BoundedColumn, cube_moments
+from skdp.central.statistics import GRID, BoundedColumn, joint_noise, noisy_moments
 from skdp.central.statistics._moments import UNIFORM_VARIANCE, query
 from skdp.datasets import load_adult
+from skdp.privacy import Share
 from skdp.randomness import SeededSource
 from tests.conftest import often
 
@@ -76,7 +77,7 @@ class TestSensitivity:
             asked.append((scale, dimension, size))
             return np.zeros((size, dimension), int)
 
-        monkeypatch.setattr("skdp.central.statistics._moments.cube_noise", record)
+        monkeypatch.setattr("skdp.central.statistics._noise.cube_noise", record)
         for parameters, dimension in [
             ({}, 7),
             ({"with_std": False}, 4),
@@ -193,8 +194,9 @@ class TestLittleData:
 
     def test_moments_without_a_count_are_public(self):
         column = BoundedColumn.of(np.empty(0), 0.0, 1.0)
+        noise = joint_noise(Share("epsilon", Fraction(1)), GRID, 3)
         seen = [
-            cube_moments([column], Fraction(1), SeededSource(seed), squares=True, shared_count=True)[0]
+            noisy_moments([column], noise, SeededSource(seed), squares=True, shared_count=True)[0]
             for seed in range(100)
         ]
         # The noisy count is at most 0 in half of the cases.

@@ -244,7 +244,10 @@ def test_options_that_do_not_go_together_are_refused_before_a_charge(files, caps
         "--domain is needed": ["in", "out", "--epsilon", 1],
         "--mechanism go with --transformer numeric": ["in", "out", *BASE, "--mechanism", "duchi"],
         "--n-bits go with --transformer rappor": ["in", "out", *BASE, *numeric, *ages, "--n-bits", 8],
-        "--strategy goes with another --transformer": ["in", "out", *BASE, *numeric, *ages, "--strategy", "split"],
+        "--strategy goes with another --transformer": [
+            "in", "out", "--epsilon", 1, "--columns", "town", *rappor, "--strategy", "split"
+        ],
+        "strategy must be 'split' or 'sample'": ["in", "out", *BASE, *numeric, *ages, "--strategy", "joint"],
         "--handle-unknown goes with another": ["in", "out", *BASE, *numeric, *ages, "--handle-unknown", "uniform"],
         "--columns is needed": ["in", "out", "--epsilon", 1, *rappor],
         "--record-id goes with --key": ["in", "out", *BASE, "--record-id", "member"],
@@ -297,7 +300,7 @@ def test_what_privatize_was_given_goes_with_estimate_and_what_contradicts_it_doe
     wrong = {
         "--mechanism laplace contradicts the mechanism hybrid of age": ["age", "--mechanism", "laplace"],
         "--grid-size 7 contradicts the grid-size 64 of age": ["age", "--grid-size", 7],
-        "--strategy split goes with another --transformer than the numeric of age": ["age", "--strategy", "split"],
+        "--strategy sample contradicts the strategy split of age": ["age", "--strategy", "sample"],
         "--q 0.9 goes with another --transformer than the numeric of age": ["age", "--q", 0.9],
         "'age' within 0.0 100.0, which contradicts the bounds of age": ["age", "--domain", "other.toml"],
         "--mechanism duchi goes with another": ["sex", "--mechanism", "duchi"],

@@ -74,7 +74,7 @@ def test_arrays_and_lists_become_arrays(mechanism, container):
 @pytest.mark.covering
 @every_mechanism
 def test_a_large_epsilon_reports_the_clipped_truth_in_its_row(people, values_of, mechanism):
-    fitted = perturber(mechanism=mechanism, epsilon=100_000, grid_size=1000).fit(people)
+    fitted = perturber(mechanism=mechanism, epsilon=40_000, grid_size=1000).fit(people)
     reports = fitted.transform(people)
     if mechanism == "duchi":  # still one of the two ends
         assert all(min(value, 100 - value) == pytest.approx(0) for value in values_of(reports, "age"))
@@ -218,7 +218,7 @@ class TestDistribution:
         fitted = NumericPerturber(2.0, mechanism=mechanism, bounds=(0, 100), random_state=0)
         reports = fitted.fit_transform(ages)
         found = fitted.estimate_distribution(reports)
-        assert found.columns.tolist() == ["left", "right", "frequency"]
+        assert found.columns.tolist() == ["left", "right", "frequency", "std_error", "lower", "upper"]
         assert found.index.name == "age"
         assert len(found) == 32
         assert found["frequency"].sum() == pytest.approx(1)
@@ -571,3 +571,42 @@ class TestLedger:
 def test_bounds_that_floats_cannot_tell_apart(bounds):
     with pytest.raises(ValueError, match="too close together for floats"):
         NumericPerturber(bounds=bounds).fit([[bounds[0]]])
+
+
+class TestIntervalsOfDistributions:
+    @pytest.mark.parametrize("mechanism", often(["square_wave", "piecewise", "hybrid", "laplace"], ["square_wave"]))
+    @pytest.mark.parametrize("data", ["skewed", "ends"])
+    def test_they_cover(self, data, mechanism):
+        """Pooled over the bins of 60 collections; the records are drawn again each time."""
+        rng = np.random.default_rng(1)
+        draws = {"skewed": lambda n: rng.beta(2, 5, n), "ends": lambda n: np.minimum(rng.exponential(0.5, n), 1)}
+        truth = np.histogram(draws[data](1_000_000), 4, (0, 1))[0] / 1_000_000
+        fitted = NumericPerturber(3.0, mechanism=mechanism, bounds=(0, 1), grid_size=128, random_state=0).fit([[0.5]])
+        inside, errors, stated = [], [], []
+        for _ in range(60):
+            found = fitted.estimate_distribution(fitted.transform(draws[data](2_000).reshape(-1, 1)), n_bins=4)
+            inside.append((found["lower"] <= truth) & (truth <= found["upper"]))
+            errors.append(found["frequency"] - truth)
+            stated.append(found["std_error"])
+        assert np.mean(inside) == pytest.approx(0.95, abs=0.045)
+        assert (np.std(errors, axis=0) < 1.3 * np.mean(stated, axis=0)).all()
+
+    def test_they_are_within_0_and_1_and_wider_for_a_higher_level(self):
+        ages = load_adult().data[["age"]][:2_000]
+        fitted = NumericPerturber(1.0, mechanism="square_wave", bounds=(0, 100), grid_size=64, random_state=0)
+        reports = fitted.fit_transform(ages)
+        narrow, wide = (
+            fitted.estimate_distribution(reports, n_bins=8, confidence_level=level) for level in (0.5, 0.99)
+        )
+        assert (narrow["lower"] >= wide["lower"]).all()
+        assert (narrow["upper"] <= wide["upper"]).all()
+        assert wide[["lower", "upper"]].stack().between(0, 1).all()
+        assert narrow["std_error"].equals(wide["std_error"])
+        with pytest.raises(ValueError, match="confidence_level must be"):
+            fitted.estimate_distribution(reports, confidence_level=1)
+
+    def test_too_few_reports_have_no_errors(self):
+        fitted = NumericPerturber(1.0, mechanism="optimal", bounds=(0, 1), random_state=0).fit([[0.5]])
+        found = fitted.estimate_distribution(fitted.transform(np.full((200, 1), 0.3)), n_bins=16)
+        assert np.isinf(found["std_error"]).all()
+        assert found[["lower", "upper"]].to_numpy().tolist() == [[0, 1]] * 16

@@ -70,6 +70,12 @@ FITTED = {
     ),
     "array": (RandomizedResponseEncoder(1.0, categories=[["f", "m"]]), np.array([["f"], ["m"]])),
     "numbers": (NumericPerturber(1.0, bounds={"sex": (0, 1), "rooms": (1, 3)}), PEOPLE.assign(sex=0.5)),
+    "sampled numbers": (
+        NumericPerturber(
+            3.0, strategy="sample", bounds={"sex": (0, 1), "rooms": (1, 3)}, weights={"sex": 1, "rooms": 3}
+        ),
+        PEOPLE.assign(sex=0.5),
+    ),
     "bounds of all": (NumericPerturber(1.0, mechanism="laplace", bounds=(0, 5)), PEOPLE[["rooms"]]),
     "rappor": (RapporEncoder(1.0, n_bits=16), PEOPLE[["sex"]]),
 }

@@ -44,6 +44,7 @@ from skdp import (
     DPMean,
     DPStandardScaler,
     Interval,
+    LocalTableEncoder,
     NumericPerturber,
     OnFitOnly,
     PosteriorFeatures,
@@ -236,6 +237,7 @@ def test_the_privacy_statement_is_the_same():
     [
         RandomizedResponseEncoder(Fraction(1, 3), categories=Domain(DECLARED)),
         NumericPerturber(bounds={"a": (0, np.int64(7))}),
+        LocalTableEncoder(2.0, categories=DECLARED, bounds={"a": (0, 7)}, weights={"a": 2.0, "job": 1}),
         DPMean(bounds=np.array([[0.0, 1.0]])),
         DPHistogram(domain={"age": Interval(0, 100, bins=5), 3: [None, 1.5, date(2020, 1, 1)]}),
         RapporEncoder(secret_key=SecretKey.generate()),

@@ -58,7 +58,7 @@ def private_table(codes, sizes, budget=None, seed=0):
 def make_budget(kind, amount, rows=1):
     if kind == "laplace":
         return LaplaceBudget(Fraction(amount), rows)
-    return GaussianBudget(Fraction(amount), rows, choices=True)
+    return GaussianBudget(Fraction(amount), rows, choices="rho")
 
 
 def dependent_rows(sizes, n, seed=0):

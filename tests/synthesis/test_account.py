@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 from scipy.stats import norm
 
-from skdp.privacy import largest_rho, zcdp_epsilon
+from skdp.privacy import Share, largest_rho, zcdp_epsilon
 from skdp.synthesis.selection import open_budget
 from skdp.synthesis.selection._private_table import GaussianBudget, LaplaceBudget
 
@@ -20,14 +20,14 @@ def gaussian_delta(mu, epsilon):
 
 
 def test_without_delta_epsilon_is_the_budget():
-    budget, rho = open_budget(Fraction(1, 3), Fraction(0), 2, choices=True)
+    budget, rho = open_budget(Share("epsilon", Fraction(1, 3)), Fraction(0), 2, choices=True)
     assert isinstance(budget, LaplaceBudget)
     assert (budget.epsilon, budget.reach, budget.left, rho) == (Fraction(1, 3), 2, 1, None)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
 def test_gaussian_privacy_is_used_up_and_not_exceeded(epsilon, delta):
-    budget, rho = open_budget(Fraction(epsilon), Fraction(delta), 1, choices=False)
+    budget, rho = open_budget(Share("epsilon", Fraction(epsilon)), Fraction(delta), 1, choices=False)
     assert isinstance(budget, GaussianBudget)
     assert rho == budget.mu_squared / 2
     mu = math.sqrt(budget.mu_squared)
@@ -38,7 +38,7 @@ def test_gaussian_privacy_is_used_up_and_not_exceeded(epsilon, delta):
 
 @pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
 def test_with_choices_it_is_zero_concentrated_privacy(epsilon, delta):
-    budget, rho = open_budget(Fraction(epsilon), Fraction(delta), 1, choices=True)
+    budget, rho = open_budget(Share("epsilon", Fraction(epsilon)), Fraction(delta), 1, choices=True)
     assert rho == budget.mu_squared / 2 == largest_rho(Fraction(epsilon), Fraction(delta))
     assert zcdp_epsilon(rho, delta) <= epsilon
     assert zcdp_epsilon(rho * Fraction(1001, 1000), delta) > epsilon
@@ -49,6 +49,6 @@ def test_with_choices_it_is_zero_concentrated_privacy(epsilon, delta):
 
 
 def test_a_choice_makes_gaussian_noise_larger_not_smaller():
-    with_choices, _ = open_budget(Fraction(1), Fraction(1, 10**9), 1, choices=True)
-    without, _ = open_budget(Fraction(1), Fraction(1, 10**9), 1, choices=False)
+    with_choices, _ = open_budget(Share("epsilon", Fraction(1)), Fraction(1, 10**9), 1, choices=True)
+    without, _ = open_budget(Share("epsilon", Fraction(1)), Fraction(1, 10**9), 1, choices=False)
     assert with_choices.mu_squared < without.mu_squared

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
+from skdp.privacy import Share
 from skdp.randomness import SeededSource
 from skdp.synthesis.selection import _private_table as module
 from skdp.synthesis.selection import open_budget
@@ -73,7 +74,7 @@ def test_scores_get_noise_for_all_of_them_together(calls, share, rows):
 @pytest.mark.parametrize("weight", [1, 13])
 def test_a_choice_has_the_rate_of_its_epsilon(calls, share, rows, weight):
     amount = Fraction(5, 3)
-    GaussianBudget(amount, rows, choices=True).choose(None, share, COUNTS, weight)
+    GaussianBudget(amount, rows, choices="rho").choose(None, share, COUNTS, weight)
     LaplaceBudget(amount, rows).choose(None, share, COUNTS, weight)
     gaussian, laplace = (rate * 2 * weight * rows for name, scores, rate in calls)
     assert {name for name, *_ in calls} == {"exponential_mechanism"}
@@ -244,6 +245,6 @@ def test_many_scores_are_drawn_in_blocks_that_split_epsilon(monkeypatch):
 
 def test_gaussian_privacy_has_no_choices():
     """Its account covers sums of noise only: with choices, epsilon and delta would be larger than promised."""
-    budget, _ = open_budget(Fraction(1), Fraction(1, 10**6), 1, choices=False)
+    budget, _ = open_budget(Share("epsilon", Fraction(1)), Fraction(1, 10**6), 1, choices=False)
     with pytest.raises(RuntimeError, match="does not cover choices"):
         budget.choose(None, Fraction(1, 2), COUNTS)

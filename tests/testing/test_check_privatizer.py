@@ -22,6 +22,7 @@ from skdp.local import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     LocalHashingEncoder,
+    LocalTableEncoder,
     NumericPerturber,
     OnFitOnly,
     RapporEncoder,
@@ -55,10 +56,13 @@ KEEPING = {
     "ends": NumericPerturber(mechanism="duchi", grid_size=16),
     "windows": NumericPerturber(mechanism="piecewise", grid_size=16),
     "square waves": NumericPerturber(mechanism="square_wave", grid_size=16),
+    "table": LocalTableEncoder(2.0),
+    "table of values": LocalTableEncoder(2.0, purpose="model"),
+    "sampled numbers": NumericPerturber(6.0, strategy="sample", n_sampled=2, grid_size=16),
     "Laplace noise": NumericPerturber(mechanism="laplace", grid_size=16),
 }
-# Each kind of report once in `make test`, of which numbers are in a test of their own below; all in `make test-long`.
-OFTEN = ["interval", "unbiased bits", "buckets"]
+# In `make test` labels and bits, and numbers and features in tests of their own; all in `make test-long`.
+OFTEN = ["interval", "unbiased bits"]
 TRANSFORMERS = [
     pytest.param(estimator, id=name, marks=[] if name in OFTEN else pytest.mark.long)
     for name, estimator in KEEPING.items()

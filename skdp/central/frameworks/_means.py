@@ -9,10 +9,11 @@ from fractions import Fraction
 import numpy as np
 
 from skdp.central.frameworks._propose_test_release import pass_threshold, passes
-from skdp.central.frameworks._sample_and_aggregate import noise_std, noisy_totals
+from skdp.central.frameworks._sample_and_aggregate import noisy_totals, totals_noise
 from skdp.central.frameworks._smooth_sensitivity import DEGREES_OF_FREEDOM, SmoothNoise
 from skdp.central.statistics import GRID, REFUSED, BoundedColumn, Estimate, ratio
 from skdp.exact import exp_bounds
+from skdp.privacy import Share
 from skdp.randomness import ByteSource, discrete_laplace, rounded_laplace, uniform_integers
 
 # Adding or removing a record moves the mean of n values between bounds of distance w by at most w / max(n, 1), and by
@@ -92,13 +93,13 @@ def smooth_mean(
 
 
 def chunk_means(
-    columns: Sequence[BoundedColumn], epsilon: Fraction, n_chunks: int, level: float, source: ByteSource
+    columns: Sequence[BoundedColumn], share: Share, n_chunks: int, level: float, source: ByteSource
 ) -> list[Estimate]:
-    """Release the mean of the means of random chunks, of those that have a value."""
+    """Release the mean of the means of random chunks, of those that have a value, each column with a share."""
     labels = uniform_integers(source, n_chunks, columns[0].numbers.size)
-    share = epsilon / len(columns)
-    error = noise_std(share, 1)
-    reach = error * Fraction(-math.log(1 - level) / math.sqrt(2))
+    noises = totals_noise(share, 1)
+    errors = noises[0].error, GRID * noises[1].error
+    reaches = noises[0].reach(level), GRID * noises[1].reach(level)
     estimates = []
     for column in columns:
         sums, counts = np.zeros(n_chunks, np.int64), np.zeros(n_chunks, np.int64)
@@ -110,6 +111,6 @@ def chunk_means(
             sums += np.bincount(chunk, places[present], n_chunks).astype(np.int64)
             counts += np.bincount(chunk, minlength=n_chunks)
         means = sums[counts > 0] // counts[counts > 0]  # rounded down
-        (total,), answered = noisy_totals(source, [sum(means.tolist())], means.size, share)
-        estimates.append(ratio(total, answered * GRID, (error, error), (reach, reach)))
+        (total,), answered = noisy_totals(source, [sum(means.tolist())], means.size, noises)
+        estimates.append(ratio(total, answered * GRID, errors, reaches))
     return estimates

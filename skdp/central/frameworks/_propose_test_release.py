@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from skdp.central._base import charge
 from skdp.exact import exp_bounds, round_up
 from skdp.oracles import check_size
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_delta, check_epsilon
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Share, check_delta, check_epsilon
 from skdp.randomness import ByteSource, discrete_laplace, rounded_laplace
 
 STEPS = 1 << 40
@@ -192,7 +192,8 @@ def propose_test_release(
     test, release = split_epsilon(exact, test_share)
     threshold = pass_threshold(test, exact_delta)
     what, mechanism = "propose_test_release", "propose-test-release"
-    guarantee, source = charge(what, exact, ledger, random_state, mechanism=mechanism, delta=exact_delta)
+    share = Share("epsilon", exact)
+    guarantee, source = charge(what, share, ledger, random_state, mechanism=mechanism, delta=exact_delta)
     if not passes(far, test, threshold, source):
         return Release(math.nan, math.nan, guarantee, released=False)
     scale = bound / release

@@ -17,10 +17,10 @@ from skdp.base import read_bounds
 from skdp.central._base import charge
 from skdp.central.frameworks._chunks import Take, isolated, kept_generators, open_rows, random_chunks
 from skdp.central.frameworks._propose_test_release import Release
-from skdp.central.statistics import GRID, ratio, to_places, to_value
+from skdp.central.statistics import GRID, Noise, integer_noise, ratio, to_places, to_value
 from skdp.oracles import check_size
-from skdp.privacy import PrivacyLedger, check_epsilon
-from skdp.randomness import ByteSource, discrete_laplace
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
+from skdp.randomness import ByteSource
 from skdp.typing import ColumnLike, TableLike
 
 MOST_CHUNKS = 1 << 31
@@ -33,7 +33,7 @@ def sample_and_aggregate(
     *,
     bounds: ArrayLike,
     n_chunks: int,
-    epsilon: float,
+    epsilon: float | Rho | Mu,
     default: ArrayLike | None = None,
     ledger: PrivacyLedger | None = None,
     random_state: int | None = None,
@@ -60,7 +60,7 @@ def sample_and_aggregate(
     n_chunks : int
         The number of chunks, at least 1, chosen without looking at the data. More chunks mean less noise, but fewer
         rows each, whose statistic may be farther from that of the table.
-    epsilon : float
+    epsilon : float, Rho or Mu
         Privacy loss, finite and > 0.
     default : float or array-like of shape (n_outputs,), optional
         Counts for a chunk without rows, and for one whose statistic raises an error, is nan, or has another shape. By
@@ -127,12 +127,12 @@ def sample_and_aggregate(
     take, rows = open_rows(X, y)
     ends = _read_output_bounds(bounds)
     chunks = check_size(n_chunks, least=1, most=MOST_CHUNKS, name="n_chunks")
-    exact = check_epsilon(epsilon)
+    share = read_share(epsilon)
     defaults: Sequence[int | None] = [None] * len(ends)
     if default is not None:
         defaults = _to_integers(_read_default(default, ends), ends)
     what, mechanism = "sample_and_aggregate", "sample and aggregate"
-    guarantee, source = charge(what, exact, ledger, random_state, mechanism=mechanism)
+    guarantee, source = charge(what, share, ledger, random_state, mechanism=mechanism)
     total, answered = [0] * len(ends), 0
     with kept_generators():
         for members in random_chunks(source, chunks, rows):
@@ -140,7 +140,8 @@ def sample_and_aggregate(
             if places is not None:
                 total = [left + right for left, right in zip(total, places, strict=True)]
                 answered += 1
-    total, answered = noisy_totals(source, total, answered, exact)
+    noises = totals_noise(share, len(ends))
+    total, answered = noisy_totals(source, total, answered, noises)
     failed = chunks - answered
     if 2 * answered < chunks:
         warnings.warn(
@@ -153,7 +154,7 @@ def sample_and_aggregate(
         nothing = np.full(len(ends), math.nan)
         means, errors, released = nothing, nothing, False
     else:
-        noise = noise_std(exact, len(ends)), noise_std(exact, 1)
+        noise = noises[0].error, GRID * noises[1].error
         estimates = [_mean(part, answered, chunks, place, noise) for part, place in zip(total, defaults, strict=True)]
         means = np.array([to_value(one[0], low, high) for one, (low, high) in zip(estimates, ends, strict=True)])
         shares = np.array([float(min(one[1] / (2 * GRID), Fraction(1 << 64))) for one in estimates])
@@ -175,20 +176,22 @@ def _mean(
     return mean, Fraction(math.hypot(*(float(min(abs(part), Fraction(1 << 64))) for part in parts)))
 
 
-def noisy_totals(source: ByteSource, totals: Sequence[int], answered: int, epsilon: Fraction) -> tuple[list[int], int]:
-    """Release sums over chunks of places from -`GRID` to `GRID`, and the number of chunks that gave one."""
+def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
+    """Return the noise of m sums over chunks of places from -`GRID` to `GRID`, and of the number that gave one."""
     # One row changes one chunk. If that has a place before and after, each of m sums moves by at most ``2 * GRID`` and
     # the number does not; if it has one only before or only after, each sum moves by at most `GRID`, and the number by
     # 1. So with Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon`` on the number, the
-    # loss is at most epsilon in both cases: the number costs nothing more.
-    noise = discrete_laplace(source, 2 * GRID * len(totals) / epsilon, len(totals))
-    count = discrete_laplace(source, 2 / epsilon, 1)
-    return [total + int(part) for total, part in zip(totals, noise, strict=True)], answered + int(count[0])
+    # loss is at most epsilon in both cases: the number costs nothing more. For Gaussian noise, half of the change of
+    # either counts as a quarter of rho or mu**2; half of an epsilon, as at most half of rho.
+    return integer_noise(share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2), integer_noise(share, 2)
 
 
-def noise_std(epsilon: Fraction, n_outputs: int) -> Fraction:
-    """Return the standard deviation of the noise of a sum over chunks (of one output: also of their number)."""
-    return Fraction(math.sqrt(2)) * 2 * GRID * n_outputs / epsilon
+def noisy_totals(
+    source: ByteSource, totals: Sequence[int], answered: int, noises: tuple[Noise, Noise]
+) -> tuple[list[int], int]:
+    """Release the sums over chunks, and the number of chunks that gave a place."""
+    of_sums, of_number = noises
+    return of_sums.add(source, totals), of_number.add(source, [answered])[0]
 
 
 def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from scipy.stats import t
 
 from skdp.central._base import charge
 from skdp.central.frameworks._propose_test_release import Release, read_number, read_output_bounds
-from skdp.privacy import PrivacyLedger, check_delta, check_epsilon
+from skdp.privacy import PrivacyLedger, Share, check_delta, check_epsilon
 from skdp.randomness import ByteSource, rounded_laplace, rounded_student_t
 
 DEGREES_OF_FREEDOM = 5
@@ -104,7 +104,8 @@ def smooth_sensitivity_release(
     exact, exact_delta = check_epsilon(epsilon), check_delta(delta)
     noise = SmoothNoise.calibrated(exact, exact_delta, check_epsilon(beta, name="beta"))
     what, mechanism = "smooth_sensitivity_release", f"smooth sensitivity, {noise.name} noise"
-    guarantee, source = charge(what, exact, ledger, random_state, mechanism=mechanism, delta=exact_delta)
+    share = Share("epsilon", exact)
+    guarantee, source = charge(what, share, ledger, random_state, mechanism=mechanism, delta=exact_delta)
     place = noise.draw(source, center, sensitivity / grid.step)
     return Release(grid.value(place), math.nan, guarantee)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from statistics import NormalDist
 from typing import NamedTuple
 
-from scipy.optimize import brentq
-from scipy.special import gammainc
-
+from skdp.central.statistics._noise import Noise
 from skdp.central.statistics._sums import GRID, ColumnSums
-from skdp.randomness import ByteSource, cube_noise, discrete_laplace
+from skdp.randomness import ByteSource
+
+_FAR = Fraction(1 << 64)
+"""Beyond all means and numbers of records."""
 
 UNIFORM_VARIANCE = 1 / 3
 """Of a uniform distribution between the bounds, in squared half widths."""
@@ -34,27 +36,29 @@ class Moments(NamedTuple):
         return self.variance_error >= UNIFORM_VARIANCE
 
 
-def cube_moments(
-    columns: Sequence[ColumnSums], epsilon: Fraction, source: ByteSource, *, squares: bool, shared_count: bool
+def noisy_moments(
+    columns: Sequence[ColumnSums], noise: Noise, source: ByteSource, *, squares: bool, shared_count: bool
 ) -> list[Moments]:
-    """Estimate the mean and the variance of each column by the cube mechanism."""
+    """Estimate the mean and the variance of each column from one draw of noise."""
     # One record changes each number of `query` by at most `GRID`. So noise of the density ``e**(-epsilon max|z| /
     # GRID)`` gives epsilon-differential privacy for all columns together: this is the K-norm mechanism of the maximum
-    # norm ([1]_, [2]_).
+    # norm ([1]_, [2]_). All of D numbers change by at most ``sqrt(D) * GRID`` in L2 norm, which is attained by a record
+    # at the bounds: the sensitivity for Gaussian noise.
     # .. [1] M. Hardt, K. Talwar (2010). On the geometry of differential privacy. STOC.
     # .. [2] T. Steinke, J. Ullman (2016). Between pure and approximate differential privacy. Journal of Privacy and
     #    Confidentiality 7(2).
-    numbers = query(columns, squares=squares, shared_count=shared_count)
-    scale = GRID / epsilon
-    noise = cube_noise(source, scale, len(numbers))[0]
-    noisy = [number + int(part) for number, part in zip(numbers, noise, strict=True)]
-    error = scale * Fraction(cube_std(len(numbers)))
+    noisy = noise.add(source, query(columns, squares=squares, shared_count=shared_count))
     n_counts = 1 if shared_count else len(columns)
     counts, sums, width = noisy[:n_counts], noisy[n_counts:], 2 if squares else 1
     return [
-        _moments(counts[0 if shared_count else index], sums[width * index : width * (index + 1)], error)
+        _moments(counts[0 if shared_count else index], sums[width * index : width * (index + 1)], noise.error)
         for index in range(len(columns))
     ]
+
+
+def n_numbers(n_columns: int, *, squares: bool, shared_count: bool) -> int:
+    """Return how many numbers `query` has."""
+    return (1 if shared_count else n_columns) + (2 if squares else 1) * n_columns
 
 
 def query(columns: Sequence[ColumnSums], *, squares: bool, shared_count: bool) -> list[int]:
@@ -105,47 +109,63 @@ class Estimate(NamedTuple):
 REFUSED = Estimate(math.nan, math.nan, math.nan, math.nan)
 
 
-def two_sums(columns: Sequence[ColumnSums], epsilon: Fraction, level: float, source: ByteSource) -> list[Estimate]:
+def two_sums(
+    columns: Sequence[ColumnSums], noise: Noise, level: float, source: ByteSource, *, rate: float = 1.0
+) -> list[Estimate]:
     """Estimate means from the sums A of ``x - low`` and B of ``high - x``, as ``low + (high - low) A / (A + B)``."""
     # One record adds two numbers of at least 0 to (A, B), together the width of the column, or nothing. So neighbours
     # lie within the hull of these segments and their negatives, a square on its corner, and the noise has the density
     # e^(-epsilon |z|) for the norm with this unit ball ([1]_): for one column Laplace noise on A and B. Turned by 45
     # degrees the square lies flat: A - B and A + B move by at most the width each. So for d columns the ball is a cube
-    # of 2 d dimensions ([2]_), and one draw with the whole epsilon is smaller than d separate ones.
-    # .. [1], [2] As in `cube_moments`.
-    scale, dimension = GRID / epsilon, 2 * len(columns)
-    noise = cube_noise(source, scale, dimension)[0]
-    error = scale * Fraction(cube_std(dimension))
+    # of 2 d dimensions ([2]_), and one draw with the whole epsilon is smaller than d separate ones. In L2 norm all 2 d
+    # numbers move by at most ``sqrt(2 d)`` widths, for Gaussian noise.
+    # .. [1], [2] As in `noisy_moments`.
+    noisy = noise.add(source, [number for column in columns for number in (column.sums.places, column.sums.n * GRID)])
     estimates = []
-    for index, column in enumerate(columns):
-        total = column.sums.places + int(noise[2 * index])
-        count = column.sums.n * GRID + int(noise[2 * index + 1])
+    for total, count in zip(noisy[::2], noisy[1::2], strict=True):
         slope = float(min(Fraction(abs(total), count), Fraction(1))) if count > 0 else 1.0
-        reach = scale * Fraction(cube_quantile(level, dimension, slope) / math.hypot(1, slope))
-        estimates.append(ratio(total, count, (error, error), (reach, reach)))
+        reach = noise.reach(level, slope)
+        estimate = ratio(total, count, (noise.error, noise.error), (reach, reach))
+        estimates.append(_of_sample(estimate, Fraction(count, GRID), level, rate))
     return estimates
 
 
 def noisy_sum_count(
-    columns: Sequence[ColumnSums], epsilon: Fraction, level: float, source: ByteSource
+    columns: Sequence[ColumnSums], noises: Sequence[Noise], level: float, source: ByteSource, *, rate: float = 1.0
 ) -> list[Estimate]:
-    """Estimate means from a noisy sum of the values and a noisy count, each with half of epsilon."""
-    half = epsilon / (2 * len(columns))
-    deviation, quantile = Fraction(math.sqrt(2)), Fraction(-math.log(1 - level))
+    """Estimate means from a noisy sum of the values and a noisy count of each column, in pairs of noises."""
     estimates = []
-    for column in columns:
-        # The values themselves are summed, in steps from 0: none of them is farther away than the farther bound.
-        low, high = Fraction(column.low), Fraction(column.high)
-        middle = round(GRID * (high + low) / (high - low))
-        largest = GRID + abs(middle)
-        total = column.sums.places + middle * column.sums.n + int(discrete_laplace(source, largest / half, 1)[0])
-        count = column.sums.n + int(discrete_laplace(source, 1 / half, 1)[0])
-        scales = largest / half, GRID / half
-        estimate = ratio(
-            total, count * GRID, [deviation * scale for scale in scales], [quantile * scale for scale in scales]
-        )
-        estimates.append(estimate.shifted(-middle) if count > 0 else estimate)
+    for column, of_sum, of_count in zip(columns, noises[::2], noises[1::2], strict=True):
+        middle = _middle(column)
+        (total,) = of_sum.add(source, [column.sums.places + middle * column.sums.n])
+        (count,) = of_count.add(source, [column.sums.n])
+        errors, reaches = (of_sum.error, GRID * of_count.error), (of_sum.reach(level), GRID * of_count.reach(level))
+        estimate = ratio(total, count * GRID, errors, reaches)
+        estimate = estimate.shifted(-middle) if count > 0 else estimate
+        estimates.append(_of_sample(estimate, Fraction(count), level, rate))
     return estimates
+
+
+def _of_sample(estimate: Estimate, count: Fraction, level: float, rate: float) -> Estimate:
+    """Add the error of a sample to that of its mean: at most that of values which are all at the bounds."""
+    if rate == 1 or count <= 0:
+        return estimate
+    mean = float(min(max(Fraction(estimate.mean), -_FAR), _FAR))
+    error = math.sqrt((1 - rate) * max(GRID**2 - mean**2, 0.0) / float(min(count, _FAR)))
+    reach = NormalDist().inv_cdf((1 + level) / 2) * error
+    lower, upper = (sign * math.hypot(mean - end, reach) for sign, end in ((-1, estimate.lower), (1, estimate.upper)))
+    return Estimate(estimate.mean, math.hypot(estimate.std_error, error), mean + lower, mean + upper)
+
+
+def largest_sum(column: ColumnSums) -> int:
+    """Return by how much one record moves the sum of a column in steps from 0."""
+    # The values themselves are summed, in steps from 0: none of them is farther away than the farther bound.
+    return GRID + abs(_middle(column))
+
+
+def _middle(column: ColumnSums) -> int:
+    low, high = Fraction(column.low), Fraction(column.high)
+    return round(GRID * (high + low) / (high - low))
 
 
 def ratio(total: int, count: int, errors: Sequence[Fraction], reaches: Sequence[Fraction]) -> Estimate:
@@ -162,35 +182,3 @@ def ratio(total: int, count: int, errors: Sequence[Fraction], reaches: Sequence[
     spread = math.sqrt(top**2 * rest + (bottom * float(mean)) ** 2)
     ends = [(float(mean) + sign * spread) / rest * GRID for sign in (-1, 1)]
     return Estimate(mean * GRID, error, *ends)
-
-
-# Cube noise of scale 1 in D dimensions has the density e^-max|z| up to a factor: a mixture of uniform distributions on
-# cubes, whose half side R has a gamma distribution of shape D + 1.
-
-
-def cube_std(dimension: int) -> float:
-    """Return the standard deviation of a coordinate of cube noise of scale 1."""
-    return math.sqrt((dimension + 1) * (dimension + 2) / 3)
-
-
-def cube_quantile(level: float, dimension: int, slope: float) -> float:
-    """Return a quantile of the absolute value of ``z_1 - slope z_2`` of cube noise of scale 1."""
-    # For two uniform numbers on [-1, 1] the combination has a trapezoidal distribution. Its tail is 1 - y up to
-    # 1 - slope, and then ``(1 + slope - y)**2 / (4 slope)``: polynomials in reach / R, whose means over R are known.
-    shape, longest = dimension + 1, 1 + slope
-
-    def share(power: int, low: float, high: float) -> float:
-        # The integral of R**-power over the gamma distribution from low to high.
-        factor = math.prod(range(shape - power, shape))
-        return float(gammainc(shape - power, high) - gammainc(shape - power, low)) / factor
-
-    def beyond(reach: float) -> float:
-        near = reach / (1 - slope) if slope < 1 else math.inf
-        tail = share(0, near, math.inf) - reach * share(1, near, math.inf) if slope < 1 else 0.0
-        if slope > 0:
-            ends = reach / longest, near
-            square = longest**2 * share(0, *ends) - 2 * longest * reach * share(1, *ends) + reach**2 * share(2, *ends)
-            tail += square / (4 * slope)
-        return tail - (1 - level)
-
-    return float(brentq(beyond, 0, 40 * dimension - 40 * math.log(1 - level)))

@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import read_bounds, read_numbers
+from skdp.central.statistics._noise import choose
 from skdp.central.statistics._sums import most_rows
 from skdp.frames import LargeTable, Table, read_table
 from skdp.oracles import check_size
-from skdp.randomness import ByteSource, permute_and_flip
+from skdp.privacy import Share
+from skdp.randomness import ByteSource
 from skdp.typing import ColumnName
 
 FINEST = 1_000_000
@@ -33,24 +35,23 @@ def ranked_quantiles(
     ranks: Sequence[Ranks],
     probabilities: Sequence[Fraction],
     candidates: Sequence[NDArray[np.float64]],
-    epsilon: Fraction,
+    share: Share,
     source: ByteSource,
 ) -> NDArray[np.float64]:
-    """Release quantiles of columns by permute-and-flip, each with an equal share of epsilon."""
+    """Release quantiles of columns by private choices, each with an equal share."""
     # Of n values, a candidate c is a q-quantile if at most q n are below it, and at least q n are not above it. Its
     # score is minus the number of values by which it fails to be one::
     #     score(c) = -max(0, #{x < c} - q n, q n - #{x <= c})
     # Adding or removing one value moves a score by at most max(q, 1 - q): each difference moves by q or by 1 - q. A
-    # score may rise while another falls by the same amount, so the rate of `permute_and_flip` is
-    # epsilon / (2 max(q, 1 - q)). No larger one is private: the privacy loss tends to epsilon as the candidates become
-    # many.
-    share = epsilon / (len(ranks) * len(probabilities))
+    # score may rise while another falls by the same amount, so the rate of `choose` is epsilon / (2 max(q, 1 - q)). No
+    # larger one is private: the privacy loss tends to epsilon as the candidates become many.
+    share /= len(ranks) * len(probabilities)
     released = np.empty((len(ranks), len(probabilities)))
     for row, counts, values in zip(released, ranks, candidates, strict=True):
         for index, q in enumerate(probabilities):
             # In parts of a record, 1 / q.denominator each: whole numbers.
             sensitivity = max(q.numerator, q.denominator - q.numerator)
-            row[index] = values[permute_and_flip(source, scores(*counts, q), share / (2 * sensitivity))]
+            row[index] = values[choose(source, scores(*counts, q), share, 2 * sensitivity)]
     released.sort(axis=1)
     return released
 
@@ -110,11 +111,11 @@ def plan_quantiles(
     large: LargeTable | None,
     candidates: Sequence[NDArray[np.float64]],
     probabilities: Sequence[Fraction],
-    epsilon: Fraction,
+    share: Share,
 ) -> Callable[[ByteSource], NDArray[np.float64]]:
     """Read the columns of a table, and return a function that draws their quantiles."""
     ranks = rank_columns(table, large, candidates)
-    return lambda source: ranked_quantiles(ranks, probabilities, candidates, epsilon, source)
+    return lambda source: ranked_quantiles(ranks, probabilities, candidates, share, source)
 
 
 def read_probability(value: Any, name: str) -> Fraction:

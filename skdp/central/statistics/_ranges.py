@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.central.statistics._cells import ORDERED
+from skdp.central.statistics._noise import integer_noise
 from skdp.coding import is_missing, kind_of, plain
 from skdp.domain import Categories, Interval
+from skdp.privacy import Share
 
 
 def find_range(name: Any, attribute: Categories | Interval, low: Any, high: Any) -> NDArray[np.bool_]:
@@ -176,13 +178,12 @@ class Hierarchy:
         return sums - self._spread(sums[:: self.branching], values.size)
 
 
-def count_std(epsilon: Fraction, n_levels: int) -> float:
+def count_std(share: Share, n_levels: int) -> float:
     """Return the standard deviation of the noise of one count."""
-    share = max(float(epsilon / n_levels), 1e-300)
-    return min(math.sqrt(2) * math.exp(-share / 2) / -math.expm1(-share), LARGEST)
+    return float(min(integer_noise(share / n_levels).error, Fraction(LARGEST)))
 
 
-def plan_hierarchy(size: int, epsilon: Fraction, method: str, branching: int | None) -> Hierarchy:
+def plan_hierarchy(size: int, share: Share, method: str, branching: int | None) -> Hierarchy:
     """Choose the tree with the least expected squared error of a range, all ranges being equally likely."""
     # It depends on what is public only.
     flat = Hierarchy(size, max(size, 2))
@@ -193,7 +194,7 @@ def plan_hierarchy(size: int, epsilon: Fraction, method: str, branching: int | N
     trees = [Hierarchy(size, parts) for parts in sorted(branchings)]
     if method == "auto" or not trees:
         trees.insert(0, flat)
-    return min(trees, key=lambda tree: count_std(epsilon, len(tree.sizes)) * math.sqrt(tree.mean_range_variance()))
+    return min(trees, key=lambda tree: count_std(share, len(tree.sizes)) * math.sqrt(tree.mean_range_variance()))
 
 
 def _smallest_branching(size: int, n_levels: int) -> int:

@@ -16,7 +16,7 @@ from skdp.engines._atomic import Bar, NoBar, Progress, check_path, shown, sync, 
 from skdp.engines.files._formats import TableFile, format_of, write_file
 from skdp.engines.files._large import FileTable, open_file
 from skdp.frames import read_table
-from skdp.synthesis import LEFT_OUT, DPMarginalSynthesizer, check_n_samples
+from skdp.synthesis import LEFT_OUT, DPMarginalSynthesizer, check_n_samples, pack_parameter
 from skdp.synthesis.tables import assemble, decode
 
 
@@ -210,7 +210,7 @@ def _check_saved(synthesizer: DPMarginalSynthesizer, domain: Domain, model: Path
         pack(list(domain[name].values))
     for name, value in synthesizer.get_params(deep=False).items():
         if name not in LEFT_OUT:
-            pack(value)
+            pack_parameter(value)
     with written_beside(model) as beside:
         beside.touch()
     model.unlink()

@@ -295,8 +295,16 @@ def exact_epsilon(fitted: Any) -> float | None:
         ratios.append(worst)
     if not ratios:
         return None
-    sampled = getattr(fitted, "strategy", None) == "sample"
-    return log_upper(max(ratios) if sampled else math.prod(ratios, start=Fraction(1)))
+    together = sorted(ratios, reverse=True)[: _n_sampled(fitted)]
+    return log_upper(math.prod(together, start=Fraction(1)))
+
+
+def _n_sampled(fitted: Any) -> int | None:
+    """Return how many attributes a record reports, None for all."""
+    protocol = getattr(fitted, "protocol_", None)
+    if isinstance(protocol, ReportProtocol):
+        return protocol.n_sampled
+    return 1 if getattr(fitted, "strategy", None) == "sample" else None
 
 
 def worst_ratio(channel: Channel) -> Fraction | None:

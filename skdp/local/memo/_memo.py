@@ -212,6 +212,14 @@ class NumericMemo:
             for written, ends in zip([written_name(name, "memoize=True") for name in names], bounds, strict=True)
         ]
 
+    def draw(self, sampling: Any, records: Sequence[bytes]) -> NDArray[np.bool_]:
+        """Draw which columns a record reports: permanent too, as fresh draws would report all of them in the end."""
+        context = framed(*self._contexts, repr((sampling.weights, sampling.size)).encode())
+        digests = keyed_digests(self.key, (context, "sample"), records)
+        starts = range(0, len(digests), MOST_ROWS)
+        blocks = [digests[start : start + MOST_ROWS] for start in starts]
+        return np.concatenate([sampling.draw(RowStreams(block), len(block)) for block in blocks])
+
     def report(self, scaled: list[NDArray[np.int64]], records: Sequence[bytes]) -> list[NDArray[np.int64]]:
         """Compute the permanent reports."""
         reports = []

@@ -5,27 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import check_confidence_level, read_numbers
-from skdp.domain import Interval
-from skdp.frames import Table, read_table
+from skdp.base import read_numbers
+from skdp.frames import Table, missing_for_nan, read_table
 from skdp.local._tallies import NumericTally
 from skdp.local.memo import NumericMemo
-from skdp.local.protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table, shuffled_parts
-from skdp.oracles import NumericMechanism, check_size
-from skdp.oracles.numeric import SUBSTEPS, bin_positions, estimate_frequencies, round_at_random
+from skdp.local.numeric._estimation import estimate_distributions, estimate_means
+from skdp.local.protocol import (
+    Channel,
+    Codes,
+    Randomness,
+    ReportProtocol,
+    Reports,
+    Sampling,
+    read_report_table,
+    shuffled_parts,
+)
+from skdp.oracles import NumericMechanism
+from skdp.oracles.numeric import SUBSTEPS, round_at_random
 from skdp.privacy import PrivacyGuarantee
 from skdp.privacy.shuffle import Released, ReportPair
 
-_BINS = 32
-_CELLS = 512
-"""About the number of bins that are estimated, and merged in the end: smoothing must not reach far."""
 _MOST_COUNTED = 1 << 16
 """Of the numbers that may be reported, for an engine to count them."""
 
@@ -34,11 +39,15 @@ _MOST_COUNTED = 1 << 16
 class NumericProtocol(ReportProtocol):
     """Numbers on a grid between public bounds, reported by a mechanism for all columns."""
 
+    # Reports are an array for each column: places in `values_of`, or -1 where the sample has not got the column.
+
     bounds: NDArray[np.float64]
     mechanism: NumericMechanism
     share: Fraction
     guarantee: PrivacyGuarantee
     memo: NumericMemo | None = None
+    sampling: Sampling | None = None
+    """Which columns a record reports; None for all."""
     values_of: list[NDArray[np.float64]] = field(init=False)
     """The numbers that may be reported in each column, ascending: a report is a place among them."""
     places_of: list[NDArray[np.intp]] = field(init=False)
@@ -60,7 +69,17 @@ class NumericProtocol(ReportProtocol):
     def declared(self) -> dict[str, Any]:
         bounds = {name: tuple(map(float, own)) for name, own in zip(self.columns, self.bounds, strict=True)}
         outcomes = self.mechanism.parameters().get("outcomes")
-        return {"bounds": bounds} | ({} if outcomes is None else {"mechanism": outcomes})
+        sampled = {} if self.sampling is None else {"n_sampled": self.sampling.size}
+        return {"bounds": bounds} | ({} if outcomes is None else {"mechanism": outcomes}) | sampled
+
+    @property
+    def n_sampled(self) -> int | None:
+        return None if self.sampling is None else self.sampling.size
+
+    @property
+    def n_reported(self) -> int:
+        """The number of columns that a record reports."""
+        return self.n_sampled or len(self.columns)
 
     @property
     def permanent_key(self) -> bytes | None:
@@ -68,7 +87,8 @@ class NumericProtocol(ReportProtocol):
 
     @property
     def counted_columns(self) -> list[list[Any]]:
-        return [[name] for name in self.columns] if max(map(len, self.values_of)) <= _MOST_COUNTED else []
+        few = self.sampling is None and max(map(len, self.values_of)) <= _MOST_COUNTED
+        return [[name] for name in self.columns] if few else []
 
     def prepare(self, table: Table) -> Codes:
         return [self._scale(numbers, *ends) for numbers, ends in zip(read_numbers(table), self.bounds, strict=True)]
@@ -86,14 +106,25 @@ class NumericProtocol(ReportProtocol):
             pairs = zip(codes, sources, strict=True)
             reports = [self.mechanism.report(round_at_random(code, source), source) for code, source in pairs]
         # Mostly, the reports of the mechanism ascend and are all different: they are their own places.
-        return [
+        placed = [
             places[report] if (np.diff(places) != 1).any() else report
             for places, report in zip(self.places_of, reports, strict=True)
         ]
+        if self.sampling is None:
+            return placed
+        # Which columns a record reports is drawn without looking at a value; permanent reports are of the same ones.
+        if self.memo is None:
+            drawn = self.sampling.draw(randomness("sample"), len(codes[0]))
+        else:
+            drawn = self.memo.draw(self.sampling, records)
+        return [np.where(own, report, -1) for own, report in zip(drawn.T, placed, strict=True)]
 
     def write(self, reports: Reports, table: Table) -> Any:
         columns = [values[report] for values, report in zip(self.values_of, reports, strict=True)]
-        return table.rebuild(columns, self.columns)
+        if self.sampling is None:
+            return table.rebuild(columns, self.columns)
+        columns = [np.where(report < 0, np.nan, own) for own, report in zip(columns, reports, strict=True)]
+        return missing_for_nan(table.rebuild(columns, self.columns))
 
     def encode(self, table: Table) -> Any:
         """Write the numbers, clipped to their bounds: not private."""
@@ -103,7 +134,16 @@ class NumericProtocol(ReportProtocol):
     def read(self, reports: Any) -> Reports:
         table = read_report_table(reports, self.report_columns)
         named = Table(self.columns, table.columns, table.native)
-        return [self._place(place, numbers) for place, numbers in enumerate(read_numbers(named))]
+        if self.sampling is None:
+            return [self._place(place, numbers) for place, numbers in enumerate(read_numbers(named))]
+        columns = read_numbers(named, missing=True)
+        given = ~np.isnan(columns)
+        if (given.sum(axis=0) != self.sampling.size).any():
+            raise ValueError(f"a report of this transformer holds a number in {self.sampling.size} of its columns")
+        placed = [np.full(len(numbers), -1) for numbers in columns]
+        for place, (own, numbers, rows) in enumerate(zip(placed, columns, given, strict=True)):
+            own[rows] = self._place(place, numbers[rows])
+        return placed
 
     def _place(self, column: int, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
         """Find the place of each number among those that may be reported."""
@@ -118,7 +158,7 @@ class NumericProtocol(ReportProtocol):
 
     def tally(self, reports: Reports) -> NumericTally:
         pairs = zip(reports, self.values_of, strict=True)
-        return self._tally_of([np.bincount(report, minlength=len(values)) for report, values in pairs])
+        return self._tally_of([np.bincount(report[report >= 0], minlength=len(values)) for report, values in pairs])
 
     def empty_tally(self) -> NumericTally:
         return self._tally_of([np.zeros(len(values), np.int64) for values in self.values_of])
@@ -143,10 +183,13 @@ class NumericProtocol(ReportProtocol):
             "epsilon of a column": str(self.share),
             "bounds": (self.bounds + 0.0).tolist(),
             "n_values": [len(values) for values in self.values_of],
+            **({} if self.sampling is None else {"n_sampled": self.sampling.size, "weights": [*self.sampling.weights]}),
         }
 
     def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
-        return shuffled_parts([self.mechanism.shuffle_pair()] * len(self.columns), "split", released)
+        # A sampled report says of what columns it is: a tally of such reports is not one of each column by itself.
+        of_all = released if self.sampling is None else "reports"
+        return shuffled_parts([self.mechanism.shuffle_pair()] * self.n_reported, "split", of_all)
 
     def parameters(self) -> dict[str, Any]:
         meaning = self.meaning
@@ -157,7 +200,7 @@ class NumericProtocol(ReportProtocol):
 
     def cost_of_changes(self, n_values: int) -> Fraction:
         """Add up the epsilons of a record's permanent reports: those of `n_values` positions of each column."""
-        return len(self.bounds) * min(n_values, self.mechanism.steps + 1) * Fraction(self.mechanism.epsilon)
+        return self.n_reported * min(n_values, self.mechanism.steps + 1) * Fraction(self.mechanism.epsilon)
 
     def _check_tally(self, tally: NumericTally) -> None:
         if tally.protocol != self.meaning:
@@ -168,51 +211,14 @@ class NumericProtocol(ReportProtocol):
     def estimate(self, tally: NumericTally, *, confidence_level: float = 0.95) -> pd.DataFrame:  # type: ignore[override]
         """Estimate the mean of each column."""
         self._check_tally(tally)
-        reach = -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2)
-        steps = self.mechanism.steps
-        variances = self.mechanism.variances(np.arange(steps + 1))
-        rows = []
-        for counts, values, (low, high) in zip(tally.counts, self.values_of, self.bounds, strict=True):
-            n = int(counts.sum())
-            mean = counts @ values / n
-            least, most = np.array([variances.min(), variances.max()]) * ((high - low) / steps) ** 2
-            # Reports that happen to agree, or a single one, do not say how much they vary: the mechanism does.
-            variance = max(least, counts @ (values - mean) ** 2 / (n - 1)) if n > 1 else most
-            std_error = np.sqrt(variance / n)
-            rows.append((mean, std_error, mean - reach * std_error, mean + reach * std_error))
-        index = pd.Index(self.columns, name="column", tupleize_cols=False)
-        return pd.DataFrame(rows, columns=["mean", "std_error", "lower", "upper"], index=index)
+        return estimate_means(self, tally, confidence_level)
 
-    def estimate_distribution(self, tally: NumericTally, n_bins: int | None, smooth: bool) -> pd.DataFrame:
+    def estimate_distribution(
+        self, tally: NumericTally, n_bins: int | None, smooth: bool, confidence_level: float
+    ) -> pd.DataFrame:
         """Estimate how the values of each column are distributed over bins of equal width."""
         self._check_tally(tally)
-        steps = self.mechanism.steps
-        bins = check_size(min(_BINS, steps) if n_bins is None else n_bins, least=1, most=steps, name="n_bins")
-        if self.mechanism.n_reports == 2 < bins + 1:
-            raise ValueError(
-                "two numbers are all that is reported, and they determine the mean but not the distribution; use "
-                "mechanism='square_wave'"
-            )
-        cells = bins * max(1, min(_CELLS, steps) // bins) if smooth and bins > 1 else bins
-        channel = self.mechanism.spread(bin_positions(steps, cells))
-        parts = []
-        for name, counts, places, (low, high) in zip(
-            self.columns,
-            tally.counts,
-            self.places_of,
-            self.bounds,
-            strict=True,
-        ):
-            merged = _merge(channel.T, places, len(counts)).T
-            frequencies = estimate_frequencies(merged, counts, smooth=smooth)
-            interval = Interval(low, high, bins=bins)
-            table = {
-                "left": interval.edges[:-1],
-                "right": interval.edges[1:],
-                "frequency": frequencies.reshape(bins, -1).sum(axis=1),
-            }
-            parts.append(pd.DataFrame(table, index=pd.Index(interval.labels, name=name)))
-        return parts[0] if len(parts) == 1 else pd.concat(parts, keys=self.columns, names=["column", "bin"])
+        return estimate_distributions(self, tally, n_bins, smooth, confidence_level)
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         small = (self.mechanism.steps + 1) ** 2 <= most_entries
@@ -230,13 +236,6 @@ class NumericProtocol(ReportProtocol):
                 rows.append(entries)
             merged.append(rows)
         return merged
-
-
-def _merge(table: NDArray[np.float64], places: NDArray[np.intp], n_values: int) -> NDArray[np.float64]:
-    """Add up the rows of reports that are the same number."""
-    merged = np.zeros((n_values, table.shape[1]))
-    np.add.at(merged, places, table)
-    return merged
 
 
 def _numbers(estimates: list[tuple[int, int]], steps: int, low: float, high: float) -> NDArray[np.float64]:

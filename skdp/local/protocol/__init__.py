@@ -1,7 +1,13 @@
 """What client and server agree on: how a row becomes a report, and how reports become estimates."""
 
-from skdp.local.protocol._columns import SAMPLED, attributes_of, named_characters
-from skdp.local.protocol._estimation import count_variances, estimate_joint_counts, split_counts
+from skdp.local.protocol._columns import SAMPLED, attributes_of, named_characters, read_sampled
+from skdp.local.protocol._estimation import (
+    check_columns,
+    count_variances,
+    estimate_joint_counts,
+    estimate_together,
+    split_counts,
+)
 from skdp.local.protocol._oracles import OracleProtocol, ValueProtocol
 from skdp.local.protocol._protocol import (
     Channel,
@@ -12,6 +18,7 @@ from skdp.local.protocol._protocol import (
     Tally,
     read_report_table,
 )
+from skdp.local.protocol._sampling import Sampling, whole_weights
 from skdp.local.protocol._shuffling import shuffled_parts
 
 __all__ = [
@@ -22,13 +29,18 @@ __all__ = [
     "Randomness",
     "ReportProtocol",
     "Reports",
+    "Sampling",
     "Tally",
     "ValueProtocol",
     "attributes_of",
+    "check_columns",
     "count_variances",
     "estimate_joint_counts",
+    "estimate_together",
     "named_characters",
     "read_report_table",
+    "read_sampled",
     "shuffled_parts",
     "split_counts",
+    "whole_weights",
 ]

@@ -32,7 +32,7 @@ def estimate_counts(
     columns: Sequence[Any] | None = None,
 ) -> pd.DataFrame:
     """Estimate the count, or the frequency, of each value of each attribute, or of the columns asked for."""
-    asked = None if columns is None else _check_columns(protocol, columns)
+    asked = None if columns is None else check_columns(protocol.domain.columns, columns)
     if not isinstance(postprocess, str) or postprocess not in POSTPROCESSORS:
         raise ValueError(f"postprocess must be one of {tuple(POSTPROCESSORS)}, got {postprocess!r}")
     level = check_confidence_level(confidence_level)
@@ -57,7 +57,11 @@ def estimate_counts(
         kept, index = protocol.domain.select(asked), protocol.domain.select(asked).cells()
         group = _margin_cells(protocol.domain, kept)
         counts, unbiased = (np.bincount(group, cells).astype(float) for cells in (counts, unbiased))
-        variances = _margin_variances(protocol.oracles[0], group, unbiased, n, parts[0])
+        (size,), oracle = tally.sizes, protocol.oracles[0]
+        variances = np.full(len(counts), np.inf)
+        if size:
+            variances = _margin_variances(oracle, group, unbiased * size / n, size, parts[0])
+            variances = _of_sample(variances, unbiased, size, n)
     elif asked is not None:
         owners = np.repeat(np.arange(len(protocol.oracles)), [oracle.k for oracle in protocol.oracles])
         rows = np.concatenate([np.flatnonzero(owners == protocol.domain.columns.index(name)) for name in asked])
@@ -74,11 +78,12 @@ def estimate_counts(
     return pd.DataFrame({name: values / scale for name, values in table.items()}, index=index)
 
 
-def _check_columns(protocol: Any, columns: Sequence[Any]) -> list[Any]:
+def check_columns(known: Sequence[Any], columns: Sequence[Any]) -> list[Any]:
+    """Check that columns are distinct ones of those that are known."""
     chosen = list(columns)
-    absent = [name for name in chosen if name not in protocol.domain.columns]
+    absent = [name for name in chosen if name not in known]
     if absent or not chosen or len(set(chosen)) < len(chosen):
-        raise ValueError(f"columns must be distinct ones of {list(protocol.domain.columns)}, got {chosen}")
+        raise ValueError(f"columns must be distinct ones of {list(known)}, got {chosen}")
     return chosen
 
 
@@ -94,14 +99,18 @@ def _margin_variances(
     """Return the variances of sums of unbiased counts over groups of g cells."""
     # A report supports S of the g cells of a group; a record adds (S - g q) / (p - q) to its count. The variance of S
     # follows from the probabilities that two cells are supported at once, for records inside and outside of the group.
-    together, apart = oracle.pair_supports
-    g, p, q = len(group) // len(counts), float(oracle.p), float(oracle.q)
-    if np.isnan(together) or np.isnan(apart):
+    inside, outside = _support_variances(oracle, len(group) // len(counts))
+    if np.isnan(inside) or np.isnan(outside):
         return _sampled_variances(oracle, group, counts, reports)
-    inside = p + (g - 1) * q + 2 * (g - 1) * together + (g - 1) * (g - 2) * apart - (p + (g - 1) * q) ** 2
-    outside = g * q + g * (g - 1) * apart - (g * q) ** 2
     members = np.clip(counts, 0, n)
-    return (members * inside + (n - members) * outside) / (p - q) ** 2
+    return (members * inside + (n - members) * outside) / float(oracle.p - oracle.q) ** 2
+
+
+def _support_variances(oracle: FrequencyOracle, g: int) -> tuple[float, float]:
+    """Return the variance of how many of g cells a report supports, for a record of one of them and for another."""
+    p, q, (together, apart) = float(oracle.p), float(oracle.q), oracle.pair_supports
+    inside = p + (g - 1) * q + 2 * (g - 1) * together + (g - 1) * (g - 2) * apart - (p + (g - 1) * q) ** 2
+    return inside, g * q + g * (g - 1) * apart - (g * q) ** 2
 
 
 def _sampled_variances(
@@ -135,11 +144,16 @@ def _variances(protocol: Any, counts: NDArray[np.float64], sizes: Sequence[int],
         if size == 0:
             variances.append(np.full(oracle.k, np.inf))
             continue
-        scale = n / size
-        inside = np.clip(part, 0, n)
-        sampling = inside * (n - inside) / size * (n - size) / max(n - 1, 1)
-        variances.append(scale**2 * oracle.variance(part / scale, size) + sampling)
+        variances.append(_of_sample(oracle.variance(part * size / n, size), part, size, n))
     return np.concatenate(variances)
+
+
+def _of_sample(
+    variances: NDArray[np.float64], counts: NDArray[np.float64], size: float, n: float
+) -> NDArray[np.float64]:
+    """Return the variances of counts of n records, from those of counts of a sample of them."""
+    inside = np.clip(counts, 0, n)
+    return (n / size) ** 2 * variances + inside * (n - inside) / size * (n - size) / max(n - 1, 1)
 
 
 def count_variances(protocol: Any, counts: ArrayLike) -> NDArray[np.float64]:
@@ -162,7 +176,7 @@ def estimate_joint_counts(
     if protocol.strategy != "split":
         raise ValueError(f"joint counts are estimated from strategy='split', not {protocol.strategy!r}")
     level = check_confidence_level(confidence_level)
-    chosen = _check_columns(protocol, protocol.domain.columns if columns is None else columns)
+    chosen = check_columns(protocol.domain.columns, protocol.domain.columns if columns is None else columns)
     parts = protocol.read(reports)
     places = [protocol.domain.columns.index(name) for name in chosen]
     oracles, parts = [protocol.oracles[place] for place in places], [parts[place] for place in places]
@@ -176,6 +190,47 @@ def estimate_joint_counts(
         {"count": flat, "std_error": std_error, "lower": flat - reach, "upper": flat + reach},
         index=protocol.domain.select(chosen).cells(),
     )
+
+
+def estimate_together(
+    pairs: Sequence[tuple[FrequencyOracle, NDArray[Any], NDArray[np.intp]]],
+    n: int,
+    confidence_level: float,
+) -> pd.DataFrame:
+    """Estimate the counts, among n records, of what groups of cells of several oracles say together."""
+    # Each oracle has the reports of the records that make all of them, and the group of each of its cells.
+    level, size = check_confidence_level(confidence_level), len(pairs[0][1])
+    shape = [int(group.max()) + 1 for _, _, group in pairs]
+    moments = [_group_moments(oracle, group) for oracle, _, group in pairs]
+    sums = np.zeros(int(np.prod(shape)))
+    step = max(1, _CHUNK // max(sums.size, *(oracle.k for oracle, _, _ in pairs)))
+    for start in range(0, size, step):
+        vectors = [
+            oracle.unbiased(part[start : start + step]) @ np.eye(int(group.max()) + 1)[group]
+            for oracle, part, group in pairs
+        ]
+        joint = reduce(
+            lambda left, right: (left[:, :, np.newaxis] * right[:, np.newaxis, :]).reshape(len(left), -1), vectors
+        )
+        sums += joint.sum(axis=0)
+    if size == 0:
+        unknown = {"count": np.nan, "std_error": np.inf, "lower": -np.inf, "upper": np.inf}
+        return pd.DataFrame(unknown, index=range(sums.size))
+    plug_in, counts = np.clip(sums, 0, None).reshape(shape), sums * (n / size)
+    noise = np.clip(_along_each_axis(moments, plug_in) - plug_in, 0, None).ravel()
+    std_error = np.sqrt(_of_sample(noise, counts, size, n))
+    reach = -NormalDist().inv_cdf((1 - level) / 2) * std_error
+    return pd.DataFrame({"count": counts, "std_error": std_error, "lower": counts - reach, "upper": counts + reach})
+
+
+def _group_moments(oracle: FrequencyOracle, group: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the mean square of what a report adds to the unbiased count of each group, given the true group."""
+    n_groups = int(group.max()) + 1
+    if n_groups == oracle.k:
+        return oracle.second_moments()
+    inside, outside = _support_variances(oracle, oracle.k // n_groups)
+    gain = float(oracle.p - oracle.q) ** 2
+    return np.where(np.eye(n_groups, dtype=bool), inside / gain + 1, outside / gain)
 
 
 def _outer_sums(oracles: Sequence[FrequencyOracle], parts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:

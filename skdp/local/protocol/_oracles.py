@@ -86,6 +86,10 @@ class OracleProtocol(ReportProtocol):
         return {"categories": values}
 
     @property
+    def n_sampled(self) -> int | None:
+        return 1 if self.strategy == "sample" else None
+
+    @property
     def permanent_key(self) -> bytes | None:
         return None if self.memo is None else self.memo.key
 

@@ -104,6 +104,11 @@ class ReportProtocol(ABC):
         return {}
 
     @property
+    def n_sampled(self) -> int | None:  # numpydoc ignore=RT01
+        """How many attributes a record reports, drawn without looking at its values; None for all."""
+        return None
+
+    @property
     def counted_columns(self) -> list[list[Any]]:  # numpydoc ignore=RT01
         """Sets of report columns whose distinct rows an engine may count; none if reports come in batches only."""
         return []

@@ -8,6 +8,7 @@ from skdp.oracles.numeric._mechanism import (
     bin_positions,
     check_steps,
     estimate_frequencies,
+    mean_error,
     round_at_random,
 )
 from skdp.oracles.numeric._optimal import Optimal
@@ -25,5 +26,6 @@ __all__ = [
     "bin_positions",
     "check_steps",
     "estimate_frequencies",
+    "mean_error",
     "round_at_random",
 ]

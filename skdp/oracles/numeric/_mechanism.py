@@ -184,6 +184,15 @@ class NumericMechanism(ABC):
         return {"mechanism": type(self).__name__, "grid_size": self.steps}
 
 
+def mean_error(mechanism: NumericMechanism, inclusion: float = 1.0) -> float:
+    """Return n times the mean squared error of a mean, in squared ranges, if a share of n records report, at random."""
+    # For numbers that are uniform over the grid. The error is the mean variance of a report over the share, plus
+    # (1 / share - 1) times the variance of the true numbers.
+    positions = np.arange(mechanism.steps + 1)
+    variance = mechanism.variances(positions).mean() / inclusion + (1 / inclusion - 1) * positions.var()
+    return float(variance / mechanism.steps**2)
+
+
 def check_steps(steps: Any) -> int:
     """Check the number of steps of a grid."""
     return check_size(steps, least=1, most=MAX_STEPS, name="grid_size")

@@ -14,8 +14,11 @@ from skdp.privacy.accounting._noise import GaussianLoss, LaplaceLoss
 from skdp.privacy.accounting._noise import gaussian_loss as gaussian_loss
 from skdp.privacy.accounting._noise import pure_epsilon as pure_epsilon
 from skdp.privacy.accounting._noise import pure_mu as pure_mu
+from skdp.privacy.accounting._sampled import SampledGaussianLoss
+from skdp.privacy.accounting._sampled import amplified as amplified
+from skdp.privacy.accounting._sampled import sampled as sampled
 from skdp.privacy.accounting._total import gaussian_square as gaussian_square
 from skdp.privacy.accounting._total import joint_failure as joint_failure
 from skdp.privacy.accounting._total import smallest_epsilon as smallest_epsilon
 
-__all__ = ["GaussianLoss", "LaplaceLoss", "PureLoss", "StatedLoss"]
+__all__ = ["GaussianLoss", "LaplaceLoss", "PureLoss", "SampledGaussianLoss", "StatedLoss"]

@@ -45,6 +45,7 @@ from skdp.privacy.accounting import (
     LaplaceLoss,
     Loss,
     PureLoss,
+    SampledGaussianLoss,
     StatedLoss,
     least_rho,
     pure_epsilon,
@@ -226,12 +227,16 @@ _NAMES = tuple(Sums.__dataclass_fields__)
 @lru_cache(maxsize=256)  # most charges of a ledger have the same guarantees
 def _added(guarantee: PrivacyGuarantee) -> Sums:
     """Return what a guarantee adds to all sums but those of epsilon and delta."""
-    return _exact(lambda: _amounts(guarantee._all_losses()))
+    sums = _exact(lambda: _amounts(guarantee._all_losses()))
+    # The losses are rounded up: what is stated may be less.
+    return sums if guarantee.rho is None else replace(sums, rho=min(sums.rho, Decimal(repr(guarantee.rho))))
 
 
 def _amounts(losses: tuple[Loss, ...]) -> Sums:
     sums = Sums()
     for loss in losses:
+        if isinstance(loss, SampledGaussianLoss):
+            loss = loss.whole
         epsilon, mu = _written(loss._pure), _written(_mu(loss))
         rho = _written(loss.rho if isinstance(loss, StatedLoss) else None)
         unknown = loss._concentrated is None

@@ -157,7 +157,7 @@ def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Release
     bound is less than 2 % below if n is at least 1,000 and ``10 * (e**epsilon0 + k - 1)``; about 10 % where shuffling
     hardly helps. For 2 values with one of two reports, as with randomised response or Duchi's mechanism, the bound is
     the worst of all tables of others up to n = 513, and less than 5 % above it up to n = 10**8. For oracles whose
-    reports are two-sided, as with Hadamard response of one block, up to 30 % of epsilon is not needed. Several columns
+    reports are two-sided, as with Hadamard response of one block, up to 45 % of epsilon is not needed. Several columns
     that are released together are taken as one report with the product of their channels; in a tally, they are shuffled
     by themselves, and compose. What is known by its epsilon only is bounded as the worst local randomiser ([3]_).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +134,10 @@ class Marginal:
     def shape(self) -> tuple[int, ...]:
         """The number of counts along each column."""
         return self.counts.shape
+
+    def times(self, factor: float) -> Marginal:
+        """Scale the counts, with their errors."""
+        return replace(self, counts=self.counts * factor, std_error=self.std_error * factor)
 
     @property
     def total(self) -> tuple[float, float]:

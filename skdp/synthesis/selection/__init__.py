@@ -1,6 +1,6 @@
 """The choice of the marginals that are measured, and of their noise."""
 
-from skdp.synthesis.selection._private_table import PrivateTable, open_budget
+from skdp.synthesis.selection._private_table import PrivateTable, check_promise, open_budget
 from skdp.synthesis.selection._registry import (
     STRATEGIES,
     check_marginals,
@@ -16,6 +16,7 @@ __all__ = [
     "PrivateTable",
     "Strategy",
     "check_marginals",
+    "check_promise",
     "first_cliques",
     "largest_sizes",
     "open_budget",

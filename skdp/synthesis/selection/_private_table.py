@@ -8,12 +8,12 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.privacy import Loss, gaussian_loss, largest_mu, largest_rho
+from skdp.privacy import Loss, Share, gaussian_loss, largest_mu, largest_rho
 from skdp.randomness import ByteSource, cube_noise, discrete_laplace, exponential_mechanism, rounded_gaussian
 from skdp.synthesis.model import Clique, Groups, Marginal, group
 from skdp.synthesis.tables import Records
@@ -92,7 +92,8 @@ class GaussianBudget(NoiseBudget):
     # A person changes the counts of a table by at most k in L2 norm, so real Gaussian noise of variance
     # ``k**2 / (mu**2 * share)`` makes them ``mu * sqrt(share)``-Gaussian differentially private; rounding is
     # post-processing. For adaptive releases mu**2 adds ([1]_), also with adaptive shares ([2]_). The same holds with
-    # ``mu**2 = 2 * rho`` for zero-concentrated privacy, where a choice of epsilon counts as epsilon**2 / 8 ([3]_).
+    # ``mu**2 = 2 * rho`` for zero-concentrated privacy, where a choice of epsilon counts as epsilon**2 / 8 ([3]_). In
+    # Gaussian privacy, it counts as at `skdp.privacy.Mu`.
     # .. [1] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1). arXiv:1905.02383
     # .. [2] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian differential privacy.
     #    arXiv:2210.17520
@@ -102,11 +103,13 @@ class GaussianBudget(NoiseBudget):
     power = Fraction(1, 2)
     name = "rounded Gaussian"
 
-    def __init__(self, mu_squared: Fraction, max_rows_per_person: int = 1, *, choices: bool = False) -> None:
+    def __init__(
+        self, mu_squared: Fraction, max_rows_per_person: int = 1, *, choices: Literal["rho", "mu"] | None = None
+    ) -> None:
         super().__init__(max_rows_per_person)
         self.mu_squared, self._choices = mu_squared, choices
         # A loss is stated up to mu = 1e100; beyond, epsilon says as much.
-        self.losses = () if choices or mu_squared > 10**199 else (gaussian_loss(mu_squared),)
+        self.losses = () if choices == "rho" or mu_squared > 10**199 else (gaussian_loss(mu_squared),)
 
     def _variance(self, share: Fraction, n_scores: int = 1) -> Fraction:
         return n_scores * self.reach**2 / (self.mu_squared * share)
@@ -124,8 +127,10 @@ class GaussianBudget(NoiseBudget):
         return rounded_gaussian(source, self._variance(share, size), size)
 
     def _choice_epsilon(self, share: Fraction) -> Fraction:
-        if not self._choices:
+        if self._choices is None:
             raise RuntimeError("a budget of Gaussian privacy does not cover choices; nothing was drawn")
+        if self._choices == "mu":
+            return Share("mu", self.mu_squared * share).choice
         # Rounded down: epsilon**2 / 8 = mu**2 * share / 2.
         square = 4 * self.mu_squared * share
         return Fraction(math.isqrt(square.numerator * square.denominator << 80), square.denominator << 40)
@@ -187,19 +192,33 @@ _LARGEST_NOISE = 10**30
 """The standard deviation of counts from which nothing can be learnt, and powers of which overflow soon."""
 
 
+def check_promise(promise: Share, delta: Fraction, *, discover: Any, rows: int, large: bool) -> Fraction:
+    """Check what a share does not allow; return the rate of its sample."""
+    if promise.given is not None and discover is not None:
+        raise ValueError(f"discover needs an epsilon and a delta, got epsilon={promise.given}")
+    if promise.rate < 1 and large:
+        raise TypeError(f"epsilon={promise.given} draws rows, but skdp.engines only counts: collect them first")
+    if promise.rate < 1 and (rows > 1 or delta >= promise.rate):
+        raise ValueError(f"epsilon={promise.given} needs max_rows_per_person=1 and a delta below the rate")
+    return promise.rate
+
+
 def open_budget(
-    epsilon: Fraction, delta: Fraction, max_rows_per_person: int, *, choices: bool
+    share: Share, delta: Fraction, max_rows_per_person: int, *, choices: bool
 ) -> tuple[NoiseBudget, Fraction | None]:
     """Turn a promise into a budget of noise."""
     least = Fraction(max_rows_per_person, _LARGEST_NOISE)
-    if max(epsilon, delta) < least:
-        raise _too_small(least)
-    if delta == 0:
-        return LaplaceBudget(epsilon, max_rows_per_person), None
-    mu_squared = 2 * largest_rho(epsilon, delta) if choices else Fraction(largest_mu(epsilon, delta)) ** 2
+    mu_squared, by = share.mu_squared, share.kind
+    if by == "epsilon":
+        if max(share.amount, delta) < least:
+            raise _too_small(least)
+        if delta == 0:
+            return LaplaceBudget(share.amount, max_rows_per_person), None
+        rho = largest_rho(share.amount, delta) if choices else Fraction(largest_mu(share.amount, delta)) ** 2 / 2
+        mu_squared, by = 2 * rho, "rho"
     if mu_squared < least**2:
         raise _too_small(least)
-    return GaussianBudget(mu_squared, max_rows_per_person, choices=choices), mu_squared / 2
+    return GaussianBudget(mu_squared, max_rows_per_person, choices=by if choices else None), mu_squared / 2
 
 
 def _too_small(least: Fraction) -> ValueError:

@@ -1,0 +1,392 @@
+"""One local transformer for a table of columns of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import declares_missing, read_bounds, read_domain
+from skdp.domain import Domain, Interval
+from skdp.exact import round_up
+from skdp.frames import Table
+from skdp.local._frequency_oracle import FrequencyOracleEncoder, declared_domain_of
+from skdp.local._oracle_encoder import Categories, input_names
+from skdp.local._randomized_response import RandomizedResponseEncoder
+from skdp.local.numeric import NumericPerturber
+from skdp.local.protocol import Sampling
+from skdp.local.table._costs import Costs, Group, Purpose
+from skdp.local.table._estimator import TableEstimator
+from skdp.local.table._plan import TablePlan, make_plan
+from skdp.local.table._protocol import TableProtocol
+from skdp.oracles import NumericMechanism
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
+from skdp.typing import HandleUnknown
+
+Strategy: TypeAlias = Literal["auto", "split", "joint", "sample", "weighted", "groups"]
+Importance: TypeAlias = Literal["uniform"] | Mapping[Any, float]
+
+_MOST_PAIRED = 64
+
+
+class LocalTableEncoder(TableEstimator):
+    """Report a table of categories and numbers under one epsilon, with the least error for what it is wanted for.
+
+    How the columns of a record share epsilon decides the error more than any oracle: all of them with a part each, all
+    as one, or a few of them, drawn at random, with all of it. `fit` compares the exact errors for a stated purpose, and
+    takes the best; `plan_` shows them. It is computed from what is declared: `recommend_plan` does so without a table.
+
+    Parameters
+    ----------
+    epsilon : float or Shuffled, default=1.0
+        Privacy loss of one record over all columns together; finite and > 0. Smaller is more private.
+    categories : "auto", mapping or Domain, default="auto"
+        The values that each column of categories may take, as for `RandomizedResponseEncoder`: all columns that are not
+        in `bounds`.
+    bounds : mapping of column name to (low, high), optional
+        The columns of numbers, and their public bounds.
+    purpose : {"margins", "pairs", "means", "model"}, default="margins"
+        What the reports are for. ``"margins"``: the share of each value of each column, and the mean of each number,
+        which counts as a column of two values. ``"means"``: the same, but all columns count alike, however many values
+        they have. ``"pairs"``: the share of each combination of values of two columns, and the means; for up to 64
+        columns. ``"model"``: the same errors as for margins, but each record reports each column, so that none is
+        missing, and categories are reported as values.
+    weights : "uniform" or mapping of column name to number, default="uniform"
+        How much the error of each column counts; public. Of a pair, the product counts.
+    strategy : {"auto", "split", "joint", "sample", "weighted", "groups"}, default="auto"
+        ``"auto"``: the one with the least error. ``"split"``: each column has an equal part of epsilon. ``"joint"``:
+        the columns of categories are one attribute. ``"sample"``: a record reports one column, all alike.
+        ``"weighted"``: it reports the best number of columns, with the best probabilities. ``"groups"``: the same with
+        groups of columns, each reported as one attribute.
+    oracle : {"auto", "randomized_response"}, default="auto"
+        How groups of categories are reported: by the oracle with the least error whose report has at most 1,024 bytes,
+        bits packed, or as values in columns like those of the input.
+    mechanism : str, default="hybrid"
+        How numbers are reported, as for `NumericPerturber`.
+    grid_size : int, default=1024
+        As for `NumericPerturber`.
+    handle_unknown : {"error", "uniform"}, default="error"
+        As for `RandomizedResponseEncoder`, of columns of categories.
+    ledger : PrivacyLedger, optional
+        Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
+    random_state : int, optional
+        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only: with it,
+        the noise can be undone.
+
+    Attributes
+    ----------
+    plan_ : TablePlan
+        The groups of columns, how many of them a record reports, and the errors of all strategies.
+    guarantee_ : PrivacyGuarantee
+        What a call of `transform` promises for one record, computed from the exact probabilities and rounded up.
+    local_epsilon_ : float
+        With `Shuffled`, the epsilon of one record that was found.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of str
+        Their names, if X had string names.
+
+    Raises
+    ------
+    TypeError, ValueError
+        By `fit`, for a parameter out of range, or a declaration that does not fit the columns.
+
+    See Also
+    --------
+    recommend_plan : The plan without a table.
+    RandomizedResponseEncoder, FrequencyOracleEncoder, NumericPerturber : What reports the groups.
+
+    Notes
+    -----
+    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
+    record's values in the fitted columns; epsilon as stated by `guarantee_`, at most the parameter, ``delta = 0``. A
+    record reports `n_reported` groups of columns, with an equal share of epsilon each, and these epsilons add up. Which
+    groups they are is drawn without looking at a value, so it may be seen: given any outcome of this draw, the reports
+    have the epsilon once. The plan and its weights follow from what is declared. `fit` reads column names and dtypes,
+    the data only where ``categories="auto"`` finds no declared dtype, and checks that numbers are finite. Every call of
+    `transform` is a new release. Other columns, and the row index, are as for `RandomizedResponseEncoder`.
+
+    The output holds the columns of each group: values in columns like those of the input for randomised response, and
+    numbers for numbers; else those of `FrequencyOracleEncoder`. If a record reports only some groups, the columns of
+    the others are missing, and the columns ``sampled`` (or ``sampled_0``, …) say which groups of `plan_` it reports.
+
+    The errors are exact for all data alike, but for what sampling adds: that is the one of uniform data ([1]_).
+
+    References
+    ----------
+    .. [1] H. Arcolezi et al. (2023). Frequency estimation of correlated multi-attribute data under local differential
+       privacy. arXiv:2205.15648
+
+    Examples
+    --------
+    >>> from skdp import LocalTableEncoder
+    >>> from skdp.datasets import load_adult
+    >>> people = load_adult().data[["sex", "race", "age"]]
+    >>> values = {"sex": ["Female", "Male"], "race": sorted(people["race"].unique())}
+    >>> encoder = LocalTableEncoder(2.0, categories=values, bounds={"age": (0, 100)}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> encoder.plan_.strategies[["error", "n_reported"]].round(2)
+              error  n_reported
+    strategy
+    weighted   1.09           1
+    groups     1.09           1
+    sample     1.20           1
+    split      4.06           3
+    joint      4.91           2
+    >>> encoder.estimate_mean(reports).round(1)
+            mean  std_error  lower  upper
+    column
+    age     38.9        0.6   37.7   40.0
+    """
+
+    protocol_: TableProtocol
+    plan_: TablePlan
+    _most_cells: float
+    _most_columns: float
+    _most_characters: float
+
+    def __init__(
+        self,
+        epsilon: float | Shuffled = 1.0,
+        *,
+        categories: Categories = "auto",
+        bounds: Mapping[Any, tuple[float, float]] | None = None,
+        purpose: Purpose = "margins",
+        weights: Importance = "uniform",
+        strategy: Strategy = "auto",
+        oracle: Literal["auto", "randomized_response"] = "auto",
+        mechanism: str = "hybrid",
+        grid_size: int = 1024,
+        handle_unknown: HandleUnknown = "error",
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.categories = categories
+        self.bounds = bounds
+        self.purpose = purpose
+        self.weights = weights
+        self.strategy = strategy
+        self.oracle = oracle
+        self.mechanism = mechanism
+        self.grid_size = grid_size
+        self.handle_unknown = handle_unknown
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        if isinstance(self.categories, Domain | Mapping) and self.categories != {}:
+            tags.input_tags.allow_nan = declares_missing(declared_domain_of(self.categories))
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _make_protocol(self, table: Table) -> TableProtocol:
+        bounds = _check_bounds(self.bounds)
+        if absent := [name for name in bounds if name not in table.names]:
+            raise ValueError(f"bounds declares columns that X does not have: {absent}; X has {list(table.names)}")
+        places = [place for place, name in enumerate(table.names) if name not in bounds]
+        values = Table(tuple(table.names[p] for p in places), tuple(table.columns[p] for p in places), table.native)
+        domain = read_domain(values, self.categories) if places else None
+        sizes = _sizes_of(domain)
+        for name, size in sizes.items():
+            if size < 2:
+                raise ValueError(
+                    f"column {name!r} has one category, so there is nothing to hide or to learn (more than one sample "
+                    "is needed to read categories from the data); drop the column or declare its other categories"
+                )
+        epsilon = self._local_epsilon()
+        self._plan = _plan(
+            epsilon, sizes, bounds, table.names, self.purpose, self.weights, self.strategy, self.oracle,
+            self.mechanism, self.grid_size,
+        )  # fmt: skip
+        plan, share = self._plan, epsilon / self._plan.n_reported
+        parts, columns = [], dict(zip(table.names, table.columns, strict=True))
+        for group, kind in zip(plan.groups, plan.kinds, strict=True):
+            part = self._part(group, kind, share, domain, bounds)
+            parts.append(part._make_protocol(Table(group, tuple(columns[name] for name in group), table.native)))
+        losses = sorted((Fraction(part.guarantee.epsilon) for part in parts), reverse=True)
+        achieved = min(round_up(sum(losses[: plan.n_reported], Fraction(0))), round_up(epsilon))
+        of_all = plan.n_reported == len(parts)
+        guarantee = PrivacyGuarantee(
+            achieved,
+            scope=table.names,
+            mechanism=f"{plan.n_reported} of {len(parts)} reports of columns" + ("" if of_all else ", drawn at random"),
+            secure=self.random_state is None,
+            losses=tuple(loss for part in parts for loss in part.guarantee.losses) if of_all else (),
+        )
+        sampling = None if of_all else Sampling(plan.weights, plan.n_reported)
+        return TableProtocol(tuple(parts), table.names, sampling, guarantee)
+
+    def _part(self, group: Group, kind: str, share: Any, domain: Domain | None, bounds: Mapping[Any, Any]) -> Any:
+        """Return the transformer of a group."""
+        part: Any
+        if group[0] in bounds:
+            own = {name: bounds[name] for name in group}
+            part = NumericPerturber(share, mechanism=self.mechanism, bounds=own, grid_size=self.grid_size)
+        else:
+            assert domain is not None
+            settings: dict[str, Any] = {"strategy": "joint", "categories": domain.select(group)}
+            settings["handle_unknown"] = self.handle_unknown
+            if kind == "randomized_response":
+                part = RandomizedResponseEncoder(share, **settings)
+            else:
+                part = FrequencyOracleEncoder(share, oracle=kind, max_report_bytes=None, **settings)
+        for limit in ("_most_cells", "_most_columns", "_most_characters"):  # of what others declare
+            if limit in vars(self):
+                setattr(part, limit, vars(self)[limit])
+        return part.set_params(random_state=self.random_state)
+
+    def _set_fitted(self, protocol: TableProtocol) -> None:
+        self.plan_ = self._plan
+        del self._plan
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        check_is_fitted(self)
+        given = input_names(self, self.protocol_.names, input_features)
+        return np.array(self.protocol_.names_after(given), dtype=object)
+
+    @property
+    def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
+        """The declared values and bounds of the columns, before or after `fit`."""
+        declared = self.protocol_.declared if hasattr(self, "protocol_") else None
+        bounds = _check_bounds(self.bounds) if declared is None else declared["bounds"]
+        if declared is None and not isinstance(self.categories, Mapping | Domain):
+            raise ValueError("the columns of a CSV file are declared by name: categories must be a mapping or a Domain")
+        given: Any = self.categories if declared is None else declared["categories"]
+        numbers = {name: Interval(*pair, bins=1) for name, pair in bounds.items()}
+        values = {name: given[name] for name in (given.columns if isinstance(given, Domain) else given)}
+        return Domain({**values, **numbers})
+
+    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+        values, bounds = self.declared_domain, _check_bounds(self.bounds)
+        assert values is not None
+        first = {name: 0.0 if name in bounds else values[name].values[0] for name in values.columns}
+        return pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in first.items()})
+
+
+def recommend_plan(
+    domain: Any,
+    epsilon: float,
+    *,
+    bounds: Mapping[Any, tuple[float, float]] | None = None,
+    purpose: Purpose = "margins",
+    weights: Importance = "uniform",
+    strategy: Strategy = "auto",
+    oracle: Literal["auto", "randomized_response"] = "auto",
+    mechanism: str = "hybrid",
+    grid_size: int = 1024,
+) -> TablePlan:
+    """Compare how the columns of a table may share epsilon, and return the best plan of `LocalTableEncoder`.
+
+    Parameters
+    ----------
+    domain : Domain, mapping, list of array-like, dataframe, or None
+        The columns of categories and their values, as for `recommend_strategy`; None for a table of numbers.
+    epsilon : float
+        The privacy loss of a record over all columns.
+    bounds : mapping of column name to (low, high), optional
+        The columns of numbers.
+    purpose, weights, strategy, oracle, mechanism, grid_size : optional
+        As for `LocalTableEncoder`.
+
+    Returns
+    -------
+    TablePlan
+        The plan, with a table of the errors of all strategies, and reasons.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range.
+
+    See Also
+    --------
+    recommend_strategy : The strategies of the encoders of categories.
+
+    Notes
+    -----
+    **Privacy.** Computed from the declaration alone.
+
+    Examples
+    --------
+    >>> from skdp import recommend_plan
+    >>> plan = recommend_plan({name: range(9) for name in "abcd"}, 8.0)
+    >>> plan.strategies["error"].round(3).to_dict()
+    {'groups': 0.11, 'weighted': 0.171, 'sample': 0.299, 'split': 0.474, 'joint': 0.773}
+    >>> plan.reports[["columns", "cells", "inclusion"]]
+      columns  cells  inclusion
+    0   c x d     81        0.5
+    1   a x b     81        0.5
+    """
+    known = _sizes_of(None if domain is None else declared_domain_of(domain))
+    numbers = _check_bounds(bounds)
+    names = [*known, *numbers]
+    whole = check_epsilon(epsilon)
+    return _plan(whole, known, numbers, names, purpose, weights, strategy, oracle, mechanism, grid_size)
+
+
+def _plan(
+    epsilon: Fraction,
+    sizes: Mapping[Any, int],
+    bounds: Mapping[Any, Any],
+    names: Sequence[Any],
+    purpose: Any,
+    weights: Any,
+    strategy: Any,
+    oracle: Any,
+    mechanism: Any,
+    grid_size: Any,
+) -> TablePlan:
+    """Check the parameters, and make the plan."""
+    known = {"purpose": get_args(Purpose), "strategy": get_args(Strategy), "oracle": ("auto", "randomized_response")}
+    for name, given in (("purpose", purpose), ("strategy", strategy), ("oracle", oracle)):
+        if not isinstance(given, str) or given not in known[name]:
+            raise ValueError(f"{name} must be one of {known[name]}, got {given!r}")
+    if not isinstance(mechanism, str):
+        raise ValueError(f"mechanism must be the name of one, got {type(mechanism).__name__}")
+    if not names or set(sizes) & set(bounds):
+        raise ValueError("declare the values or the bounds of each column, of at least one, and not both")
+    if purpose == "pairs" and (len(sizes) < 2 or len(names) > _MOST_PAIRED):
+        raise ValueError(f"purpose='pairs' is for 2 to {_MOST_PAIRED} columns of categories")
+    values = "randomized_response" if purpose == "model" else oracle
+    importance = _read_importance(weights, names)
+    read_bounds(dict(bounds), tuple(bounds)) if bounds else None
+
+    def of_numbers(share: Any) -> NumericMechanism:
+        perturber = NumericPerturber(share, mechanism=mechanism, bounds=(0, 1), grid_size=grid_size)
+        return perturber.fit(np.zeros((1, 1))).mechanism_
+
+    costs = Costs(sizes, tuple(bounds), epsilon, purpose, importance, values, _checked(of_numbers), mechanism)
+    return make_plan(costs, names, strategy)
+
+
+def _sizes_of(domain: Domain | None) -> dict[Any, int]:
+    """Return the number of values of each column of categories."""
+    return {} if domain is None else dict(zip(domain.columns, domain.sizes, strict=True))
+
+
+def _checked(make: Callable[[Fraction], NumericMechanism]) -> Callable[[Fraction], NumericMechanism]:
+    made: dict[Fraction, NumericMechanism] = {}
+    return lambda share: made.setdefault(share, made.get(share) or make(share))
+
+
+def _read_importance(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
+    if isinstance(weights, str) and weights == "uniform":
+        return dict.fromkeys(names, 1.0)
+    if not isinstance(weights, Mapping) or set(weights) != set(names):
+        raise ValueError(f"weights must be 'uniform' or a mapping of all columns {list(names)} to numbers")
+    return {name: float(check_epsilon(weights[name], name=f"the weight of column {name!r}")) for name in names}
+
+
+def _check_bounds(bounds: Any) -> dict[Any, Any]:
+    if bounds is not None and not isinstance(bounds, Mapping):
+        raise TypeError(f"bounds must be a mapping of column name to (low, high), got {type(bounds).__name__}")
+    return dict(bounds or {})

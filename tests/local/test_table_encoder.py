@@ -1,0 +1,358 @@
+"""A table of any columns under one epsilon: the plan is the best one, its errors are exact, epsilon is spent once."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import (
+    Domain,
+    FrequencyOracleEncoder,
+    Interval,
+    LocalTableEncoder,
+    NumericPerturber,
+    PrivacyLedger,
+    privacy_statement,
+    recommend_plan,
+    recommend_strategy,
+)
+from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_files
+from skdp.evaluation.audits._audit import exact_epsilon
+from skdp.exact import exp_bounds
+from skdp.local import ReportTransformer, TableTally
+from skdp.oracles.numeric import mean_error
+from skdp.privacy import Shuffled
+from tests.conftest import often
+
+VALUES = {"sex": ["F", "M"], "job": ["a", "b", "c", "d"], "town": [*"uvwxyz", None]}
+BOUNDS = {"age": (0, 100), "rooms": (0, 10)}
+RNG = np.random.default_rng(5)
+PEOPLE = pd.DataFrame(
+    {
+        "sex": RNG.choice(["F", "M"], 800),
+        "age": RNG.integers(15, 90, 800),
+        "job": RNG.choice([*"abcd"], 800, p=[0.5, 0.3, 0.15, 0.05]),
+        "rooms": RNG.integers(1, 9, 800),
+        "town": RNG.choice([*"uvwxyz", "none"], 800),
+    }
+).replace({"town": {"none": None}})
+STRATEGIES = ["split", "joint", "sample", "weighted", "groups"]
+
+
+def encoder(epsilon=4.0, **parameters):
+    return LocalTableEncoder(epsilon, **{"categories": VALUES, "bounds": BOUNDS, "random_state": 0} | parameters)
+
+
+def random_schema(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([2, 2, 3, 5, 9, 16, 40], rng.integers(1, 6))
+    domain = Domain({f"c{place}": range(size) for place, size in enumerate(sizes)})
+    bounds = {f"n{place}": (0, 1) for place in range(rng.integers(0, 3))}
+    return domain, bounds, float(rng.choice([0.3, 1, 2, 4, 8]))
+
+
+class TestPlan:
+    @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 200))])
+    def test_it_is_never_worse_than_a_single_strategy(self, seed):
+        """The errors of the encoders' own strategies are found in another way."""
+        domain, bounds, epsilon = random_schema(seed)
+        columns = len(domain.columns) + len(bounds)
+        mechanism = {
+            share: NumericPerturber(share, bounds=(0, 1)).fit([[0]]).mechanism_
+            for share in (epsilon, epsilon / columns)
+        }
+        cells = sum(domain.sizes) + 2 * len(bounds)
+        errors = {"split": 0.0, "sample": 0.0}
+        for strategy, share, inclusion in (("split", epsilon / columns, 1), ("sample", epsilon, 1 / columns)):
+            for size in domain.sizes:
+                (oracle,) = FrequencyOracleEncoder(share, categories=[range(size)]).fit([[0]]).oracles_
+                spread = (1 / inclusion - 1) * (1 - 1 / size) / size
+                errors[strategy] += size * (oracle.mean_squared_error / inclusion + spread) / cells
+            errors[strategy] += len(bounds) * 2 * mean_error(mechanism[share], inclusion) / cells
+        plan = recommend_plan(domain, epsilon, bounds=bounds)
+        found = plan.strategies["error"]
+        assert found["split"] == pytest.approx(errors["split"])
+        if columns > 1:
+            assert found["sample"] == pytest.approx(errors["sample"])
+        if not bounds and "joint" in found:
+            joint = recommend_strategy(domain, epsilon, target="margins", oracle=plan_oracle(domain, epsilon))
+            assert found["joint"] == pytest.approx(joint.loc["joint", "error"])
+        assert found.min() == found[plan.strategy] <= min(errors.values())
+
+    def test_published_gains(self):
+        """Weights and groups on top of sampling one column, with probabilities that add up."""
+        plan = recommend_plan({name: range(9) for name in "abcd"}, 8.0)
+        found = plan.strategies["error"]
+        assert found["sample"] / found["groups"] > 2.7
+        assert plan.strategy == "groups"
+        skewed = recommend_plan({"a": range(2), "b": range(40), "c": range(7)}, 1.0)
+        assert 1.15 < skewed.strategies.loc["sample", "error"] / skewed.strategies.loc["weighted", "error"] < 2
+        assert skewed.reports["inclusion"].sum() == pytest.approx(1)
+
+    def test_weights_and_purposes_count(self):
+        plain = recommend_plan(VALUES, 1.0, bounds=BOUNDS)
+        wanted = recommend_plan(VALUES, 1.0, bounds=BOUNDS, weights=dict.fromkeys([*VALUES, *BOUNDS], 1) | {"age": 25})
+        share = plain.reports.set_index("columns")["inclusion"], wanted.reports.set_index("columns")["inclusion"]
+        assert share[1]["age"] > 2 * share[0]["age"]
+        means = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="means")
+        assert means.reports.set_index("columns")["inclusion"]["age"] > share[0]["age"]
+        pairs = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="pairs")
+        assert any(set(VALUES) <= set(group) for group in pairs.groups)
+        model = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="model")
+        assert model.n_reported == len(model.groups)
+        assert set(model.kinds) == {"hybrid", "randomized_response"}
+
+    def test_it_is_shown_with_reasons(self):
+        plan = recommend_plan(VALUES, 4.0, bounds=BOUNDS)
+        assert repr(plan).startswith(f"TablePlan('{plan.strategy}', {plan.n_reported} of: ")
+        assert plan.strategies.loc["split", "reason"] == "each of 5 reports has epsilon 0.8; the largest has 7 cells"
+        assert "a record makes 1 of 5 reports, with epsilon 4 each" in plan.strategies.loc["sample", "reason"]
+        assert plan.strategies["times"].iloc[0] == 1
+        assert "reports of a record" in plan._repr_html_()
+
+    def test_it_is_that_of_fit(self):
+        fitted = encoder(2.0).fit(PEOPLE)
+        assert fitted.plan_.strategies["error"].to_dict() == pytest.approx(
+            recommend_plan(VALUES, 2.0, bounds=BOUNDS).strategies["error"].to_dict()
+        )
+
+
+def plan_oracle(domain, epsilon):
+    """The oracle of all columns together."""
+    return recommend_plan(domain, epsilon, strategy="joint").kinds[0]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_record_spends_epsilon_once(strategy):
+    """Enumerate whole records: which groups are reported, and their reports."""
+    values = {"a": [0, 1], "b": [0, 1, 2]}
+    fitted = LocalTableEncoder(1.5, categories=values, bounds={"x": (0, 1)}, grid_size=2, strategy=strategy)
+    fitted.fit(pd.DataFrame({"a": [0], "b": [1], "x": [0.5]}))
+    plan, protocol = fitted.plan_, fitted.protocol_
+    tables = [next(one) for one in protocol.channels(10_000)]
+    worst = Fraction(1)
+    for chosen in combinations(range(len(tables)), plan.n_reported):  # its probability is that of all records
+        ratios = [max(max(column) / min(column) for column in zip(*tables[place], strict=True)) for place in chosen]
+        worst = max(worst, math.prod(ratios))
+    assert worst <= exp_bounds(1.5)[0]
+    assert fitted.guarantee_.epsilon == pytest.approx(1.5, rel=1e-6)
+    assert fitted.guarantee_.epsilon <= 1.5
+    assert exact_epsilon(fitted) <= fitted.guarantee_.epsilon * (1 + 1e-12)
+    assert fitted.guarantee_.scope == ("a", "b", "x")
+
+
+@pytest.mark.parametrize("purpose", ["margins", "pairs"])
+def test_groups_are_drawn_without_looking_at_a_value(purpose):
+    fitted = encoder(4.0, purpose=purpose, strategy="weighted").fit(PEOPLE)
+    names = [name for name in fitted.protocol_.report_columns if str(name).startswith("sampled")]
+    first = fitted.transform(PEOPLE)[names]
+    assert len(names) == fitted.plan_.n_reported
+    assert fitted.fit(PEOPLE).transform(PEOPLE[::-1].reset_index(drop=True))[names].equals(first)
+    shares = [(first == place).any(axis=1).mean() for place in range(len(fitted.plan_.groups))]
+    assert shares == pytest.approx(fitted.plan_.reports["inclusion"].tolist(), abs=0.07)
+
+
+@pytest.mark.parametrize("strategy", often(STRATEGIES, ["joint", "weighted"]))
+def test_errors_are_those_of_the_plan_and_intervals_cover(strategy):
+    """Of 40 collections of uniform data, whose records are drawn again each time."""
+    rng, n, times = np.random.default_rng(0), 1_000, 40
+    values = {"a": [0, 1], "b": range(4)}
+    fitted = LocalTableEncoder(3.0, categories=values, bounds={"x": (0, 1)}, strategy=strategy)
+    fitted.fit(pd.DataFrame({"a": [0], "b": [0], "x": [0.5]}))
+    squares, inside = [], []
+    for _ in range(times):
+        rows = pd.DataFrame({"a": rng.integers(0, 2, n), "b": rng.integers(0, 4, n), "x": rng.random(n)})
+        reports = fitted.transform(rows)
+        counts, means = fitted.estimate_frequencies(reports), fitted.estimate_mean(reports)
+        truth = np.array([(rows[name] == value).mean() for name, value in counts.index])
+        squares += [*(counts["frequency"] - truth) ** 2, *[(means["mean"].iloc[0] - rows["x"].mean()) ** 2] * 2]
+        inside += [*((counts["lower"] <= truth) & (truth <= counts["upper"]))]
+        inside.append(bool(means["lower"].iloc[0] <= 0.5 <= means["upper"].iloc[0]))
+    expected = fitted.plan_.strategies.loc[strategy, "error"]
+    assert n * np.mean(squares) == pytest.approx(expected, rel=0.3)
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.04)
+
+
+@pytest.mark.parametrize("strategy", often(["split", "joint", "weighted", "groups"], ["weighted", "groups"]))
+def test_pairs_are_estimated_without_bias_and_intervals_cover(strategy):
+    rng, n = np.random.default_rng(0), 800
+    fitted = LocalTableEncoder(
+        6.0, categories={"a": [0, 1], "b": range(3), "c": [0, 1]}, purpose="pairs", strategy=strategy, random_state=1
+    )
+    rows = pd.DataFrame({"a": rng.integers(0, 2, n), "b": rng.integers(0, 3, n), "c": 0})
+    rows["c"] = (rows["a"] + rows["b"]) % 2
+    fitted.fit(rows)
+    for columns in (["b", "a"], ["a", "c"]):
+        truth = rows.groupby(columns).size().reindex(fitted_cells(fitted, columns), fill_value=0)
+        errors, inside = [], []
+        for _ in range(60):
+            found = fitted.estimate_joint_counts(fitted.transform(rows), columns)
+            assert found.index.equals(truth.index)
+            errors.append((found["count"] - truth) / np.maximum(found["std_error"], 1e-9))
+            inside.append((found["lower"] <= truth) & (truth <= found["upper"]))
+        assert np.abs(np.mean(errors, axis=0)).max() < 5 / math.sqrt(60)
+        assert np.mean(inside) == pytest.approx(0.95, abs=0.05)
+
+
+def fitted_cells(fitted, columns):
+    return Domain({name: fitted.categories[name] for name in columns}).cells()
+
+
+class TestReports:
+    @pytest.mark.parametrize("settings", [{}, {"purpose": "model"}, {"purpose": "pairs"}, {"strategy": "split"}])
+    def test_tables_of_any_library(self, make_frame, settings):
+        table = make_frame({name: PEOPLE[name].astype(object).tolist()[:60] for name in PEOPLE})
+        fitted = encoder(6.0, **settings).fit(table)
+        reports = fitted.transform(table)
+        assert type(reports) is type(table)
+        found = fitted.tally(reports)
+        assert found.n_reports == 60
+        assert TableTally.from_json(found.to_json()) == found
+        assert (found + found).n_reports == 120
+        assert tally(privatize(table, fitted), fitted).n_reports == 60
+        again = ReportTransformer.from_json(fitted.to_json())
+        assert again.estimate_counts(reports).equals(fitted.estimate_counts(found))
+        assert again.estimate_mean(reports).equals(fitted.estimate_mean(found))
+        assert fitted.estimate_counts(found).index.names == ["column", "category"]
+
+    def test_values_come_out_in_columns_like_those_of_the_input(self):
+        reports = encoder(purpose="model").fit_transform(PEOPLE)
+        assert reports.columns.equals(PEOPLE.columns)
+        for name, values in VALUES.items():
+            assert {None if pd.isna(value) else value for value in reports[name]} <= {*values}
+        sampled = encoder(oracle="randomized_response").fit_transform(PEOPLE)
+        assert sampled.columns.tolist() == [*PEOPLE, "sampled"]
+        assert (sampled[["sex", "age", "job", "rooms"]].notna().sum(axis=1) <= 2).all()
+
+    def test_what_a_record_does_not_report_is_not_there(self):
+        fitted = encoder(2.0, strategy="sample").fit(PEOPLE)
+        reports = fitted.transform(PEOPLE)
+        for place, group in enumerate(fitted.plan_.groups):
+            others = [name for name in reports if name != "sampled" and not str(name).startswith(str(group[0]))]
+            assert reports.loc[reports["sampled"] == place, others].isna().all(axis=None)
+
+    @pytest.mark.parametrize("ending", often(["csv", "jsonl", "parquet"], ["csv"]))
+    def test_files(self, tmp_path, ending):
+        PEOPLE.to_csv(tmp_path / "people.csv", index=False)
+        for place, settings in enumerate(({}, {"purpose": "model"})):
+            target = tmp_path / f"reports{place}.{ending}"
+            privatize_file(tmp_path / "people.csv", target, encoder(4.0, **settings))
+            found = tally_files(target, target=tmp_path / f"{place}.json")
+            assert found.n_reports == 800
+            assert len(estimate_file(tmp_path / f"{place}.json")) == 13
+
+    def test_other_tables_are_refused(self):
+        fitted = encoder(4.0, strategy="weighted", purpose="pairs").fit(PEOPLE)
+        reports = fitted.transform(PEOPLE)
+        with pytest.raises(ValueError, match="must ascend"):
+            fitted.tally(reports.assign(sampled_0=4, sampled_1=1))
+        with pytest.raises(ValueError, match="must hold numbers from 0 to 4"):
+            fitted.tally(reports.assign(sampled_1=7))
+        with pytest.raises(ValueError, match="have the columns"):
+            fitted.tally(reports.drop(columns="age"))
+        with pytest.raises(ValueError, match=r"outside the declared categories|a missing value"):
+            fitted.tally(reports.assign(sampled_0=0, sampled_1=1))
+        other = encoder(3.0, strategy="weighted", purpose="pairs").fit(PEOPLE)
+        with pytest.raises(ValueError, match="two protocols are never added"):
+            other.tally(reports)
+        with pytest.raises(ValueError, match="different parameters"):
+            encoder(3.0).fit(PEOPLE).estimate_counts(fitted.tally(reports))
+        with pytest.raises(ValueError, match="different parameters"):
+            other.estimate_counts(fitted.tally(reports))
+
+    def test_stored_tallies_must_fit_themselves(self):
+        fitted = encoder(4.0).fit(PEOPLE)
+        content = json.loads(fitted.tally(fitted.transform(PEOPLE)).to_json())
+        for change in (
+            {"n_reports": 799},
+            {"n_reports": -1},
+            {"parts": content["parts"][1:]},
+            {"parts": [{"format": "x"}] * len(content["parts"])},
+            {"parts": 3},
+            {"sums": []},
+            {"protocol": content["protocol"] | {"n_sampled": 2}},
+        ):
+            with pytest.raises(ValueError, match=r"do not fit|incomplete|no tally"):
+                TableTally.from_json(json.dumps(content | change))
+
+    def test_columns_of_several_groups_need_rows_that_report_both(self):
+        fitted = encoder(1.0, strategy="sample").fit(PEOPLE)
+        reports = fitted.transform(PEOPLE)
+        with pytest.raises(ValueError, match=r"no record reports the columns \['sex', 'job'\] together"):
+            fitted.estimate_joint_counts(reports, ["sex", "job"])
+        with pytest.raises(ValueError, match="distinct ones of"):
+            fitted.estimate_joint_counts(reports, ["sex", "age"])
+        split = encoder(4.0, strategy="split").fit(PEOPLE)
+        with pytest.raises(ValueError, match="a tally has lost what goes together"):
+            split.estimate_joint_counts(split.tally(split.transform(PEOPLE)), ["sex", "job"])
+
+
+def test_categories_of_dtypes_and_bins_of_numbers():
+    rows = PEOPLE.assign(sex=pd.Categorical(PEOPLE["sex"], ["M", "F"], ordered=True))[["sex", "age"]]
+    fitted = LocalTableEncoder(3.0, bounds={"age": (0, 100)}, random_state=0).fit(rows)
+    assert fitted.estimate_counts(fitted.transform(rows)).index.tolist() == [("sex", "M"), ("sex", "F")]
+    bins = LocalTableEncoder(3.0, categories={"age": Interval(0, 100, bins=4), "sex": ["F", "M"]}, random_state=0)
+    assert len(bins.fit(rows).estimate_counts(bins.transform(rows))) == 6
+
+
+def test_a_table_of_numbers_only():
+    rows = PEOPLE[["age", "rooms"]]
+    fitted = LocalTableEncoder(3.0, bounds=BOUNDS, random_state=0).fit(rows)
+    assert fitted.plan_.strategies["error"].to_dict() == pytest.approx(
+        recommend_plan(None, 3.0, bounds=BOUNDS).strategies["error"].to_dict()
+    )
+    reports = fitted.transform(rows)
+    again = ReportTransformer.from_json(fitted.to_json())
+    assert again.estimate_mean(reports).equals(fitted.estimate_mean(fitted.tally(reports)))
+    assert again.estimate_counts(reports).empty
+    assert again.declared_domain.columns == ("age", "rooms")
+    means = fitted.estimate_mean(reports)
+    assert ((means["mean"] - rows.mean()).abs() < 5 * means["std_error"]).all()
+
+
+def test_the_statement_and_the_ledger_know_it():
+    ledger = PrivacyLedger(epsilon=5)
+    fitted = encoder(2.0, ledger=ledger, random_state=None).fit(PEOPLE)
+    fitted.transform(PEOPLE)
+    assert ledger.spent.epsilon == pytest.approx(2)
+    assert "sex" in str(privacy_statement(fitted, PEOPLE))
+    assert fitted.guarantee_.mechanism == "1 of 5 reports of columns, drawn at random"
+
+
+def test_a_shuffled_table():
+    fitted = encoder(Shuffled(0.5, 1e-6, 50_000)).fit(PEOPLE)
+    assert fitted.local_epsilon_ > 1.5
+    assert fitted.guarantee_.epsilon <= fitted.local_epsilon_
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"purpose": "counts"}, ValueError, "purpose must be one of"),
+        ({"strategy": None}, ValueError, "strategy must be one of"),
+        ({"oracle": "subset_selection"}, ValueError, "oracle must be one of"),
+        ({"mechanism": "gauss"}, ValueError, "mechanism must be one of"),
+        ({"mechanism": None}, ValueError, "mechanism must be the name"),
+        ({"weights": {"sex": 1}}, ValueError, "weights must be 'uniform' or a mapping of all columns"),
+        ({"weights": dict.fromkeys(PEOPLE, 0)}, ValueError, "the weight of column"),
+        ({"bounds": {"height": (0, 1)}}, ValueError, r"bounds declares columns that X does not have: \['height'\]"),
+        ({"bounds": [(0, 1)]}, TypeError, "bounds must be a mapping"),
+        ({"bounds": {"age": (5, 1), "rooms": (0, 1)}}, ValueError, "age"),
+        ({"categories": {"sex": ["F", "M"]}}, ValueError, "declares nothing for the columns"),
+        ({"purpose": "pairs", "strategy": "sample"}, ValueError, "does not give what the purpose 'pairs' asks for"),
+        ({"purpose": "model", "strategy": "sample"}, ValueError, "strategy='sample' is not possible"),
+        ({"epsilon": 0}, ValueError, "epsilon must be"),
+    ],
+    ids=str,
+)
+def test_odd_parameters_are_refused_before_any_charge(parameters, error, message):
+    ledger = PrivacyLedger(epsilon=10)
+    with pytest.raises(error, match=message):
+        encoder(**{"ledger": ledger} | parameters).fit_transform(PEOPLE)
+    assert ledger.spent.epsilon == 0
