@@ -151,9 +151,11 @@ class Sampled:
         if rate == 1 or wanted > _MOST_EPSILON:
             return -round_up(-wanted)
         if wanted / rate < _SMALL:  # e**x - 1 is at most x e**x, and at least x
-            return float(wanted / rate) * (1 - 4 * _SMALL)
+            return -round_up(wanted / rate * Fraction(4 * _SMALL - 1))
         allowed = max(exp_bounds(wanted)[0] - 1, wanted) / rate
-        found = math.log1p(math.expm1(float(wanted)) / float(rate)) * (1 - 2.0**-48)
+        if allowed > 1 << 1000:
+            return math.inf
+        found = math.log1p(float(allowed)) * (1 - 2.0**-48)
         while exp_bounds(found)[1] - 1 > allowed:
             found *= 1 - 2.0**-44
         return found
