@@ -79,7 +79,7 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     def _check_promise(self) -> Share:
         """Check the parameters that all estimators have, and return what may be lost."""
-        share = read_share(self.epsilon)
+        share = read_share(self.epsilon, sampled=True)
         if isinstance(share.given, Rho | Mu) and getattr(self, "delta", None):
             raise ValueError(f"delta must be 0 with epsilon={self.epsilon}, which has its own, got {self.delta}")
         check_ledger(self.ledger)
@@ -92,7 +92,7 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     def _spend(self, columns: Sequence[Any], mechanism: str, **more: Any) -> ByteSource:
         """Charge what `fit` releases, set `guarantee_`, and return the random bits."""
-        what, share = type(self).__name__, read_share(self.epsilon)
+        what, share = type(self).__name__, read_share(self.epsilon, sampled=True)
         if share.rate < 1:
             mechanism += f", on a secret sample at rate {shown_rate(share.rate)}"
         self.guarantee_, source = charge(

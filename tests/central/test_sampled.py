@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import skdp
 from skdp import (
@@ -22,6 +23,7 @@ from skdp import (
     PrivacyLedger,
 )
 from skdp.central import _base as base
+from skdp.central import sample_and_aggregate
 from skdp.evaluation import audit_epsilon
 from skdp.privacy import Mu, PureLoss, Rho, Sampled, SampledGaussianLoss, subsampled_guarantee
 
@@ -231,3 +233,32 @@ def test_audits_of_a_release(share, breaks, monkeypatch):
         release, neighbours, epsilon=guarantee.epsilon, delta=guarantee.delta, n_draws=6_000, confidence=0.9999
     )
     assert (result.epsilon_lower > guarantee.epsilon) == breaks
+
+
+def test_what_draws_no_sample_takes_none():
+    ledger = PrivacyLedger(epsilon=10.0)
+    with pytest.raises(TypeError, match="epsilon must be a finite number > 0, got Sampled"):
+        sample_and_aggregate(np.mean, X, bounds=(0, 100), epsilon=Sampled(1.0, 1e-6), n_chunks=10, ledger=ledger)
+    assert ledger.spent.epsilon == 0
+
+
+class LoudSampled(Sampled):
+    given_sample = 100.0
+
+
+class LoudRho(Rho):
+    """A share whose rho is not its own."""
+
+    rho = 0.1
+
+    def __init__(self):
+        pass
+
+
+@pytest.mark.parametrize("share", [LoudSampled(0.1, 0.5), LoudRho()])
+@pytest.mark.parametrize("estimator", [DPMean(bounds=(0, 100)), DPMarginalSynthesizer(domain=Interval(0, 100, bins=8))])
+def test_a_derived_class_of_shares_is_not_believed(estimator, share):
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-3)
+    with pytest.raises(TypeError, match="epsilon must be a finite number > 0, got Loud"):
+        clone(estimator).set_params(epsilon=share, ledger=ledger).fit(X)
+    assert ledger.spent.epsilon == 0

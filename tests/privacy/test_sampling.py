@@ -263,7 +263,7 @@ class TestTarget:
     @pytest.mark.parametrize("epsilon", [1e-300, 1e-40, 1e-13, 1e-9, 0.1, 1.0, 20.0])
     @pytest.mark.parametrize("rate", [*RATES, 0.1, 1, 1e-12])
     def test_the_noise_reaches_it_and_is_no_larger_than_need_be(self, epsilon, rate):
-        given = read_share(Sampled(epsilon, rate)).amount
+        given = read_share(Sampled(epsilon, rate), sampled=True).amount
         reached = math.log1p(float(rate) * math.expm1(float(given)))
         assert reached == pytest.approx(epsilon, rel=1e-9)
         if epsilon > 1e-20:
