@@ -274,16 +274,26 @@ class TestTarget:
             Sampled(600.0, 0.5)
 
 
-@pytest.mark.parametrize("rate", [1e-320, Fraction(1, 10**400)])
-def test_a_rate_that_leaves_no_noise_is_refused(rate):
+@pytest.mark.parametrize("rate", [1e-61, 1e-320, Fraction(1, 10**400)])
+@pytest.mark.parametrize("epsilon", [1e-320, 1e-300, 1.0, 500.0])
+def test_a_rate_of_which_the_errors_would_overflow_is_refused(epsilon, rate):
+    with pytest.raises(ValueError, match="rate must be at least 1e-60"):
+        Sampled(epsilon, rate)
+
+
+def test_a_rate_that_leaves_no_noise_is_refused():
     with pytest.raises(ValueError, match="epsilon must be at most 500 given the sample"):
-        Sampled(1.0, rate)
+        Sampled(400.0, 1e-60)
 
 
-@pytest.mark.parametrize(("epsilon", "rate"), [(1e-320, 0.001), (1e-300, Fraction(1, 3)), (5e-324, 0.7)])
+@pytest.mark.parametrize(
+    ("epsilon", "rate"),
+    [(1e-320, 0.001), (1e-300, Fraction(1, 3)), (5e-324, 0.7), (5e-324, 1 - 2**-53)],
+)
 def test_the_epsilon_given_a_sample_is_rounded_down_at_the_end_of_the_floats(epsilon, rate):
     noise = Sampled(epsilon, rate).given_sample
-    # e**x - 1 is between x and x (1 + x).
+    # A sample needs no less; e**x - 1 is between x and x (1 + x).
+    assert noise >= epsilon
     assert Fraction(rate) * Fraction(noise) * (1 + Fraction(noise)) <= Fraction(epsilon)
 
 
