@@ -262,3 +262,19 @@ def test_a_derived_class_of_shares_is_not_believed(estimator, share):
     with pytest.raises(TypeError, match="epsilon must be a finite number > 0, got Loud"):
         clone(estimator).set_params(epsilon=share, ledger=ledger).fit(X)
     assert ledger.spent.epsilon == 0
+
+
+class Restless(float):
+    """A number that is 10 when it is first read, and 0.1 later."""
+
+    reads = 0
+
+    def __float__(self):
+        self.reads += 1
+        return 10.0 if self.reads == 1 else 0.1
+
+
+@pytest.mark.parametrize("make", [DPMean, DPHistogram, DPMarginalSynthesizer])
+def test_what_is_charged_is_what_the_noise_was_made_for(make):
+    declared = {"bounds": (0, 100)} if make is DPMean else {"domain": Interval(0, 100, bins=8)}
+    assert make(Restless(), **declared).fit(X).guarantee_.epsilon == 10
