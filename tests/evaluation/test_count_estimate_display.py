@@ -1,6 +1,7 @@
 """The display of counts: bars, intervals and true counts are those of the estimates."""
 
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -109,6 +110,13 @@ def test_negative_counts_are_drawn_to_the_left_of_0():
     (axes,) = CountEstimateDisplay.from_estimates(estimates([-30, 5], [*"ab"])).axes_
     assert bars(axes) == [-30, 5]
     assert axes.get_xlim()[0] < -32
+
+
+def test_the_ticks_of_large_counts_have_room():
+    (axes,) = CountEstimateDisplay.from_estimates(estimates([16_500, 8_000], ["a name of many letters", "b"])).axes_
+    axes.figure.draw_without_rendering()
+    ends = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert all(one.x1 + 10 < other.x0 for one, other in pairwise(ends))
 
 
 def test_a_missing_value_and_a_value_of_which_nothing_is_known():

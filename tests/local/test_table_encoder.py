@@ -205,6 +205,7 @@ def fitted_cells(fitted, columns):
 
 
 class TestReports:
+    @pytest.mark.covering
     @pytest.mark.parametrize("settings", [{}, {"purpose": "model"}, {"purpose": "pairs"}, {"strategy": "split"}])
     def test_tables_of_any_library(self, make_frame, settings):
         table = make_frame({name: PEOPLE[name].astype(object).tolist()[:60] for name in PEOPLE})

@@ -219,6 +219,7 @@ class CountEstimateDisplay(PanelDisplay):
         axes.axvline(0, color=INK, lw=1)
         tidy_axes(axes)
         label_rows(axes, [_label(value) for value in table.index])
+        axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel("records")
         axes.set_title(title, loc="left", parse_math=False, color=INK, fontsize="medium")
 
