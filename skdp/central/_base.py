@@ -79,7 +79,7 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     def _check_promise(self) -> Share:
         """Check the parameters that all estimators have, and return what may be lost."""
-        share = read_share(self.epsilon)
+        share = read_share(self.epsilon, sampled=True)
         if isinstance(share.given, Rho | Mu) and getattr(self, "delta", None):
             raise ValueError(f"delta must be 0 with epsilon={self.epsilon}, which has its own, got {self.delta}")
         check_ledger(self.ledger)
@@ -90,9 +90,9 @@ class CentralEstimator(OnSite, BaseEstimator):
         """Read a private table, which may have no rows: the number of rows is private."""
         return read_input(self, X, reset=True, least=0)
 
-    def _spend(self, columns: Sequence[Any], mechanism: str, **more: Any) -> ByteSource:
+    def _spend(self, share: Share, columns: Sequence[Any], mechanism: str, **more: Any) -> ByteSource:
         """Charge what `fit` releases, set `guarantee_`, and return the random bits."""
-        what, share = type(self).__name__, read_share(self.epsilon)
+        what = type(self).__name__
         if share.rate < 1:
             mechanism += f", {on_sample(share.rate)}"
         self.guarantee_, source = charge(
@@ -182,7 +182,7 @@ class CentralStatistic(CentralEstimator):
             self.guarantee_ = PrivacyGuarantee(0.0, scope=table.names, mechanism=plan.mechanism)
             source = coins(self.random_state, type(self).__name__)
         else:
-            source = self._spend(table.names, plan.mechanism, delta=plan.delta, losses=plan.losses)
+            source = self._spend(share, table.names, plan.mechanism, delta=plan.delta, losses=plan.losses)
             if share.rate < 1:
                 # Only now is the sample drawn. What could be an error or a warning was one with all rows.
                 sample = _sample(table, share.rate, source)

@@ -13,6 +13,9 @@ from skdp.privacy.accounting import amplified, sampled
 
 _MOST_EPSILON, _SMALL = 500.0, 2.0**-40
 
+_LEAST_RATE = 1e-60
+"""Of an estimator: counts and squares of errors that are divided by the rate do not overflow."""
+
 
 def subsampled_guarantee(guarantee: PrivacyGuarantee, rate: float | Fraction) -> PrivacyGuarantee:
     """Return the guarantee of a release from a secret random sample, of that which it has given the sample.
@@ -94,7 +97,7 @@ class Sampled:
     epsilon : float
         The privacy loss of a record of the table; finite and > 0.
     rate : float or Fraction
-        The probability with which a record is in the sample, in (0, 1]; public.
+        The probability with which a record is in the sample, from 1e-60 to 1; public.
 
     Raises
     ------
@@ -137,7 +140,8 @@ class Sampled:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        check_rate(self.rate)
+        if check_rate(self.rate) < _LEAST_RATE:
+            raise ValueError(f"rate must be at least {_LEAST_RATE:g}, got {float(self.rate):g}")
         if self.given_sample > _MOST_EPSILON:
             raise ValueError(
                 f"epsilon must be at most {_MOST_EPSILON:g} given the sample, got epsilon={self.epsilon} at "
@@ -151,9 +155,9 @@ class Sampled:
         if rate == 1 or wanted > _MOST_EPSILON:
             return -round_up(-wanted)
         if wanted / rate < _SMALL:  # e**x - 1 is at most x e**x, and at least x
-            return float(wanted / rate) * (1 - 4 * _SMALL)
+            return -round_up(-max(wanted, wanted / rate * Fraction(1 - 4 * _SMALL)))
         allowed = max(exp_bounds(wanted)[0] - 1, wanted) / rate
-        found = math.log1p(math.expm1(float(wanted)) / float(rate)) * (1 - 2.0**-48)
+        found = math.log1p(float(allowed)) * (1 - 2.0**-48)
         while exp_bounds(found)[1] - 1 > allowed:
             found *= 1 - 2.0**-44
         return found

@@ -98,13 +98,14 @@ def _epsilon(rho: Fraction | None, losses: tuple[Loss, ...], delta: Fraction) ->
     return min(one for one in found if one is not None)
 
 
-def read_share(epsilon: Any) -> Share:
-    """Check the `epsilon` of a central release."""
-    if isinstance(epsilon, Rho):
+def read_share(epsilon: Any, *, sampled: bool = False) -> Share:
+    """Check the `epsilon` of a central release, which may be `Sampled` if the caller draws the sample."""
+    # A derived class might state one number and have the noise of another.
+    if type(epsilon) is Rho:
         return Share("rho", Fraction(epsilon.rho), epsilon)
-    if isinstance(epsilon, Mu):
+    if type(epsilon) is Mu:
         return Share("mu", Fraction(epsilon.mu) ** 2, epsilon)
-    if isinstance(epsilon, Sampled):
+    if type(epsilon) is Sampled and sampled:
         return Share("epsilon", Fraction(epsilon.given_sample), epsilon)
     return Share("epsilon", check_epsilon(epsilon))
 

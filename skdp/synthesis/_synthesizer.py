@@ -335,7 +335,7 @@ class DPMarginalSynthesizer(ModelRows):
             domain, plan, strategy, _ = self._code(table, keep, {name: [None] for name in counts})
             left_out = warn_out_of_reach(plan, strategy, domain.columns)
             most = largest_sizes(plan, strategy, {names.index(name) for name in counts})
-            source = self._spend(names, f"{mechanism}, thresholds on values", delta=delta)
+            source = self._spend(promise, names, f"{mechanism}, thresholds on values", delta=delta)
             found, mixed = find_values(source, counts, promise.amount * share, delta * share, reach, most)
             domain, plan, strategy, codes = self._code(table, keep, found)
         else:
@@ -348,7 +348,7 @@ class DPMarginalSynthesizer(ModelRows):
             # What is not declared shows in the first pass: before the charge, as in memory.
             records.prepare(first_cliques(plan, strategy))
         if not counts:
-            source = self._spend(names, mechanism, delta=delta, rho=rho, losses=budget.losses)
+            source = self._spend(promise, names, mechanism, delta=delta, rho=rho, losses=budget.losses)
         if rate < 1:
             records = CodedRecords(draw_sample(codes, rate, source), domain.sizes)
         say = partial(print, f"[{type(self).__name__}]", file=sys.stderr) if self.verbose else None

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import skdp
 from skdp import (
@@ -22,6 +23,7 @@ from skdp import (
     PrivacyLedger,
 )
 from skdp.central import _base as base
+from skdp.central import sample_and_aggregate
 from skdp.evaluation import audit_epsilon
 from skdp.privacy import Mu, PureLoss, Rho, Sampled, SampledGaussianLoss, privacy_statement, subsampled_guarantee
 
@@ -264,3 +266,48 @@ def test_statements_say_that_a_sample_must_stay_secret():
         fitted = DPHistogram(epsilon, domain=DOMAIN).fit(CODES)
         assert (told in privacy_statement(fitted).to_dict()["not_covered"]) == said
         assert ("on a secret sample at rate 1/4" in fitted.guarantee_.mechanism) == said
+
+
+def test_what_draws_no_sample_takes_none():
+    ledger = PrivacyLedger(epsilon=10.0)
+    with pytest.raises(TypeError, match="epsilon must be a finite number > 0, got Sampled"):
+        sample_and_aggregate(np.mean, X, bounds=(0, 100), epsilon=Sampled(1.0, 1e-6), n_chunks=10, ledger=ledger)
+    assert ledger.spent.epsilon == 0
+
+
+class LoudSampled(Sampled):
+    given_sample = 100.0
+
+
+class LoudRho(Rho):
+    """A share whose rho is not its own."""
+
+    rho = 0.1
+
+    def __init__(self):
+        pass
+
+
+@pytest.mark.parametrize("share", [LoudSampled(0.1, 0.5), LoudRho()])
+@pytest.mark.parametrize("estimator", [DPMean(bounds=(0, 100)), DPMarginalSynthesizer(domain=Interval(0, 100, bins=8))])
+def test_a_derived_class_of_shares_is_not_believed(estimator, share):
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-3)
+    with pytest.raises(TypeError, match="epsilon must be a finite number > 0, got Loud"):
+        clone(estimator).set_params(epsilon=share, ledger=ledger).fit(X)
+    assert ledger.spent.epsilon == 0
+
+
+class Restless(float):
+    """A number that is 10 when it is first read, and 0.1 later."""
+
+    reads = 0
+
+    def __float__(self):
+        self.reads += 1
+        return 10.0 if self.reads == 1 else 0.1
+
+
+@pytest.mark.parametrize("make", [DPMean, DPHistogram, DPMarginalSynthesizer])
+def test_what_is_charged_is_what_the_noise_was_made_for(make):
+    declared = {"bounds": (0, 100)} if make is DPMean else {"domain": Interval(0, 100, bins=8)}
+    assert make(Restless(), **declared).fit(X).guarantee_.epsilon == 10

@@ -246,3 +246,15 @@ def test_odd_parameters_are_refused_before_any_charge(parameters, message):
     with pytest.raises(ValueError, match=message):
         perturber(ledger=ledger, **parameters).fit_transform(PEOPLE)
     assert ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("released", ["reports", "tally"])
+def test_two_reports_of_each_of_several_columns_are_not_two_reports(released):
+    """Others who agree with one value in one column, and with the other one in another, are between neither."""
+    fitted = perturber(mechanism="duchi", n_sampled=1).fit(PEOPLE)
+    alone = NumericPerturber(4.0, mechanism="duchi", bounds=(0, 1)).fit([[0.5]])
+    assert [pair.two_valued for pair in alone.protocol_.shuffle_pairs(released)] == [True]
+    for pairs in (fitted.protocol_.shuffle_pairs(released), fitted.shuffle_pairs_at(4.0, released)):
+        assert [pair.two_valued for pair in pairs] == [False]
+    sampled, single = (shuffled_guarantee(one, 1_000, 1e-6, released=released) for one in (fitted, alone))
+    assert sampled.epsilon > single.epsilon

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -262,7 +263,7 @@ class TestTarget:
     @pytest.mark.parametrize("epsilon", [1e-300, 1e-40, 1e-13, 1e-9, 0.1, 1.0, 20.0])
     @pytest.mark.parametrize("rate", [*RATES, 0.1, 1, 1e-12])
     def test_the_noise_reaches_it_and_is_no_larger_than_need_be(self, epsilon, rate):
-        given = read_share(Sampled(epsilon, rate)).amount
+        given = read_share(Sampled(epsilon, rate), sampled=True).amount
         reached = math.log1p(float(rate) * math.expm1(float(given)))
         assert reached == pytest.approx(epsilon, rel=1e-9)
         if epsilon > 1e-20:
@@ -271,3 +272,34 @@ class TestTarget:
     def test_too_large(self):
         with pytest.raises(ValueError, match="epsilon must be at most 500"):
             Sampled(600.0, 0.5)
+
+
+@pytest.mark.parametrize("rate", [1e-61, 1e-320, Fraction(1, 10**400)])
+@pytest.mark.parametrize("epsilon", [1e-320, 1e-300, 1.0, 500.0])
+def test_a_rate_of_which_the_errors_would_overflow_is_refused(epsilon, rate):
+    with pytest.raises(ValueError, match="rate must be at least 1e-60"):
+        Sampled(epsilon, rate)
+
+
+def test_a_rate_that_leaves_no_noise_is_refused():
+    with pytest.raises(ValueError, match="epsilon must be at most 500 given the sample"):
+        Sampled(400.0, 1e-60)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "rate"),
+    [(1e-320, 0.001), (1e-300, Fraction(1, 3)), (5e-324, 0.7), (5e-324, 1 - 2**-53)],
+)
+def test_the_epsilon_given_a_sample_is_rounded_down_at_the_end_of_the_floats(epsilon, rate):
+    noise = Sampled(epsilon, rate).given_sample
+    # A sample needs no less; e**x - 1 is between x and x (1 + x).
+    assert noise >= epsilon
+    assert Fraction(rate) * Fraction(noise) * (1 + Fraction(noise)) <= Fraction(epsilon)
+
+
+@pytest.mark.parametrize("mu", [1e-300, 1e-16, 1e-13, 1e-8, 1e-4, 1e-3])
+def test_samples_of_hardly_anything_have_a_finite_loss(mu):
+    one = PrivacyGuarantee(1.0, 1e-9, relation="add_remove", losses=(SampledGaussianLoss(mu, 0.5, count=100),))
+    found = compose([one], delta=1e-12).epsilon
+    whole = replace(one, losses=(GaussianLoss(mu, count=100),))
+    assert 0 <= found <= 1.01 * compose([whole], delta=1e-12).epsilon + 1e-9

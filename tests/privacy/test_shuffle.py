@@ -156,6 +156,32 @@ def test_two_values_have_the_guarantee_of_the_worst_table(n, epsilon):
     assert shuffled_guarantee(oracle, n, worst * (1 - 1e-9)).epsilon >= epsilon / 2 * (1 - 1e-9)
 
 
+@pytest.mark.parametrize("n", [1, 3, 8])
+@pytest.mark.parametrize("epsilon", [0.001, 6.0, 10.0, 18.0, 30.0, 38.0, 200.0])
+def test_two_values_whose_lies_are_rare_are_bounded_in_exact_fractions(n, epsilon):
+    oracle = RandomizedResponse(2, epsilon)
+    p, q, pair = oracle.p, 1 - oracle.p, oracle.shuffle_pair()
+
+    def divergence(first, order):  # if `first` of the others hold the first value
+        law = [Fraction(1)]
+        for share in [q] * first + [p] * (n - 1 - first):
+            law = [a * (1 - share) + b * share for a, b in zip([*law, 0], [0, *law], strict=True)]
+        own, other = p - order * q, order * p - q
+        return sum(max(own * a - other * b, 0) for a, b in zip([*law, 0], [0, *law], strict=True))
+
+    for part in (0.1, 0.5, 0.9, 0.97, 1 - 1e-6, 1 - 1e-9):
+        wanted = part * math.log(pair.worst_ratio)
+        exact = max(divergence(first, exp_bounds(wanted)[1]) for first in range(n))
+        assert exact <= Fraction(pair.delta(n, wanted)) <= exact * Fraction(101, 100) + Fraction(1, 10**9)
+
+
+def test_many_parts_of_large_epsilons_have_a_finite_bound():
+    pair = ReportPair.product(
+        [RandomizedResponse(2 + place % 5, 10 + place / 1000).shuffle_pair() for place in range(20)]
+    )
+    assert 0 <= pair.delta(1000, 190.0) <= 1
+
+
 @pytest.mark.parametrize(
     ("oracle", "n"), [(RandomizedResponse(2, 1.0), 8), (RandomizedResponse(3, 0.5), 4), (RandomizedResponse(2, 2.0), 6)]
 )

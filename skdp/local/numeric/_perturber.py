@@ -20,7 +20,7 @@ from skdp.frames import Table
 from skdp.local.memo import MemoisedReports, NumericMemo
 from skdp.local.numeric._estimator import MeanEstimator
 from skdp.local.numeric._protocol import NumericProtocol
-from skdp.local.protocol import Sampling, shuffled_parts, whole_weights
+from skdp.local.protocol import Sampling, drawn_parts, shuffled_parts, whole_weights
 from skdp.oracles import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Optimal, Piecewise, SquareWave, check_size
 from skdp.oracles.numeric import check_steps, mean_error
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
@@ -303,7 +303,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
             size, released = self._best_size(Fraction(epsilon), weights)[0], "reports"  # one part, whatever the size
         share = Fraction(epsilon) / size
         pair = self._make(share).shuffle_pair() if known else any_pair(share)
-        return shuffled_parts([pair] * size, "split", "reports" if size < len(weights) else released)
+        return shuffled_parts([pair] * size, "split", released) if size == len(weights) else drawn_parts(pair, size)
 
     def shuffle_pairs_at(self, epsilon: float, released: Released) -> tuple[ReportPair, ...]:
         check_is_fitted(self)

@@ -23,6 +23,7 @@ from skdp.local.protocol import (
     ReportProtocol,
     Reports,
     Sampling,
+    drawn_parts,
     read_report_table,
     shuffled_parts,
 )
@@ -187,9 +188,11 @@ class NumericProtocol(ReportProtocol):
         }
 
     def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
+        pair = self.mechanism.shuffle_pair()
+        if self.sampling is None:
+            return shuffled_parts([pair] * self.n_reported, "split", released)
         # A sampled report says of what columns it is: a tally of such reports is not one of each column by itself.
-        of_all = released if self.sampling is None else "reports"
-        return shuffled_parts([self.mechanism.shuffle_pair()] * self.n_reported, "split", of_all)
+        return drawn_parts(pair, self.n_reported)
 
     def parameters(self) -> dict[str, Any]:
         meaning = self.meaning

@@ -19,7 +19,7 @@ from skdp.local.protocol._protocol import (
     read_report_table,
 )
 from skdp.local.protocol._sampling import Sampling, whole_weights
-from skdp.local.protocol._shuffling import shuffled_parts
+from skdp.local.protocol._shuffling import drawn_parts, shuffled_parts
 
 __all__ = [
     "SAMPLED",
@@ -35,6 +35,7 @@ __all__ = [
     "attributes_of",
     "check_columns",
     "count_variances",
+    "drawn_parts",
     "estimate_joint_counts",
     "estimate_together",
     "named_characters",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from skdp.privacy.shuffle import Released, ReportPair
@@ -17,3 +18,10 @@ def shuffled_parts(pairs: Sequence[ReportPair], strategy: str, released: Release
     if strategy == "sample":
         return (ReportPair.mixed((Fraction(1, len(pairs)), pair) for pair in pairs),)
     return tuple(pairs) if released == "tally" else (ReportPair.product(pairs),)
+
+
+def drawn_parts(pair: ReportPair, size: int) -> tuple[ReportPair, ...]:
+    """Return the pair of a report of some columns that are drawn at random and named, from that of each column."""
+    # The chance of a set of columns cancels in all ratios, so the classes of all sets are those of one. But there are
+    # two reports for each column: others who agree with x0 in one column and with x1 in another one are not between.
+    return (replace(ReportPair.product([pair] * size), two_valued=False),)

@@ -43,8 +43,8 @@ _MOST = 24.0
 
 _FAILURE = Fraction(1, 1 << 140)
 
-_ROOM = 2.0**-30
-"""For the rounding of the share of the upper one of two levels."""
+_ROOM, _LEAST = 2.0**-36, 2.0**-40
+"""For the rounding of the share of the upper one of two levels, times mu; smaller mus count as the least one."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,7 @@ def _ends(mu: float) -> float:
 @lru_cache(maxsize=64)
 def _sampled_radii(mu: float, rate: float) -> Radii:
     """Return levels of the absolute loss of Gaussian noise, and their probabilities, after sampling."""
+    mu = max(mu, _LEAST)
     edges = np.linspace(0, _ends(mu), _LEVELS + 1)
     # The loss is normal with mean mu**2 / 2 and standard deviation mu, and at -r it has e**-r of the density at r. In a
     # cell from a to b, the mean of ``1 - tanh(r / 2)`` is twice the mass of the negative part over that of both. It is
@@ -146,7 +147,7 @@ def _sampled_radii(mu: float, rate: float) -> Radii:
     masses = _masses((edges - mu * mu / 2) / mu) + below
     levels = 2 / (1 + np.exp(edges))
     shares = (levels[:-1] - 2 * below / masses) / (levels[:-1] - levels[1:])
-    shares = np.clip(shares * (1 + _ROOM) + _ROOM, 0, 1)
+    shares = np.clip(shares + _ROOM * (1 + 1 / mu), 0, 1)
     weights = np.zeros(_LEVELS + 1)
     weights[:-1] += masses * (1 - shares)
     weights[1:] += masses * shares

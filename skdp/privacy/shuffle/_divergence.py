@@ -107,7 +107,8 @@ def _saddle(values: NDArray[np.float64], masses: NDArray[np.float64], n: int) ->
 
 def _merged(values: NDArray[np.float64], masses: NDArray[np.float64]) -> Law:
     """Split values among the points of a grid so that the mean stays, or grows by a rounding error."""
-    unit = math.sqrt(float(masses @ values**2)) / 64
+    largest = float(np.abs(values).max())
+    unit = largest * math.sqrt(float(masses @ (values / largest) ** 2)) / 64
     exact = np.arcsinh(values / unit) * _PER_E
     below = np.floor(exact)
     first = int(below.min())

@@ -136,7 +136,8 @@ class ReportPair:
         found = max(delta_above(ratios, n, order) for ratios in both)
         if not self.two_valued:
             return found
-        return min(found, two_valued_delta(float(max(self.classes)[0]), n, order))
+        truth, lie, _ = map(float, max(self.classes))
+        return min(found, two_valued_delta(truth, lie, n, order))
 
     @classmethod
     def of_any(cls, worst_ratio: Fraction) -> ReportPair:

@@ -33,9 +33,10 @@ _TAIL = 45.0
 _WORK = 1 << 18
 
 
-def two_valued_delta(truth: float, n: int, order: float) -> float:
-    """Bound the divergence of an order of n reports of two values, each of them true with a probability above 1/2."""
-    lie, others = 1 - truth, min(n, _MOST_RECORDS) - 1
+def two_valued_delta(truth: float, lie: float, n: int, order: float) -> float:
+    """Bound the divergence of an order of n reports of two values, from the rounded probabilities of the own one."""
+    # The lie is given, as 1 - truth would lose most of its digits where it is small.
+    others = min(n, _MOST_RECORDS) - 1
     # The probabilities and the order are off by some roundings; so is u, which may be rounded up.
     gain, loss = truth * (1 + 2.0**-48) - order * lie * (1 - 2.0**-48), order * truth * (1 - 2.0**-48) - lie
     if gain <= 0:
@@ -52,29 +53,37 @@ def two_valued_delta(truth: float, n: int, order: float) -> float:
         edges = np.floor(np.linspace(0, others, blocks + 1))
         counts = np.stack([edges[:-1], others - edges[1:]])
     # Of those who hold either value, the probability of a one, and the same tilted.
-    ones = np.array([lie, truth])
-    means = 1 + ones * math.expm1(tilt)
+    ones, zeros = np.array([lie, truth]), np.array([truth, lie])
+    means = zeros + ones * math.exp(tilt)
+    less = np.maximum(ones * math.expm1(tilt), -0.5)
+    heights = np.where(less > -0.5, np.log1p(less), np.log(means))
     tilted = ones * math.exp(tilt) / means
-    variance = float((counts.T @ (tilted * (1 - tilted))).max())
+    variances = tilted * zeros / means
+    variance = float((counts.T @ variances).max())
     half = _TAIL / 3 + math.sqrt(_TAIL**2 / 9 + 2 * variance * _TAIL) + 4
     points = 1 << math.ceil(math.log2(2 * half))
     rows = max(1, _WORK // points)
     parts = [counts[:, start : start + rows] for start in range(0, counts.shape[1], rows)]
-    heights = np.concatenate([_log_sums(part, tilted, tilt, means, points) for part in parts])
-    return gain * math.exp(min(float(heights.max()), 0.0))
+    found = max(float(_log_sums(part, tilted, variances, tilt, heights, points).max()) for part in parts)
+    return gain * math.exp(min(found, 0.0))
 
 
 def _log_sums(
-    counts: NDArray[np.float64], tilted: NDArray[np.float64], tilt: float, means: NDArray[np.float64], points: int
+    counts: NDArray[np.float64],
+    tilted: NDArray[np.float64],
+    variances: NDArray[np.float64],
+    tilt: float,
+    heights: NDArray[np.float64],
+    points: int,
 ) -> NDArray[np.float64]:
     """Bound the logarithms of ``M sum_s e**(-u s) [g(s) - g(s - 1)]+`` for numbers of those who hold either value."""
     center = np.floor(tilted @ counts)
-    least_variance = float((counts.T @ (tilted * (1 - tilted))).min())
+    least_variance = float((counts.T @ variances).min())
     # Of sin(omega / 2) = r, factors are below e**(-2 variance r**2): later ones are negligible.
     reach = math.asin(min(1.0, math.sqrt(_TAIL / 2 / least_variance))) if least_variance > _TAIL / 2 else math.pi / 2
     angles = 2 * math.pi / points * np.arange(min(points // 2, math.ceil(reach * points / math.pi)) + 1)
     root = np.sin(angles / 2) ** 2
-    size = np.log1p(-np.minimum(np.multiply.outer(tilted * (1 - tilted), 4 * root), 1 - 2.0**-52)) / 2
+    size = np.log1p(-np.minimum(np.multiply.outer(variances, 4 * root), 1 - 2.0**-52)) / 2
     phase = np.arctan2(np.multiply.outer(tilted, np.sin(angles)), 1 - np.multiply.outer(tilted, 2 * root))
     exponents = counts.T @ size - 1j * (counts.T @ phase - np.multiply.outer(center, angles))
     transform = np.exp(exponents)
@@ -86,7 +95,7 @@ def _log_sums(
     roundings = (64 + float(counts.sum(axis=0).max()) * angles[-1] * 2) * 2.0**-50
     error = roundings * 2 * np.abs(transform).mean(axis=1) * angles.size / points + 4 * math.exp(-_TAIL)
     total = rises + 2 * error * float(weights.sum()) + math.exp(-_TAIL)
-    height = np.log(means) @ counts - tilt * center
-    slack = (np.abs(np.log(means)) @ counts + abs(tilt) * center + 64) * 2.0**-48
+    height = heights @ counts - tilt * center
+    slack = (np.abs(heights) @ counts + abs(tilt) * center + 64) * 2.0**-48
     found: NDArray[np.float64] = height + slack + np.log(total)
     return found
