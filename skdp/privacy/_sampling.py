@@ -131,8 +131,8 @@ class Sampled:
     >>> counts.to_frame().round()
             count  std_error  lower  upper
     sex
-    Female  10990      315.0  10323  11657
-    Male    21840      443.0  20900  22780
+    Female  10990      315.0  10343  11677
+    Male    21840      443.0  20920  22800
     """
 
     epsilon: float
