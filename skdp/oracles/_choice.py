@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._count_mean_sketch import CountMeanSketch
@@ -13,6 +13,7 @@ from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._local_hashing import LocalHashing
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._subset_selection import SubsetSelection
+from skdp.oracles._support import capped_epsilon, check_size
 from skdp.oracles._two_rounds import hashing_for_two_rounds, two_rounds
 from skdp.oracles._unary_encoding import UnaryEncoding
 
@@ -75,8 +76,8 @@ def choose_oracle(
 
     Raises
     ------
-    ValueError
-        If no report fits.
+    TypeError, ValueError
+        If a number is of another type or out of range, or no report fits.
 
     Examples
     --------
@@ -85,29 +86,34 @@ def choose_oracle(
     >>> choose_oracle(100, 4.0, again=1.0, among=["local_hashing", "optimized_unary_encoding"])[0]
     'optimized_unary_encoding'
     """
-    name = _best(k, epsilon, again, max_report_bytes, tuple((name, ORACLES[name]) for name in among))
+    size, exact, second = check_size(k), capped_epsilon(epsilon), None if again is None else capped_epsilon(again)
+    candidates = _compared(size, exact, second, tuple((name, ORACLES[name]) for name in among))
+    fitting = [one for one in candidates if max_report_bytes is None or one.report_bytes <= max_report_bytes]
+    if not fitting:
+        least = min(one.report_bytes for one in candidates)
+        raise ValueError(
+            f"none of {', '.join(among)} for {k} values has reports of {max_report_bytes} bytes; the smallest has {least}"
+        )
+    name = min(fitting, key=lambda one: one.error).name
     return name, make_first_round(name, k, epsilon, again)
 
 
-@lru_cache(maxsize=512, typed=True)  # else half of the time of a fit on few rows
-def _best(
+class _Candidate(NamedTuple):
+    name: str
+    report_bytes: int
+    error: tuple[float, float]
+
+
+@lru_cache(maxsize=512)  # else half of the time of a fit on few rows
+def _compared(
     k: int,
-    epsilon: float | Fraction,
-    again: float | Fraction | None,
-    max_report_bytes: int | None,
+    epsilon: Fraction,
+    again: Fraction | None,
     among: tuple[tuple[str, Any], ...],  # with the classes, as a name may be registered again
-) -> str:
-    candidates = {name: make_first_round(name, k, epsilon, again) for name, _ in among}
-    fitting = {
-        name: oracle
-        for name, oracle in candidates.items()
-        if max_report_bytes is None or oracle.report_bytes <= max_report_bytes
-    }
-    if not fitting:
-        least = min(oracle.report_bytes for oracle in candidates.values())
-        raise ValueError(
-            f"none of {', '.join(candidates)} for {k} values has reports of {max_report_bytes} bytes; the smallest has "
-            f"{least}"
-        )
-    sent = {name: oracle if again is None else two_rounds(oracle, again) for name, oracle in fitting.items()}
-    return min(fitting, key=lambda name: (fitting[name].error_floor, sent[name].mean_squared_error))
+) -> tuple[_Candidate, ...]:
+    found = []
+    for name, _ in among:
+        oracle = make_first_round(name, k, epsilon, again)
+        sent = oracle if again is None else two_rounds(oracle, again)
+        found.append(_Candidate(name, oracle.report_bytes, (oracle.error_floor, sent.mean_squared_error)))
+    return tuple(found)

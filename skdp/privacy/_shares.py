@@ -47,6 +47,36 @@ class _Composed(ABC):
     def _from_amount(amount: Fraction) -> float:
         """Return the number of an amount, rounded down."""
 
+    @staticmethod
+    @abstractmethod
+    def _largest(epsilon: float, delta: float) -> float:
+        """Return the largest number that is (epsilon, delta)-private, rounded down."""
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float) -> Self:
+        """Return the largest share, but for rounding, that is (epsilon, delta)-private.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite and > 0.
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        same type
+            The share.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a number is out of range.
+        """
+        check_epsilon(epsilon)
+        number = cls._largest(epsilon, delta) if check_delta(delta) else 1.0  # without a delta it is refused
+        return cls(**{cls.name: number, "delta": delta})
+
     def split(self, n: int) -> Self:
         """Return the share of each of n releases.
 
@@ -142,29 +172,9 @@ class Rho(_Composed):
     def _from_amount(amount: Fraction) -> float:
         return float(amount) * (1 - _ROOM)
 
-    @classmethod
-    def of(cls, epsilon: float, delta: float) -> Self:
-        """Return the largest share, but for rounding, that is (epsilon, delta)-private.
-
-        Parameters
-        ----------
-        epsilon : float
-            Finite and > 0.
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        Rho
-            The share.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a number is out of range.
-        """
-        exact = check_delta(delta)
-        return cls(-round_up(-largest_rho(check_epsilon(epsilon), exact)) if exact else 1.0, delta)
+    @staticmethod
+    def _largest(epsilon: float, delta: float) -> float:
+        return -round_up(-largest_rho(check_epsilon(epsilon), check_delta(delta)))
 
 
 @dataclass(frozen=True)
@@ -234,26 +244,6 @@ class Mu(_Composed):
     def _from_amount(amount: Fraction) -> float:
         return math.sqrt(amount) * (1 - _ROOM)
 
-    @classmethod
-    def of(cls, epsilon: float, delta: float) -> Self:
-        """Return the largest share, but for rounding, that is (epsilon, delta)-private.
-
-        Parameters
-        ----------
-        epsilon : float
-            Finite and > 0.
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        Mu
-            The share.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a number is out of range.
-        """
-        check_epsilon(epsilon)
-        return cls(largest_mu(epsilon, delta), delta)
+    @staticmethod
+    def _largest(epsilon: float, delta: float) -> float:
+        return largest_mu(epsilon, delta)
