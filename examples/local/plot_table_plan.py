@@ -52,7 +52,7 @@ panels[0].legend(ncols=2, loc="upper center")
 plt.show()
 
 # %%
-# The reports, and what they say of the table.
+# The reports, and an estimate of the counts of pairs.
 
 encoder = LocalTableEncoder(4.0, categories=values, bounds=bounds, purpose="pairs", random_state=0)
 reports = encoder.fit_transform(people)

@@ -274,7 +274,7 @@ class NumericTally(StoredTally):  # numpydoc ignore=PR02
         fit = are_whole(parts) and all((part >= 0).all() for part in parts)
         totals = [sum(part.tolist()) for part in parts] if fit else []
         if fit and (size := protocol.get("n_sampled")) is not None:
-            # Each record reports so many columns, and none twice.
+            # Each record reports `n_sampled` columns, and none twice.
             fit = are_counts([size]) and 0 < size <= len(parts) and sum(totals) % size == 0
             totals = [sum(totals) // size] if fit and max(totals) * size <= sum(totals) else [-1]
         return cls(whole_sums(parts, fit and len({*totals}) <= 1 and are_counts(totals)), protocol)

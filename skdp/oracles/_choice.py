@@ -92,7 +92,8 @@ def choose_oracle(
     if not fitting:
         least = min(one.report_bytes for one in candidates)
         raise ValueError(
-            f"none of {', '.join(among)} for {k} values has reports of {max_report_bytes} bytes; the smallest has {least}"
+            f"none of {', '.join(among)} for {k} values has reports of {max_report_bytes} bytes; the smallest has "
+            f"{least}"
         )
     name = min(fitting, key=lambda one: one.error).name
     return name, make_first_round(name, k, epsilon, again)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 SECRET_SAMPLE = "on a secret sample at rate"
-"""How mechanisms say that they see a sample only."""
+"""Part of the name of a mechanism that is applied to a sample only."""
 
 
 def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:

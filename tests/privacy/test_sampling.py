@@ -300,6 +300,10 @@ def test_the_epsilon_given_a_sample_is_rounded_down_at_the_end_of_the_floats(eps
 @pytest.mark.parametrize("mu", [1e-300, 1e-16, 1e-13, 1e-8, 1e-4, 1e-3])
 def test_samples_of_hardly_anything_have_a_finite_loss(mu):
     one = PrivacyGuarantee(1.0, 1e-9, relation="add_remove", losses=(SampledGaussianLoss(mu, 0.5, count=100),))
+    radii, weights = one.losses[0]._radii()
+    # At order 1, both divergences are the total variation: the rate times erf(mu / sqrt(8)).
+    assert (weights * np.tanh(radii / 2)).sum() >= 0.5 * math.erf(mu / math.sqrt(8)) * (1 - 1e-9)
+    assert np.isfinite(weights).all()
     found = compose([one], delta=1e-12).epsilon
     whole = replace(one, losses=(GaussianLoss(mu, count=100),))
     assert 0 <= found <= 1.01 * compose([whole], delta=1e-12).epsilon + 1e-9

@@ -40,7 +40,7 @@ def estimate_means(protocol: Any, tally: NumericTally, confidence_level: float) 
             continue
         mean = counts @ values / n
         least, most = np.array([variances.min(), variances.max()]) * ((high - low) / steps) ** 2
-        # Reports that happen to agree, or a single one, do not say how much they vary: the mechanism does.
+        # Of few reports, the mechanism bounds the variance: from below, and that of a single one from above.
         variance = max(least, counts @ (values - mean) ** 2 / (n - 1)) if n > 1 else most
         std_error = np.sqrt(variance / n)
         rows.append((mean, std_error, mean - reach * std_error, mean + reach * std_error))

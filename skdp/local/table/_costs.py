@@ -81,7 +81,7 @@ class Costs:
         return self._of_sizes(tuple(self.sizes[name] for name in group), share)
 
     def _report_of_sizes(self, sizes: tuple[int, ...], share: Fraction) -> Report:
-        """Return how columns with so many values are reported together."""
+        """Return how columns with these numbers of values are reported together."""
         settings: dict[str, Any] = {"max_report_bytes": _MOST_BYTES}
         if self._oracle != "auto":
             settings = {"among": (self._oracle,)}

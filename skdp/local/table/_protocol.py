@@ -45,7 +45,7 @@ class TableProtocol(ReportProtocol):
     sampling: Sampling | None
     guarantee: PrivacyGuarantee
     _layout: list[tuple[Any, int | None]] = field(init=False)
-    """The columns of the reports, and the part that each is of; None for those that say what is reported."""
+    """The columns of the reports, and the part that each is of; None for those that state what is reported."""
 
     def __post_init__(self) -> None:
         layout: list[tuple[Any, int | None]] = [
@@ -183,7 +183,7 @@ class TableProtocol(ReportProtocol):
         return next(place for place, part in enumerate(self.parts) if column in part.columns)
 
     def tally_of(self, tally: TableTally, place: int) -> Any:
-        """Return the sums of a group; those of values say how many records there are, and how many report them."""
+        """Return the sums of a group, and of values also the numbers of records and of those that report them."""
         if tally.protocol != self.empty_tally().protocol or len(tally.parts) != len(self.parts):
             raise ValueError("the tally comes from an encoder with different parameters or columns")
         if tally.n_reports == 0:
