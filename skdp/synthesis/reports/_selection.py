@@ -1,0 +1,94 @@
+"""The choice of the pairs that a model has, by what the reports say of them, and the fit to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdp.domain import Domain
+from skdp.oracles import project_to_simplex
+from skdp.synthesis.model import Clique, GraphicalModel, JunctionTree, Marginal, fit_model, independent_start
+from skdp.synthesis.reports._dependence import MOST_PAIRED, Contrast, dependence_of, margin_of
+from skdp.synthesis.reports._reported import Matrix, Reported
+from skdp.synthesis.selection import Plan, forbid, read_cliques
+
+_LEAST_RATIO = 3.0
+"""Of the log-likelihoods of dependent and independent columns: exceeded by noise alone in about 1 of 140 pairs."""
+_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredReports:
+    """A model of reports, and what it was fitted to."""
+
+    model: GraphicalModel
+    marginals: list[Marginal]
+    contrasts: dict[Clique, Contrast]
+    chosen: list[Clique]
+    n_iter: int
+
+
+def check_reported(marginals: Any, domain: Domain, reported: Reported) -> list[Clique] | None:
+    """Read `marginals`: None for "auto", or the cliques to model."""
+    if isinstance(marginals, str):
+        if marginals not in ("auto", "independent"):
+            raise ValueError(f"marginals must be 'auto', 'independent', or a list of tuples, got {marginals!r}")
+        return None if marginals == "auto" else []
+    cliques = [clique for clique in read_cliques("marginals", marginals, domain) if len(clique) > 1]
+    for clique in cliques:
+        names = tuple(domain.columns[column] for column in clique)
+        cells = int(np.prod([domain.sizes[column] for column in clique]))
+        if cells > MOST_PAIRED:
+            raise ValueError(
+                f"marginals: {names} has {cells:,} cells; of reports at most {MOST_PAIRED:,} are estimated"
+            )
+        if not reported.size_of(clique):
+            raise ValueError(
+                f"marginals: the reports do not tell of {names} together; they tell of columns of one group, and of "
+                "two columns that records report both, if they are given themselves and not as a tally"
+            )
+    return cliques
+
+
+def measure_reports(reported: Reported, plan: Plan, cliques: Sequence[Clique] | None) -> MeasuredReports:
+    """Estimate the columns and their dependence, choose pairs unless they are given, and fit a model."""
+    found = [margin_of(reported, column) for column in range(len(plan.sizes))]
+    shares = [_shares(one, size, reported.n_rows) for one, size in zip(found, plan.sizes, strict=True)]
+    margins = [marginal for marginal in found if marginal is not None]
+    asked = _candidates(reported, plan) if cliques is None else cliques
+    contrasts = {clique: dependence_of(reported, clique, [shares[column] for column in clique]) for clique in asked}
+    chosen = list(cliques or [])
+    if cliques is None:
+        for clique in sorted(contrasts, key=lambda clique: contrasts[clique].gain, reverse=True):
+            if contrasts[clique].log_ratio > _LEAST_RATIO and plan.fits([*chosen, clique]):
+                chosen.append(clique)
+    marginals = [*margins, *(contrasts[clique].marginal for clique in chosen)]
+    tree = JunctionTree(plan.sizes, [*chosen, *(clique for clique, _ in plan.zeros)])
+    start = forbid(tree, independent_start(tree, shares), plan.zeros)
+    if not marginals:  # nothing is known: what may occur is uniform
+        fit = fit_model(tree, [_uniform(plan, reported)], reported.n_rows, max_iter=1, start=start)
+    else:
+        fit = fit_model(tree, marginals, reported.n_rows, max_iter=plan.max_iter, tol=_TOLERANCE, start=start)
+    return MeasuredReports(fit.model, marginals, contrasts, chosen, len(fit.losses))
+
+
+def _uniform(plan: Plan, reported: Reported) -> Marginal:
+    size = plan.sizes[0]
+    return Marginal((0,), np.full(size, reported.n_rows / size), float(reported.n_rows))
+
+
+def _candidates(reported: Reported, plan: Plan) -> Collection[Clique]:
+    """List the pairs that reports tell of, and that are small enough."""
+    least = min(MOST_PAIRED, plan.max_cells)
+    return [pair for pair in plan.candidates(2) if plan.n_cells(pair) <= least and reported.size_of(pair)]
+
+
+def _shares(marginal: Marginal | None, size: int, n: int) -> Matrix:
+    """Estimate the distribution of a column, positive everywhere."""
+    if marginal is None:
+        return np.full(size, 1 / size)
+    counts = project_to_simplex(marginal.counts, n) + min(marginal.std_error, n / size)
+    return counts / counts.sum()
