@@ -15,11 +15,19 @@ from skdp.base import CallCounter, all_or_nothing, check_random_state, level_of_
 from skdp.central.statistics import is_ordered
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, is_frame, read_table
+from skdp.local import ReportTransformer
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._rows import ModelRows
 from skdp.synthesis.model import MOST_CELLS
-from skdp.synthesis.reports import check_encoder, check_reported, measure_reports, read_reported
+from skdp.synthesis.reports import (
+    MeasuredReports,
+    Reported,
+    check_encoder,
+    check_reported,
+    measure_reports,
+    read_reported,
+)
 from skdp.synthesis.selection import Plan, check_size_of_model, given, read_zeros
 from skdp.synthesis.tables import public_template
 from skdp.typing import ColumnName
@@ -43,8 +51,9 @@ class ReportSynthesizer(ModelRows):
         clones, wrap it: ``FrozenEstimator(encoder)``.
     marginals : {"auto", "independent"} or list of tuples, default="auto"
         Which columns the model has together. ``"auto"``: the pairs whose dependence the reports show beyond their
-        noise. ``"independent"``: none. Or a list of tuples of column names: of columns of one group of the reports, or
-        two columns that records report both; of at most 1,500 cells.
+        noise, and the triples of columns of one group that show more than their pairs. ``"independent"``: none. Or a
+        list of tuples of column names: of columns of one group of the reports, or two columns that records report both;
+        of at most 1,500 cells.
     structural_zeros : list of mapping of column name to values, optional
         Combinations that cannot occur, from public knowledge, as for `DPMarginalSynthesizer`.
     max_cells : int, default=100_000
@@ -132,7 +141,7 @@ class ReportSynthesizer(ModelRows):
     relationship income        0.19    2810.41    True
     sex          income        0.09     487.44    True
     >>> round(synthesizer.count({"sex": "Male", "income": ">50K"}))
-    6653
+    6658
     >>> print(synthesizer.guarantee_)
     epsilon = 4, local model, replacing one record's values of: sex, relationship, income, NOT SECURE: the randomness
     comes from a seed
@@ -214,17 +223,28 @@ class ReportSynthesizer(ModelRows):
         cliques = check_reported(self.marginals, domain, reported)
         check_size_of_model(plan, given([*((column,) for column in range(len(domain.sizes))), *(cliques or [])]))
         measured = measure_reports(reported, plan, cliques)
-        self.domain_, self._reported = domain, reported
+        self._set_fitted(encoder, domain, reported, measured, _template(domain, encoder.protocol_, reports))
+        return cliques is None and len(domain.columns) > 1 and not measured.scores
+
+    def _set_fitted(
+        self,
+        encoder: ReportTransformer,
+        domain: Domain,
+        reported: Reported,
+        measured: MeasuredReports,
+        template: Table,
+    ) -> None:
+        """Set the fitted attributes."""
+        self.domain_, self._reported, self._protocol = domain, reported, encoder.protocol_
         self.guarantee_: PrivacyGuarantee = encoder.protocol_.guarantee
         self.model_, self.marginals_, self.n_iter_ = measured.model, measured.marginals, measured.n_iter
         self.n_rows_ = reported.n_rows
-        self.pair_scores_ = _scores(domain, measured.contrasts, measured.chosen)
+        self.pair_scores_ = _tabulated(domain, measured)
         self.n_features_in_ = len(domain.columns)
         self.__dict__.pop("feature_names_in_", None)
         if all(isinstance(name, str) for name in domain.columns):
             self.feature_names_in_ = np.array(domain.columns, object)
-        self._template, self._calls, self._others = _template(domain, encoder.protocol_, reports), CallCounter(), {}
-        return cliques is None and len(domain.columns) > 1 and not measured.contrasts
+        self._template, self._calls, self._others = template, CallCounter(), {}
 
     def _std_errors(self, places: Sequence[int], counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the standard deviation of the unbiased estimate of each cell from the reports alone."""
@@ -236,16 +256,13 @@ class ReportSynthesizer(ModelRows):
         return np.sqrt(np.transpose(variances, np.argsort(order)))
 
 
-def _scores(domain: Domain, contrasts: Mapping[tuple[int, ...], Any], chosen: Sequence[Any]) -> pd.DataFrame:
+def _tabulated(domain: Domain, measured: MeasuredReports) -> pd.DataFrame:
     """Tabulate what the reports say of the dependence of columns."""
-    pairs = [clique for clique in contrasts if len(clique) == 2]
-    names = [[domain.columns[clique[axis]] for clique in pairs] for axis in (0, 1)]
-    found = {
-        "gain": [contrasts[clique].gain for clique in pairs],
-        "log_ratio": [contrasts[clique].log_ratio for clique in pairs],
-        "chosen": [clique in chosen for clique in pairs],
-    }
-    table = pd.DataFrame(found, index=pd.MultiIndex.from_arrays(names, names=["first", "second"]))
+    names = [[domain.columns[pair[axis]] for pair in measured.scores] for axis in (0, 1)]
+    found = np.array(list(measured.scores.values()), float).reshape(-1, 2)
+    columns = {"gain": found[:, 0], "log_ratio": found[:, 1]}
+    table = pd.DataFrame(columns, index=pd.MultiIndex.from_arrays(names, names=["first", "second"]))
+    table["chosen"] = [any({*pair} <= {*clique} for clique in measured.chosen) for pair in measured.scores]
     return table.sort_values("gain", ascending=False, kind="stable")
 
 

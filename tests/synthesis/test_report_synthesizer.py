@@ -73,7 +73,7 @@ ENCODERS = {
 def test_finds_what_goes_together(name):
     X = table(20_000)
     synthesizer = fitted(ENCODERS[name](8.0), X)
-    assert ("a", "b") in synthesizer.selected_cliques_
+    assert synthesizer.pair_scores_.loc[("a", "b"), "chosen"]
     assert synthesizer.pair_scores_["gain"].round(2).to_dict()[("a", "c")] <= 0.02
     assert synthesizer.pair_scores_.index[0] == ("a", "b")
     found = synthesizer.marginal(["b", "a"]).set_index(["b", "a"])
@@ -92,6 +92,17 @@ def test_without_noise_the_model_is_a_curators(name):
     for columns in (*cliques, ("a", "c"), ("a", "b", "c")):
         np.testing.assert_allclose(local.marginal(columns)["count"], curator.marginal(columns)["count"], atol=3)
     assert local.count({"a": "x", "c": "yes"}) == pytest.approx(curator.count({"a": "x", "c": "yes"}), abs=3)
+
+
+def test_columns_of_one_group_are_taken_together():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 2, (4_000, 2)), columns=["a", "b"])
+    X["c"] = X["a"] ^ X["b"]  # all pairs are independent
+    encoder = RandomizedResponseEncoder(4.0, categories={name: [0, 1] for name in X}, strategy="joint", random_state=0)
+    synthesizer = ReportSynthesizer(encoder.fit(X)).fit(encoder.transform(X))
+    assert synthesizer.selected_cliques_[3:] == [("a", "b", "c")]
+    assert synthesizer.count({"a": 1, "b": 1, "c": 1}) < 100
+    assert synthesizer.count({"a": 1, "b": 1, "c": 0}) == pytest.approx(1_000, abs=100)
 
 
 def test_independent_columns_are_found_to_be_so():

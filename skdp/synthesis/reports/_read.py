@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,6 @@ def check_encoder(encoder: Any) -> ReportTransformer:
 def read_reported(encoder: ReportTransformer, reports: Any, *, pairs: bool) -> tuple[Domain, Reported]:
     """Read reports or their tally; what goes together is read of reports alone, and only if pairs are wanted."""
     protocol: Any = encoder.protocol_
-    parts: Any = protocol.parts if isinstance(protocol, TableProtocol) else [protocol]
     arrays = None
     if isinstance(reports, ReportTally | TableTally):
         tally = reports
@@ -69,24 +69,10 @@ def read_reported(encoder: ReportTransformer, reports: Any, *, pairs: bool) -> t
     if tally.n_reports == 0:
         raise ValueError("there must be at least 1 report, got a tally or table of 0")
     owned = tally.parts if isinstance(tally, TableTally) else [tally]
-    attributes = [
-        (columns, oracle, support, size)
-        for part, own in zip(parts, owned, strict=True)
-        for columns, oracle, support, size in zip(part.attributes, part.oracles, own.support, own.sizes, strict=True)
-    ]
-    known = {name: part.domain[name] for part in parts for name in part.domain.columns}
-    domain = Domain({name: known[name] for name in protocol.columns})
-    groups = tuple(
-        ReportedGroup(
-            tuple(domain.columns.index(name) for name in columns),
-            tuple(len(domain[name]) for name in columns),
-            oracle,
-            support,
-            size,
-        )
-        for columns, oracle, support, size in attributes
-    )
-    found = Reported(domain.sizes, tally.n_reports, groups)
+    support = [one for own in owned for one in own.support]
+    sizes = [size for own in owned for size in own.sizes]
+    domain, found = reported_of(encoder, tally.n_reports, support, sizes)
+    groups = found.groups
     if arrays is None or not pairs or len(groups) < 2:
         return domain, found
     if sum(domain.sizes) > _MOST_VALUES:
@@ -97,7 +83,29 @@ def read_reported(encoder: ReportTransformer, reports: Any, *, pairs: bool) -> t
     drawn = _drawn(protocol, arrays, len(groups))
     both = (drawn.T.astype(np.int64) @ drawn.astype(np.int64)).astype(np.int64)
     products = _products(found, arrays, drawn)
-    return domain, Reported(domain.sizes, tally.n_reports, groups, products, both)
+    return domain, replace(found, products=products, both=both)
+
+
+def reported_of(
+    encoder: ReportTransformer, n_rows: int, support: Sequence[NDArray[np.int64]], sizes: Sequence[int]
+) -> tuple[Domain, Reported]:
+    """Return what sums of reports say: for each attribute how many reports support its values, and their number."""
+    protocol: Any = encoder.protocol_
+    parts: Any = protocol.parts if isinstance(protocol, TableProtocol) else [protocol]
+    known = {name: part.domain[name] for part in parts for name in part.domain.columns}
+    domain = Domain({name: known[name] for name in protocol.columns})
+    attributes = [pair for part in parts for pair in zip(part.attributes, part.oracles, strict=True)]
+    groups = tuple(
+        ReportedGroup(
+            tuple(domain.columns.index(name) for name in columns),
+            tuple(len(domain[name]) for name in columns),
+            oracle,
+            own,
+            size,
+        )
+        for (columns, oracle), own, size in zip(attributes, support, sizes, strict=True)
+    )
+    return domain, Reported(domain.sizes, n_rows, groups)
 
 
 def _drawn(protocol: Any, arrays: Sequence[NDArray[Any]], n_groups: int) -> NDArray[np.bool_]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,9 @@ from skdp.synthesis.selection import Plan, forbid, read_cliques
 
 _LEAST_RATIO = 3.0
 """Of the log-likelihoods of dependent and independent columns: exceeded by noise alone in about 1 of 140 pairs."""
+_MOST_IN_TRIPLE = 600
+"""Cells of a triple that is looked for; larger ones can be asked for."""
+
 _TOLERANCE = 1e-3
 
 
@@ -26,7 +30,8 @@ class MeasuredReports:
 
     model: GraphicalModel
     marginals: list[Marginal]
-    contrasts: dict[Clique, Contrast]
+    scores: dict[Clique, tuple[float, float]]
+    """Of each pair that the reports tell of, the gain and the logarithm of the likelihood ratio."""
     chosen: list[Clique]
     n_iter: int
 
@@ -55,16 +60,12 @@ def check_reported(marginals: Any, domain: Domain, reported: Reported) -> list[C
 
 def measure_reports(reported: Reported, plan: Plan, cliques: Sequence[Clique] | None) -> MeasuredReports:
     """Estimate the columns and their dependence, choose pairs unless they are given, and fit a model."""
-    found = [margin_of(reported, column) for column in range(len(plan.sizes))]
-    shares = [_shares(one, size, reported.n_rows) for one, size in zip(found, plan.sizes, strict=True)]
-    margins = [marginal for marginal in found if marginal is not None]
+    known = [margin_of(reported, column) for column in range(len(plan.sizes))]
+    shares = [_shares(one, size, reported.n_rows) for one, size in zip(known, plan.sizes, strict=True)]
+    margins = [marginal for marginal in known if marginal is not None]
     asked = _candidates(reported, plan) if cliques is None else cliques
     contrasts = {clique: dependence_of(reported, clique, [shares[column] for column in clique]) for clique in asked}
-    chosen = list(cliques or [])
-    if cliques is None:
-        for clique in sorted(contrasts, key=lambda clique: contrasts[clique].gain, reverse=True):
-            if contrasts[clique].log_ratio > _LEAST_RATIO and plan.fits([*chosen, clique]):
-                chosen.append(clique)
+    chosen = _choose(contrasts, plan) if cliques is None else list(cliques)
     marginals = [*margins, *(contrasts[clique].marginal for clique in chosen)]
     tree = JunctionTree(plan.sizes, [*chosen, *(clique for clique, _ in plan.zeros)])
     start = forbid(tree, independent_start(tree, shares), plan.zeros)
@@ -72,7 +73,26 @@ def measure_reports(reported: Reported, plan: Plan, cliques: Sequence[Clique] | 
         fit = fit_model(tree, [_uniform(plan, reported)], reported.n_rows, max_iter=1, start=start)
     else:
         fit = fit_model(tree, marginals, reported.n_rows, max_iter=plan.max_iter, tol=_TOLERANCE, start=start)
-    return MeasuredReports(fit.model, marginals, contrasts, chosen, len(fit.losses))
+    scores: dict[Clique, tuple[float, float]] = {
+        one: (found.gain, found.log_ratio) for one, found in contrasts.items() if len(one) == 2
+    }
+    return MeasuredReports(fit.model, marginals, scores, chosen, len(fit.losses))
+
+
+def _choose(contrasts: Mapping[Clique, Contrast], plan: Plan) -> list[Clique]:
+    """Take what shows beyond noise, in the order of its gain: triples that say more than their pairs, then pairs."""
+
+    def worth(clique: Clique) -> bool:
+        inside = itertools.combinations(clique, 2) if len(clique) > 2 else ()
+        return contrasts[clique].log_ratio > max(_LEAST_RATIO, sum(contrasts[pair].log_ratio for pair in inside))
+
+    chosen: list[Clique] = []
+    for clique in sorted(filter(worth, contrasts), key=lambda one: (-len(one), -contrasts[one].gain)):
+        # The same reports are measured once: no two of them have more than one column in common.
+        again = any(len({*clique} & {*other}) > 1 for other in chosen)
+        if not again and plan.fits([*chosen, clique]):
+            chosen.append(clique)
+    return chosen
 
 
 def _uniform(plan: Plan, reported: Reported) -> Marginal:
@@ -81,9 +101,12 @@ def _uniform(plan: Plan, reported: Reported) -> Marginal:
 
 
 def _candidates(reported: Reported, plan: Plan) -> Collection[Clique]:
-    """List the pairs that reports tell of, and that are small enough."""
-    least = min(MOST_PAIRED, plan.max_cells)
-    return [pair for pair in plan.candidates(2) if plan.n_cells(pair) <= least and reported.size_of(pair)]
+    """List the pairs that reports tell of, and the triples of one group, that are small enough."""
+    found = []
+    for order, most in ((2, MOST_PAIRED), (3, _MOST_IN_TRIPLE)):
+        known = (clique for clique in plan.candidates(order) if reported.size_of(clique))
+        found += [clique for clique in known if plan.n_cells(clique) <= min(most, plan.max_cells)]
+    return found
 
 
 def _shares(marginal: Marginal | None, size: int, n: int) -> Matrix:
