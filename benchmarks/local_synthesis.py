@@ -166,11 +166,11 @@ def main() -> None:
         "collections. The reports are those of `LocalTableEncoder` for the purpose; from them come the model of "
         "`ReportSynthesizer`, the same with independent columns, and each pair by itself: unbiased, then the nearest "
         "shares. A curator's model (`DPMarginalSynthesizer`) has the same epsilon, and the table. Adult has 30,162 "
-        f"rows, those without missing values; the tables that are drawn have {SIZE:,}: a chain of six columns, each of "
-        "which follows the one before, and eight columns that are alike within five hidden kinds of records. No figures "
-        "of others are beside these: of LoPub (Ren et al., arXiv:1612.04350) the abstract states accuracies of "
-        "classifiers only, 80 % and 60 % on average, on other tables and with a budget for each column; of PrivPAT no "
-        "figure was found that has a table, a number of records and one epsilon a record in common with these.",
+        f"rows, those without missing values; the tables that are drawn have {SIZE:,}: a chain of six columns, each "
+        "after the one before, and eight columns that are alike within five hidden kinds of records. No figures of "
+        "others are beside these: of LoPub (Ren et al., arXiv:1612.04350) the abstract states accuracies of "
+        "classifiers only, 80 % and 60 % on average, on other tables; of PrivPAT no figure was found that has a table, "
+        "a number of records and one epsilon a record in common with these.",
         {
             "Errors": (("table", "epsilon", "purpose", "estimate", "1-way", "2-way", "3-way", "pairs in it"), rows),
             "Beside independent columns of the same reports": (

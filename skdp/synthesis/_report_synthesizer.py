@@ -150,6 +150,9 @@ class ReportSynthesizer(ModelRows):
     protects_rows = False
     """There is no `transform`: what is learnt is protected, and what is drawn from it."""
 
+    reads_reports = True
+    """For `privacy_statement`: after a step of a pipeline that makes the reports, nothing more is released."""
+
     handle_unknown = "error"
 
     def __init__(

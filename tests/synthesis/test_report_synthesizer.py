@@ -11,6 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
 
 from skdp import (
     DPMarginalSynthesizer,
@@ -20,6 +21,7 @@ from skdp import (
     LocalHashingEncoder,
     LocalTableEncoder,
     NumericPerturber,
+    PosteriorFeatures,
     PrivacyLedger,
     RandomizedResponseEncoder,
     RapporEncoder,
@@ -136,6 +138,16 @@ def test_the_guarantee_is_that_of_the_reports_and_nothing_is_charged():
     statement = privacy_statement(synthesizer)
     assert statement.total == encoder.guarantee_
     assert "nobody who receives reports" in statement.to_html()
+
+
+def test_after_the_encoder_in_a_pipeline_nothing_more_is_released():
+    X = table(200)
+    encoder = split(2.0, strategy="joint").fit(X)
+    for last in (ReportSynthesizer(encoder), PosteriorFeatures(FrozenEstimator(encoder), privatize=False)):
+        model = make_pipeline(FrozenEstimator(encoder), last).fit(X)
+        assert privacy_statement(model, X).total == encoder.guarantee_
+        alone = privacy_statement(last.fit(encoder.transform(X)))
+        assert alone.total == encoder.guarantee_
 
 
 def test_the_tally_of_a_group_tells_as_much_as_the_reports():
