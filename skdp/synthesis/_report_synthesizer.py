@@ -73,7 +73,7 @@ class ReportSynthesizer(ModelRows):
     pair_scores_ : DataFrame
         For each pair of columns of which the reports tell: ``gain``, the estimated share of the records that
         independent columns would misplace, after shrinkage; ``log_ratio``, the logarithm of the likelihood ratio of
-        dependence; ``chosen``, whether the model has it.
+        dependence to independence; ``chosen``, whether the model has it.
     selected_cliques_ : list of tuple
         The columns that were measured, alone and together.
     marginals_ : list of Marginal
@@ -107,9 +107,10 @@ class ReportSynthesizer(ModelRows):
     From reports of two columns apart, a pair is estimated by the inverse of both channels ([1]_, [2]_), whose noise
     grows as their product: much more of it than from columns that are one group. Only the deviation of a pair from
     independent columns is taken from it. It is weighed by the inverse of its exact covariances, and shrunk as far as
-    they explain it (empirical Bayes, [3]_). ``"auto"`` takes, in the order of ``gain``, the pairs whose ``log_ratio``
-    is above 3, as long as the model is small enough. All this is computed from reports, so the choice is free, unlike
-    a curator's.
+    they explain it: to its mean given the reports, where dependence and independence are as likely before, and all
+    scales of dependence alike (a form of [3]_). ``"auto"`` takes, in the order of ``gain``, the pairs whose
+    ``log_ratio`` is above 2, as long as the model is small enough; noise alone gets there with a probability of at most
+    ``exp(-2)``. All this is computed from reports, so the choice is free, unlike a curator's.
 
     References
     ----------
@@ -137,9 +138,9 @@ class ReportSynthesizer(ModelRows):
     >>> synthesizer.pair_scores_.round(2)
                                gain  log_ratio  chosen
     first        second
-    sex          relationship  0.27    6324.54    True
-    relationship income        0.19    2810.41    True
-    sex          income        0.09     487.44    True
+    sex          relationship  0.27    6322.11    True
+    relationship income        0.19    2808.18    True
+    sex          income        0.09     486.00    True
     >>> round(synthesizer.count({"sex": "Male", "income": ">50K"}))
     6658
     >>> print(synthesizer.guarantee_)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from skdp.oracles import LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
+from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.synthesis.reports import Reported, ReportedGroup
 
 SIZES = (2, 3)
@@ -14,8 +14,8 @@ SIZES = (2, 3)
 def outcomes(oracle):
     """Return all reports of an oracle, and the probability of each given each value."""
     channel = np.array([[float(share) for share in row] for row in oracle.channel()])
-    if isinstance(oracle, RandomizedResponse):
-        return np.arange(oracle.k)[:, np.newaxis], channel
+    if not oracle.has_bits:
+        return np.arange(oracle.n_reports)[:, np.newaxis], channel
     if isinstance(oracle, SubsetSelection):
         sets = itertools.combinations(range(oracle.k), oracle.subset_size)
         bits = [np.isin(np.arange(oracle.k), one) for one in sets]
@@ -67,6 +67,7 @@ CASES = {
     "joint bits": (UnaryEncoding(6, 1.5),),
     "split response": (RandomizedResponse(2, 1.0), RandomizedResponse(3, 0.7)),
     "response and bits": (RandomizedResponse(2, 1.0), UnaryEncoding(3, 1.0)),
+    "Hadamard and response": (HadamardResponse(2, 1.0), HadamardResponse(3, 1.5)),
     "bits and subsets": (UnaryEncoding(2, 2.0), SubsetSelection(3, 1.0, subset_size=2)),
 }
 

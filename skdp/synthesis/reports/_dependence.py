@@ -10,6 +10,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import helmert
+from scipy.special import expit
 
 from skdp.synthesis.model import Clique, Marginal
 from skdp.synthesis.reports._reported import Matrix, Reported, independent
@@ -19,6 +20,8 @@ MOST_PAIRED = 1_500
 
 _FINEST = 0.25
 """The variance of a count from which less noise counts for nothing more, as for those of a curator."""
+
+_ROUNDING = 1e-9
 
 _POWER = 1.5
 """Of the independent counts: 1 for deviations as sampling makes them, 2 for ones in proportion to the counts."""
@@ -45,7 +48,7 @@ def margin_of(reported: Reported, column: int) -> Marginal | None:
     counts, n, k = reported.counts((column,)), reported.n_rows, reported.sizes[column]
     plug_in = np.clip(counts, 0, None) + 1
     covariance = reported.covariance((column,), plug_in / plug_in.sum())
-    inverse, basis = np.linalg.inv(covariance + _FINEST * np.eye(k)), helmert(k)
+    inverse, basis = np.linalg.inv(_above_least(covariance)), helmert(k)
     # That the counts add up to n is known: what is measured is how they differ.
     precision, start = basis @ inverse @ basis.T, np.full(k, n / k)
     found = start + basis.T @ np.linalg.solve(precision, basis @ inverse @ (counts - start))
@@ -57,12 +60,12 @@ def dependence_of(reported: Reported, clique: Clique, shares: Sequence[Matrix]) 
     """Estimate how columns depend on each other, given the shares of each column's values."""
     # The counts are those of independent columns plus contrasts: tables whose margins are 0. Their likelihood is normal
     # with the exact covariances, given the margins of the same reports. Their prior has variances in proportion to a
-    # power of the independent counts, and the scale of the largest marginal likelihood ([1]_). The posterior mean is
-    # shrunk most where noise is large or cells are rare.
+    # power of the independent counts, of any scale, or none at all (as [1]_). The posterior mean is shrunk most where
+    # noise is large or cells are rare.
     # .. [1] B. Efron, C. Morris (1973). Stein's estimation rule and its competitors: an empirical Bayes approach. JASA.
     guess, n = independent(shares), reported.n_rows
     flat, size = guess.ravel(), guess.size
-    covariance = reported.covariance(clique, guess) + _FINEST * np.eye(size)
+    covariance = _above_least(reported.covariance(clique, guess))
     sums = _sums(guess.shape)
     basis, deviation = _contrasts(guess.shape), _deviation(shares)
     inverse = np.linalg.inv(covariance)
@@ -77,15 +80,20 @@ def dependence_of(reported: Reported, clique: Clique, shares: Sequence[Matrix]) 
     precisions, turn = np.linalg.eigh(root.T @ seen @ root)
     axes = root @ turn
     heights = np.linalg.solve(axes, found)
-    scale, log_ratio = _best_scale(heights, 1 / np.maximum(precisions, 1e-300))
-    kept = scale * precisions / (1 + scale * precisions)
+    kept, log_ratio = _shrinkage(heights, np.maximum(precisions, 1e-300))
     moved = basis @ (axes @ (kept * heights))
     back = np.linalg.solve(axes, to_contrasts)
-    precision = (back.T * (precisions + 1 / scale)) @ back
+    precision = (back.T * (precisions / kept)) @ back
     error = math.sqrt(float(np.trace(covariance)) / size)
     counts = (n * flat + moved).reshape(guess.shape)
     marginal = Marginal(clique, counts, error, precision=precision)
     return Contrast(marginal, float(np.abs(moved).sum()) / 2 / n, log_ratio)
+
+
+def _above_least(covariance: Matrix) -> Matrix:
+    """Add the least variance that counts, and what rounding takes."""
+    size = len(covariance)
+    return covariance + max(_FINEST, _ROUNDING * float(np.trace(covariance)) / size) * np.eye(size)
 
 
 def _product(matrices: Sequence[Matrix]) -> Matrix:
@@ -96,12 +104,14 @@ def _product(matrices: Sequence[Matrix]) -> Matrix:
     return found
 
 
-def _best_scale(heights: Matrix, variances: Matrix) -> tuple[float, float]:
-    """Return the variance under which heights are likeliest, and by which log-likelihood they are more so than at 0."""
-    totals = _SCALES[:, np.newaxis] + variances
-    gains = (np.log(variances / totals) + heights**2 * (1 / variances - 1 / totals)).sum(axis=1) / 2
-    best = int(np.argmax(gains))
-    return float(_SCALES[best]), float(gains[best])
+def _shrinkage(heights: Matrix, precisions: Matrix) -> tuple[Matrix, float]:
+    """Return what is kept of each height on average, and the log-likelihood ratio of dependence to independence."""
+    # Dependence and independence are as likely before, and all scales of dependence.
+    kept = _SCALES[:, np.newaxis] * precisions / (1 + _SCALES[:, np.newaxis] * precisions)
+    logs = (np.log1p(-kept) + heights**2 * precisions * kept).sum(axis=1) / 2
+    log_ratio = float(np.logaddexp.reduce(logs) - math.log(len(logs)))
+    weights = np.exp(logs - logs.max())
+    return np.maximum(expit(log_ratio) * (weights @ kept) / weights.sum(), 1e-12), log_ratio
 
 
 def _sums(shape: Sequence[int]) -> Matrix:

@@ -15,6 +15,9 @@ from skdp.synthesis.model import Clique, expand, project
 
 Matrix = NDArray[np.float64]
 
+_MOST_OUTCOMES = 1 << 16
+"""Entries of a channel that is enumerated."""
+
 
 @dataclass(frozen=True, eq=False)
 class ReportedGroup:
@@ -36,6 +39,15 @@ class ReportedGroup:
         """The unbiased counts of the records that report it, an axis a column."""
         return self.oracle.estimate(self.support, self.n_reports).reshape(self.sizes)
 
+    @cached_property
+    def _outcomes(self) -> tuple[Matrix, Matrix] | None:
+        """All reports as unbiased vectors, and their probabilities given each value, if there is no closed form."""
+        oracle = self.oracle
+        known = not math.isnan(oracle.pair_supports[0]) or oracle.has_bits or oracle.shows_hash
+        if known or oracle.k * oracle.n_reports > _MOST_OUTCOMES:
+            return None
+        return oracle.unbiased(np.arange(oracle.n_reports)), np.array(oracle.channel(), float)
+
     def cells_of(self, clique: Sequence[int]) -> int:
         """Count the cells of the group that make a cell of some of its columns."""
         return self.oracle.k // math.prod(self.sizes[self.columns.index(column)] for column in clique)
@@ -46,7 +58,7 @@ class ReportedGroup:
         # follow from the probabilities that two cells are supported at once.
         oracle, g = self.oracle, together
         p, q, (with_true, without) = float(oracle.p), float(oracle.q), oracle.pair_supports
-        if math.isnan(with_true + without):  # nearly uncorrelated, as those of Hadamard response are
+        if math.isnan(with_true + without):  # taken as uncorrelated, as nearly all of Hadamard response are
             with_true, without = p * q, q * q
         own, other = with_true - p * q, without - q * q
         inside = p * (1 - p) + (g - 1) * q * (1 - q) + 2 * (g - 1) * own + (g - 1) * (g - 2) * other
@@ -56,6 +68,9 @@ class ReportedGroup:
 
     def noise(self, shares: Matrix, together: int) -> Matrix:
         """Return the covariances of what a random record adds to unbiased counts of `together` cells, given its own."""
+        if together == 1 and self._outcomes is not None:
+            vectors, channel = self._outcomes
+            return (vectors.T * (shares @ channel)) @ vectors - np.diag(shares)
         inside, outside, with_own, apart = self._spreads(together)
         steps = (with_own - apart) * shares
         found = apart + steps[:, np.newaxis] + steps
@@ -134,10 +149,6 @@ class Reported:
     def _moments(self, column: int, shares: Matrix) -> Matrix:
         """Return the mean products of the unbiased one-hot entries of a column."""
         group = self.groups[self.group_of(column)]
-        if math.isnan(group.oracle.pair_supports[0]):  # no closed form: their mean over the records
-            assert self.products is not None
-            entries = self._entries(column)
-            return self.products[entries, entries] / group.n_reports
         return group.noise(shares, group.cells_of([column])) + np.diag(shares)
 
     def variances(self, clique: Clique, shares: Matrix) -> Matrix:

@@ -16,8 +16,8 @@ from skdp.synthesis.reports._dependence import MOST_PAIRED, Contrast, dependence
 from skdp.synthesis.reports._reported import Matrix, Reported
 from skdp.synthesis.selection import Plan, forbid, read_cliques
 
-_LEAST_RATIO = 3.0
-"""Of the log-likelihoods of dependent and independent columns: exceeded by noise alone in about 1 of 140 pairs."""
+_LEAST_RATIO = 2.0
+"""Of dependence to independence, a logarithm: noise alone exceeds it with a probability of at most exp(-2)."""
 _MOST_IN_TRIPLE = 600
 """Cells of a triple that is looked for; larger ones can be asked for."""
 
