@@ -27,7 +27,7 @@ from skdp.randomness import SecureSource, SeededSource
 # `make test` runs the same examples each time; `make test-long` searches at random, with `--hypothesis-profile=search`.
 # Nothing depends on time: a busy machine is no fault of the code.
 UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("skdp", **UNTIMED, derandomize=True, database=None, max_examples=20)
+settings.register_profile("skdp", **UNTIMED, derandomize=True, database=None, max_examples=10)
 settings.register_profile("search", **UNTIMED, derandomize=False, print_blob=True, max_examples=300)
 settings.load_profile("skdp")
 

@@ -8,6 +8,9 @@ from itertools import permutations
 import numpy as np
 from scipy import stats
 
+from skdp.exact import exp_bounds
+from skdp.privacy import ReportPair
+
 Counts = dict[tuple[int, ...], int]
 
 
@@ -20,7 +23,7 @@ class AllTables:
     def __init__(self, channel: Sequence[Sequence[Fraction]], n: int, *, alike: bool = False) -> None:
         whole = math.lcm(*(share.denominator for row in channel for share in row))
         rows = [[int(share * whole) for share in row] for row in channel]
-        self.total = whole**n
+        self.n, self.total = n, whole**n
         tables: list[Counts] = []
 
         def grow(law: Counts, first: int, left: int) -> None:
@@ -42,6 +45,10 @@ class AllTables:
             for first, second in permutations(laws, 2)
         )
         return Fraction(worst, down * self.total)
+
+    def is_bounded(self, pair: ReportPair, epsilon: float) -> bool:
+        """Return whether a pair's delta for an epsilon is at least the exact one."""
+        return self.delta(exp_bounds(epsilon)[1]) <= Fraction(pair.delta(self.n, epsilon)) + Fraction(1, 10**60)
 
 
 def with_report(law: Counts, row: Sequence[int]) -> Counts:
