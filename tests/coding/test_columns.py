@@ -53,6 +53,7 @@ def test_what_is_not_declared_gets_the_code_behind_the_last(make_frame, extra):
     assert ValueCoder(["b", "a"]).encode(column(frame)).tolist() == [1, 2, 0]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("values", "data"),
     [
