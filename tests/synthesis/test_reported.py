@@ -3,10 +3,12 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from skdp import FrequencyOracleEncoder, LocalTableEncoder, RandomizedResponseEncoder
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
-from skdp.synthesis.reports import Reported, ReportedGroup
+from skdp.synthesis.reports import Reported, ReportedGroup, read_reported
 
 SIZES = (2, 3)
 
@@ -126,3 +128,54 @@ def test_hashed_reports_are_as_others():
     group = ReportedGroup((0,), (5,), oracle, np.arange(5), 10)
     covariance = Reported((5,), 10, (group,)).covariance((0,), np.full(5, 0.2))
     np.testing.assert_allclose(np.diag(covariance), oracle.variance(np.full(5, 2), 10))
+
+
+DOMAIN = {"a": ["x", "y", "z"], "b": [0, 1], "c": ["no", "yes"], "d": range(4)}
+
+
+def table(n):
+    rng = np.random.default_rng(0)
+    b = rng.integers(0, 2, n)
+    a = np.where(rng.random(n) < 0.7, np.where(b, "x", "y"), "z")
+    return pd.DataFrame({"a": a, "b": b, "c": rng.choice(["no", "yes"], n, p=[0.8, 0.2]), "d": rng.integers(0, 4, n)})
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        RandomizedResponseEncoder(3.0, categories=DOMAIN, random_state=0),
+        FrequencyOracleEncoder(3.0, categories=DOMAIN, oracle="subset_selection", random_state=0),
+        LocalTableEncoder(3.0, categories=DOMAIN, purpose="pairs", strategy="weighted", random_state=0),
+        LocalTableEncoder(3.0, categories=DOMAIN, purpose="pairs", strategy="groups", random_state=0),
+    ],
+    ids=["response", "subsets", "sampled", "groups"],
+)
+def test_pairs_are_those_that_the_encoder_estimates(encoder):
+    X = table(500)
+    reports = encoder.fit(X).transform(X)
+    domain, reported = read_reported(encoder, reports, pairs=True)
+    for pair in itertools.combinations(range(4), 2):
+        names = [domain.columns[column] for column in pair]
+        if isinstance(encoder, LocalTableEncoder):
+            expected = encoder.estimate_joint_counts(reports, names)
+        else:
+            expected = encoder.estimate_joint_counts(reports, columns=names)
+        np.testing.assert_allclose(reported.counts(pair).ravel(), expected["count"], atol=1e-6)
+
+
+def test_errors_of_sampled_pairs_are_as_large_as_stated():
+    # Each record reports two of the columns, drawn with weights, and the sizes of the samples are random.
+    X = table(400)
+    true = X.value_counts(["a", "d"]).unstack(fill_value=0).loc[["x", "y", "z"], range(4)].to_numpy()
+    scores = []
+    for seed in range(24):
+        encoder = LocalTableEncoder(
+            6.0, categories=DOMAIN, purpose="pairs", strategy="weighted", random_state=seed
+        ).fit(X)
+        _, reported = read_reported(encoder, encoder.transform(X), pairs=True)
+        assert 0 < reported.size_of((0, 3)) < 400
+        errors = np.sqrt(reported.variances((0, 3), true / 400))
+        scores.append((reported.counts((0, 3)) - true) / errors)
+    scores = np.array(scores)
+    assert abs(scores.mean()) < 0.25
+    assert 0.8 < scores.std() < 1.2
