@@ -47,6 +47,7 @@ TREE: Node = (
                 ),
                 ("Numbers, once", "answer", [skdp_leaf("skdp.NumericPerturber", "means, distributions")]),
                 ("A whole table", "answer", [skdp_leaf("skdp.LocalTableEncoder", "the least error")]),
+                ("Lists of values", "answer", [skdp_leaf("skdp.SetValuedEncoder", "one epsilon for a list")]),
                 (
                     "Again and again",
                     "answer",

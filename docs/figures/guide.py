@@ -16,6 +16,7 @@ from skdp import (
     Interval,
     NumericPerturber,
     RandomizedResponseEncoder,
+    SetValuedEncoder,
     recommend_plan,
 )
 from skdp.datasets import load_adult
@@ -117,6 +118,58 @@ def table_plans():
         axes.minorticks_off()
     panels[0].set(ylabel="error, as a multiple of the best", ylim=(0.8, 3_000))
     panels[0].legend(ncols=2, loc="upper center")
+
+
+@cache
+def lists():
+    """Return a column of lists of each data set, and the declared values."""
+    adult, wine = load_adult().data, load_wine(as_frame=True).data
+    flags = {
+        "degree": adult["education-num"] >= 13,
+        "married": adult["marital-status"].str.startswith("Married"),
+        "more than 40 hours": adult["hours-per-week"] > 40,
+        "capital gain": adult["capital-gain"] > 0,
+        "capital loss": adult["capital-loss"] > 0,
+        "own business": adult["workclass"].astype(str).str.startswith("Self"),
+        "born elsewhere": adult["native-country"] != "United-States",
+    }
+    tables = {
+        "Adult: facts about a person": pd.DataFrame(flags),
+        "Wine: measurements above the median": wine > wine.median(),
+    }
+    found = {}
+    for name, table in tables.items():
+        values = list(table)
+        cells = [[values[place] for place in np.flatnonzero(row)] for row in table.to_numpy()]
+        found[name] = pd.DataFrame({"list": cells}), values
+    return found
+
+
+def _list_errors(name):
+    table, values = lists()[name]
+    truth = np.array([table["list"].map(lambda cell, value=value: value in cell).mean() for value in values])
+    errors = {}
+    for label, oracle in (
+        ("set selection", "set_selection"),
+        ("bit vector", "set_unary_encoding"),
+        ("sampled value", "local_hashing"),
+    ):
+        errors[label] = []
+        for epsilon in EPSILONS:
+            encoder = SetValuedEncoder(epsilon, categories={"list": values}, max_size=4, oracle=oracle, random_state=0)
+            kept = table.assign(list=table["list"].map(lambda cell: cell[:4]))
+            truth = np.array([kept["list"].map(lambda cell, value=value: value in cell).mean() for value in values])
+            releases = [
+                encoder.fit(kept).estimate_frequencies(encoder.set_params(random_state=seed).fit_transform(kept))
+                for seed in range(5)
+            ]
+            errors[label].append(root_mean_square([release["frequency"] - truth for release in releases]))
+    return errors
+
+
+def list_errors():
+    """Draw the errors of the shares of values in lists, by epsilon."""
+    by_epsilon(_list_errors, "error of a share", list(lists()))
 
 
 def _central_means(name):

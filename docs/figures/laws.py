@@ -16,6 +16,7 @@ from skdp.oracles import (
     HadamardResponse,
     LocalHashing,
     Piecewise,
+    SetSelection,
     SquareWave,
     SubsetSelection,
     UnaryEncoding,
@@ -36,6 +37,21 @@ def subset_selection():
     """Draw the channel of sets of two of four values."""
     channel = SubsetSelection(4, 1.0, subset_size=2).channel()
     one_heat_map(channel, ["".join(pair) for pair in combinations(VALUES, 2)])
+
+
+def set_selection():
+    """Draw the channel of sets of at most two of three values."""
+    oracle = SetSelection(3, 2, 1.0, subset_size=2)
+    reports = [
+        "".join(value for value, bit in zip("abc", format(code, "03b"), strict=True) if bit == "1") or "none"
+        for code in range(8)
+    ]
+    sets = ["".join("abc"[value] for value in members) or "none" for members in oracle.sets()]
+    seen = [code for code in range(8) if any(row[code] for row in oracle.channel())]
+    axes = one_heat_map(
+        [[row[code] for code in seen] for row in oracle.channel()], [reports[code] for code in seen], sets
+    )
+    axes.set(ylabel="true set")
 
 
 def unary_encoding():

@@ -35,6 +35,7 @@ from skdp.local.protocol import ReportProtocol, read_report_table
 from skdp.local.protocol import Reports as Reports
 from skdp.local.protocol import Tally as Tally
 from skdp.local.rappor import RapporEncoder
+from skdp.local.sets import SetValuedEncoder
 from skdp.local.table import LocalTableEncoder, TablePlan, TableTally, recommend_plan
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "ReportTally",
     "ReportTransformer",
     "SecretKey",
+    "SetValuedEncoder",
     "SubsetSelectionEncoder",
     "TablePlan",
     "TableTally",

@@ -59,7 +59,7 @@ _OURS = (
     "DPHistogram DPKBinsDiscretizer DPMarginalSynthesizer DPMean DPMinMaxScaler DPQuantileBinarizer DPSimpleImputer "
     "DPStandardScaler FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters LocalHashingEncoder "
     "LocalTableEncoder NumericPerturber OnFitOnly PosteriorFeatures RandomizedResponseEncoder RapporEncoder "
-    "SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer"
+    "SetValuedEncoder SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer"
 )
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"
 _OF_OTHERS = {

@@ -31,7 +31,7 @@ def require(condition: Any, reason: str) -> None:
 def make_frame(rows: Rows, values: dict[Any, list[Any]], kind: str) -> Any:
     """Make a table of rows."""
     if kind == "array":
-        return np.array([list(row) for row in zip(*rows.values(), strict=True)], dtype=object)
+        return objects_of_rows(rows)
     if kind == "pandas":
         return pd.DataFrame({name: pd.Series(column, dtype=_dtype(values[name])) for name, column in rows.items()})
     try:
@@ -48,8 +48,18 @@ def make_frame(rows: Rows, values: dict[Any, list[Any]], kind: str) -> Any:
         raise SkipTest(f"{kind} is not installed") from None
 
 
+def objects_of_rows(rows: Rows) -> Any:
+    """Make an array of objects; cells that are tuples stay in one piece."""
+    array = np.empty((len(next(iter(rows.values()))), len(rows)), object)
+    for place, column in enumerate(rows.values()):
+        for row, value in enumerate(column):
+            array[row, place] = value
+    return array
+
+
 def _dtype(values: list[Any]) -> Any:
-    return object if any(value is None or isinstance(value, str) for value in values) else np.array(values).dtype
+    plain = any(value is None or isinstance(value, str | tuple) for value in values)
+    return object if plain else np.array(values).dtype
 
 
 def columns_of(output: Any) -> Rows:

@@ -21,7 +21,7 @@ from skdp.coding import is_missing
 from skdp.domain import Categories, Domain, Interval
 from skdp.evaluation.audits._outputs import combine, hash_cells, read_rows
 from skdp.frames import is_frame
-from skdp.local import HeavyHitters, ReportTransformer
+from skdp.local import HeavyHitters, ReportTransformer, SetValuedEncoder
 
 _MOST_CELLS = 6
 _UNDECLARED = "undeclared"
@@ -43,6 +43,8 @@ def make_records(estimator: Any) -> list[pd.DataFrame]:
             return [_frame({"word": word}, object) for word in _words(parameters)]
         parameters["categories"] = domain
     declared = _declared(getattr(estimator, "domain_", parameters.get("categories")))
+    if isinstance(estimator, SetValuedEncoder):
+        return _list_records(declared, parameters["max_size"])
     unknown = parameters.get("handle_unknown", "error") != "error"
     columns = {name: _values(attribute) for name, attribute in declared.items()}
     sizes = [len(values) for values in columns.values()]
@@ -59,6 +61,17 @@ def make_records(estimator: Any) -> list[pd.DataFrame]:
         records.append(dict.fromkeys(declared))
     dtypes = {name: _dtype(attribute, [record[name] for record in records]) for name, attribute in declared.items()}
     return [_frame(record, dtypes) for record in records]
+
+
+def _list_records(declared: Mapping[Any, Any], max_size: Any) -> list[pd.DataFrame]:
+    """Make records of lists: the first values, none, one, all, and the last values."""
+    records: list[dict[Any, Any]] = [{}, {}, {}, {}, {}]
+    for name, attribute in declared.items():
+        values, size = _values(attribute), max_size[name] if isinstance(max_size, Mapping) else max_size
+        cells = [values[:size], [], values[:1], values, values[-size:]]
+        for record, cell in zip(records, cells, strict=True):
+            record[name] = cell
+    return [_frame(record, object) for record in records]
 
 
 def _words(parameters: Mapping[str, Any]) -> list[Any]:

@@ -17,6 +17,7 @@ from skdp.local import (
     NumericPerturber,
     RandomizedResponseEncoder,
     RapporEncoder,
+    SetValuedEncoder,
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
@@ -48,6 +49,9 @@ def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str
     yield "Hadamard response", HadamardResponseEncoder(epsilon, categories=one)
     yield "count-mean sketch", FrequencyOracleEncoder(epsilon, oracle="count_mean_sketch", categories=one)
     yield "best oracle", FrequencyOracleEncoder(epsilon, categories=one)
+    yield "set selection", SetValuedEncoder(epsilon, categories=one, max_size=2, oracle="set_selection")
+    yield "unary encoding of sets", SetValuedEncoder(epsilon, categories=one, max_size=2, oracle="set_unary_encoding")
+    yield "padding and sampling", SetValuedEncoder(epsilon, categories=one, max_size=2, oracle="local_hashing")
     numeric = {
         "hybrid": "hybrid",
         "optimal": "optimal",
