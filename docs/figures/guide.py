@@ -133,37 +133,25 @@ def lists():
         "own business": adult["workclass"].astype(str).str.startswith("Self"),
         "born elsewhere": adult["native-country"] != "United-States",
     }
-    tables = {
-        "Adult: facts about a person": pd.DataFrame(flags),
-        "Wine: measurements above the median": wine > wine.median(),
+    tables = {"Adult: facts about a person": pd.DataFrame(flags), "Wine: above the median": wine > wine.median()}
+    return {
+        name: (pd.Series([list(table.columns[row])[:4] for row in table.to_numpy()]), list(table))
+        for name, table in tables.items()
     }
-    found = {}
-    for name, table in tables.items():
-        values = list(table)
-        cells = [[values[place] for place in np.flatnonzero(row)] for row in table.to_numpy()]
-        found[name] = pd.DataFrame({"list": cells}), values
-    return found
 
 
 def _list_errors(name):
-    table, values = lists()[name]
-    truth = np.array([table["list"].map(lambda cell, value=value: value in cell).mean() for value in values])
-    errors = {}
-    for label, oracle in (
-        ("set selection", "set_selection"),
-        ("bit vector", "set_unary_encoding"),
-        ("sampled value", "local_hashing"),
-    ):
+    column, values = lists()[name]
+    table, errors = column.to_frame("list"), {}
+    truth = column.explode().value_counts().reindex(values, fill_value=0) / len(column)
+    oracles = {"set selection": "set_selection", "bit vector": "set_unary_encoding", "sampled value": "local_hashing"}
+    for label, oracle in oracles.items():
         errors[label] = []
         for epsilon in EPSILONS:
             encoder = SetValuedEncoder(epsilon, categories={"list": values}, max_size=4, oracle=oracle, random_state=0)
-            kept = table.assign(list=table["list"].map(lambda cell: cell[:4]))
-            truth = np.array([kept["list"].map(lambda cell, value=value: value in cell).mean() for value in values])
-            releases = [
-                encoder.fit(kept).estimate_frequencies(encoder.set_params(random_state=seed).fit_transform(kept))
-                for seed in range(5)
-            ]
-            errors[label].append(root_mean_square([release["frequency"] - truth for release in releases]))
+            encoder.fit(table)
+            released = [encoder.estimate_frequencies(encoder.transform(table))["frequency"] for _ in range(4)]
+            errors[label].append(root_mean_square([one - truth for one in released]))
     return errors
 
 

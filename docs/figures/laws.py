@@ -1,7 +1,7 @@
 """What is drawn on the pages of guarantees: exact channels, and laws of released numbers."""
 
 import math
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -41,17 +41,12 @@ def subset_selection():
 
 def set_selection():
     """Draw the channel of sets of at most two of three values."""
-    oracle = SetSelection(3, 2, 1.0, subset_size=2)
-    reports = [
-        "".join(value for value, bit in zip("abc", format(code, "03b"), strict=True) if bit == "1") or "none"
-        for code in range(8)
-    ]
+    oracle, every = SetSelection(3, 2, 1.0, subset_size=2), [*product((0, 1), repeat=3)]
+    reports = ["".join(value for value, bit in zip("abc", bits, strict=True) if bit) or "none" for bits in every]
     sets = ["".join("abc"[value] for value in members) or "none" for members in oracle.sets()]
-    seen = [code for code in range(8) if any(row[code] for row in oracle.channel())]
-    axes = one_heat_map(
-        [[row[code] for code in seen] for row in oracle.channel()], [reports[code] for code in seen], sets
-    )
-    axes.set(ylabel="true set")
+    seen = [place for place, bits in enumerate(every) if sum(bits) <= 2]
+    channel = [[row[place] for place in seen] for row in oracle.channel()]
+    one_heat_map(channel, [reports[place] for place in seen], sets)
 
 
 def unary_encoding():

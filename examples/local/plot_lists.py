@@ -8,8 +8,8 @@ the number of values that a list may have depends on the protocol: as this numbe
 
 # %%
 # The exact error of a share, as n times its variance, by the largest number of values of a list: for 100 values at
-# epsilon 1, and for 16 values at epsilon 8. Set selection is the best one on the left. On the right, a bit for each value
-# is better as soon as lists are long.
+# epsilon 1, and for 16 values at epsilon 8. Set selection is the best one on the left. On the right, a bit for each
+# value is better as soon as lists are long.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -29,7 +29,6 @@ from skdp.local.protocol import (
     value_labels,
 )
 from skdp.oracles import SetOracle, pad_sets
-from skdp.oracles.sets import SampledSet
 from skdp.privacy import PrivacyGuarantee
 
 SetPostprocess = Literal["none", "clip"]
@@ -146,9 +145,7 @@ class SetProtocol(ReportProtocol):
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         if any(_entries(oracle, most_entries) > most_entries for oracle in self.oracles):
             return None
-        return [
-            oracle.channels() if isinstance(oracle, SampledSet) else iter([oracle.channel()]) for oracle in self.oracles
-        ]
+        return [oracle.channels() for oracle in self.oracles]
 
     def parameters(self) -> dict[str, Any]:
         columns = [[name, plain_values(self.domain[name])] for name in self.columns]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, combinations
@@ -32,12 +32,17 @@ class SetOracle(ABC):
     supports each value of the set with probability p, and each other one with probability q, whatever else is in the
     set.
 
-    Attributes
+    Parameters
     ----------
     k : int
-        The number of values.
+        The number of values, at least 2.
     max_size : int
-        The number m, at most 1,024.
+        The number m, from 1 to k, at most 1,024.
+
+    Attributes
+    ----------
+    k, max_size : int
+        As given.
     p, q : Fraction
         The support probabilities.
     shows_hash : bool
@@ -102,6 +107,16 @@ class SetOracle(ABC):
         ValueError
             If there are more than 2**16 reports.
         """
+
+    def channels(self) -> Iterator[list[list[Fraction]]]:
+        """Yield the exact channel, for some of the public hash functions if the protocol has any.
+
+        Yields
+        ------
+        list of list of Fraction
+            The channel, as returned by `channel`.
+        """
+        yield self.channel()
 
     @property
     @abstractmethod
