@@ -47,7 +47,14 @@ TREE: Node = (
                 ),
                 ("Numbers, once", "answer", [skdp_leaf("skdp.NumericPerturber", "means, distributions")]),
                 ("A whole table", "answer", [skdp_leaf("skdp.LocalTableEncoder", "the least error")]),
-                ("Lists of values", "answer", [skdp_leaf("skdp.SetValuedEncoder", "one epsilon for a list")]),
+                (
+                    "Lists, once",
+                    "answer",
+                    [
+                        skdp_leaf("skdp.SetValuedEncoder", "lists of values"),
+                        skdp_leaf("skdp.KeyValueEncoder", "keys with numbers"),
+                    ],
+                ),
                 (
                     "Again and again",
                     "answer",

@@ -17,6 +17,7 @@ from skdp.oracles import (
     LocalHashing,
     Piecewise,
     SetSelection,
+    SignedUnaryEncoding,
     SquareWave,
     SubsetSelection,
     UnaryEncoding,
@@ -47,6 +48,16 @@ def set_selection():
     seen = [place for place, bits in enumerate(every) if sum(bits) <= 2]
     channel = [[row[place] for place in seen] for row in oracle.channel()]
     one_heat_map(channel, [reports[place] for place in seen], sets)
+
+
+def signed_keys():
+    """Draw the channel of PCKV-UE for two keys."""
+    oracle = SignedUnaryEncoding(4, 1, 2.0)
+    signs = ("a-", "a+", "b-", "b+")
+    every = ["".join(sign for sign, bit in zip(signs, bits, strict=True) if bit) for bits in product((0, 1), repeat=4)]
+    seen = [place for place, share in enumerate(oracle.channel()[0]) if share]
+    channel = [[row[place] for place in seen] for row in oracle.channel()]
+    one_heat_map(channel, [every[place] or "none" for place in seen], ["none", *signs])
 
 
 def unary_encoding():

@@ -26,6 +26,7 @@ from skdp.local._transformer import ReportTransformer
 from skdp.local.heavy_hitters import HeavyHitters
 from skdp.local.memo import SecretKey
 from skdp.local.numeric import NumericPerturber
+from skdp.local.pairs import KeyValueEncoder, PairTally
 from skdp.local.protocol import SAMPLED as SAMPLED
 from skdp.local.protocol import Channel as Channel
 from skdp.local.protocol import Codes as Codes
@@ -42,11 +43,13 @@ __all__ = [
     "FrequencyOracleEncoder",
     "HadamardResponseEncoder",
     "HeavyHitters",
+    "KeyValueEncoder",
     "LocalHashingEncoder",
     "LocalTableEncoder",
     "NumericPerturber",
     "NumericTally",
     "OnFitOnly",
+    "PairTally",
     "PosteriorFeatures",
     "RandomizedResponseEncoder",
     "RapporEncoder",

@@ -24,7 +24,14 @@ from skdp.oracles._two_rounds import two_rounds as two_rounds
 from skdp.oracles._unary_encoding import UnaryEncoding
 from skdp.oracles.numeric import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Optimal, Piecewise, SquareWave
 from skdp.oracles.sets import SET_ORACLES as SET_ORACLES
-from skdp.oracles.sets import SampledSet, SetOracle, SetSelection, SetUnaryEncoding, choose_set_oracle
+from skdp.oracles.sets import (
+    SampledSet,
+    SetOracle,
+    SetSelection,
+    SetUnaryEncoding,
+    SignedUnaryEncoding,
+    choose_set_oracle,
+)
 from skdp.oracles.sets import pad_sets as pad_sets
 
 __all__ = [
@@ -49,6 +56,7 @@ __all__ = [
     "SetOracle",
     "SetSelection",
     "SetUnaryEncoding",
+    "SignedUnaryEncoding",
     "SquareWave",
     "SubsetSelection",
     "UnaryEncoding",

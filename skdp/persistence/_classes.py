@@ -57,7 +57,7 @@ class _Registered(SavedClass):
 # kernel machines, which keep rows of the training data; and all that holds functions.
 _OURS = (
     "DPHistogram DPKBinsDiscretizer DPMarginalSynthesizer DPMean DPMinMaxScaler DPQuantileBinarizer DPSimpleImputer "
-    "DPStandardScaler FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters LocalHashingEncoder "
+    "DPStandardScaler FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder "
     "LocalTableEncoder NumericPerturber OnFitOnly PosteriorFeatures RandomizedResponseEncoder RapporEncoder "
     "SetValuedEncoder SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer"
 )

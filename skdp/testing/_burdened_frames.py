@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.testing._tools import Rows, objects_of_rows
+from skdp.testing._tools import Rows, as_lists, objects_of_rows
 
 SECRET = "s3cr3t, and too long for Polars to keep in place"
 """The hidden data of each frame, in every place where it can be."""
@@ -47,9 +47,10 @@ def _frames_of_lists(rows: Rows) -> Iterator[tuple[str, Any]]:
         import pyarrow as pa
     except ImportError:
         return
-    table = pa.table(whole).replace_schema_metadata({"note": SECRET})
+    lists = {name: as_lists(column) for name, column in whole.items()}
+    table = pa.table(lists).replace_schema_metadata({"note": SECRET})
     yield "pyarrow", table.slice(1, len(table) - 2)
-    yield "polars", pl.DataFrame({name: pl.Series(column) for name, column in whole.items()})[1:-1]
+    yield "polars", pl.DataFrame({name: pl.Series(column) for name, column in lists.items()})[1:-1]
 
 
 def _other_cell(column: Sequence[Any]) -> Any:

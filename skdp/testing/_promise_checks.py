@@ -298,7 +298,13 @@ def _estimates(subject: Subject) -> tuple[list[pd.DataFrame], NDArray[Any], str]
 
 def _true_counts(rows: Rows, subject: Subject, table: pd.DataFrame) -> NDArray[np.float64]:
     if any(isinstance(cell, tuple) for column in rows.values() for cell in column):
-        held = {name: Counter(value for cell in column for value in set(cell)) for name, column in rows.items()}
+        # Cells of values, or of pairs of a key and a value.
+        held = {
+            name: Counter(
+                value for cell in column for value in {part[0] if isinstance(part, tuple) else part for part in cell}
+            )
+            for name, column in rows.items()
+        }
         keys = (
             table.index if isinstance(table.index, pd.MultiIndex) else [(next(iter(rows)), key) for key in table.index]
         )

@@ -28,6 +28,16 @@ def require(condition: Any, reason: str) -> None:
         raise AssertionError(reason)
 
 
+def as_lists(column: list[Any]) -> list[Any]:
+    """Write cells of pairs as lists of structs, which polars and pyarrow need."""
+    return [
+        [{"key": part[0], "value": part[1]} if isinstance(part, tuple) else part for part in cell]
+        if isinstance(cell, tuple)
+        else cell
+        for cell in column
+    ]
+
+
 def make_frame(rows: Rows, values: dict[Any, list[Any]], kind: str) -> Any:
     """Make a table of rows."""
     if kind == "array":
@@ -38,12 +48,14 @@ def make_frame(rows: Rows, values: dict[Any, list[Any]], kind: str) -> Any:
         if kind == "polars":
             import polars as pl
 
+            dtypes = {name: pl.Series(as_lists(values[name])).dtype for name in rows}
             return pl.DataFrame(
-                {name: pl.Series(column, dtype=pl.Series(values[name]).dtype) for name, column in rows.items()}
+                {name: pl.Series(as_lists(column), dtype=dtypes[name]) for name, column in rows.items()}
             )
         import pyarrow as pa
 
-        return pa.table({name: pa.array(column, pa.array(values[name]).type) for name, column in rows.items()})
+        types = {name: pa.array(as_lists(values[name])).type for name in rows}
+        return pa.table({name: pa.array(as_lists(column), types[name]) for name, column in rows.items()})
     except ImportError:
         raise SkipTest(f"{kind} is not installed") from None
 

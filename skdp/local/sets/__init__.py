@@ -1,5 +1,9 @@
 """Columns of sets: lists of values of a declared domain."""
 
 from skdp.local.sets._encoder import SetValuedEncoder
+from skdp.local.sets._encoder import check_limits as check_limits
+from skdp.local.sets._encoder import read_lists_domain as read_lists_domain
+from skdp.local.sets._encoder import read_sizes as read_sizes
+from skdp.local.sets._encoder import row_of_lists as row_of_lists
 
 __all__ = ["SetValuedEncoder"]

@@ -161,6 +161,16 @@ class SetOracle(ABC):
         return list(chain.from_iterable(combinations(range(self.k), size) for size in sizes))
 
     @property
+    def opposite(self) -> Fraction:  # numpydoc ignore=RT01
+        """Of codes that are signs of keys: the probability to support the other sign of a key of the set."""
+        return self.q
+
+    @property
+    @abstractmethod
+    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
+        """The probabilities that a report supports a value of the set and another one, and two others."""
+
+    @property
     def n_reports(self) -> int:  # numpydoc ignore=RT01
         """The number of distinct reports, the columns of `channel`."""
         return 1 << self.k
@@ -318,16 +328,13 @@ class SetOracle(ABC):
             raise ValueError(f"the channel has 2**{self.k} reports; it is available up to {MOST_VALUES} values")
 
 
-def pad_sets(
-    values: NDArray[np.unsignedinteger], sizes: NDArray[np.integer], k: int, max_size: int, source: ByteSource
-) -> NDArray[np.unsignedinteger]:
-    """Make sets of exactly m members, of the codes of all sets one after the other, and the size of each."""
-    # A set of s <= m codes keeps these, and gets the codes k + s, ..., k + m - 1 for the places that it leaves free. Of
-    # a larger set m codes are drawn, uniform but for 2**-63. **Privacy.** That need not be exact: the report of a
-    # larger set is a mean of reports of sets of m, whose ratios are bounded. As many bytes are read in any case.
-    starts = np.cumsum(sizes) - sizes
-    kept, places = values.copy(), np.arange(max_size)
-    large = np.flatnonzero(sizes > max_size)
+def keep_members(sizes: NDArray[np.integer], k: int, max_size: int, source: ByteSource) -> NDArray[np.int64]:
+    """Draw m members of each set: their places, of the members of all sets one after the other, or -1 for none."""
+    # All members of a set of s <= m; of a larger one m, uniform but for 2**-63. **Privacy.** That need not be exact:
+    # the report of a larger set is a mean of reports of sets of m, whose ratios are bounded. As many bytes are read in
+    # any case.
+    starts, columns = np.cumsum(sizes) - sizes, np.arange(max_size)
+    places, large = np.arange(int(sizes.sum())), np.flatnonzero(sizes > max_size)
     for place in range(max_size if max_size < k else 0):
         words = source.bytes(8 * sizes.size).view("<u8")[large]
         left = (sizes[large] - place).astype(np.uint64)
@@ -335,9 +342,22 @@ def pad_sets(
         low = (words & np.uint64(0xFFFFFFFF)) * left >> _HALF
         chosen = ((words >> _HALF) * left + low >> _HALF).astype(np.int64)
         here, there = starts[large] + place, starts[large] + place + chosen
-        kept[here], kept[there] = kept[there], kept[here]
-    dtype = np.min_scalar_type(k + max_size)
-    if kept.size == 0:
-        return np.broadcast_to((k + places).astype(dtype), (sizes.size, max_size)).copy()
-    found = kept.take(starts[:, np.newaxis] + places, mode="clip")
-    return np.where(places < sizes[:, np.newaxis], found, k + places).astype(dtype)
+        places[here], places[there] = places[there], places[here]
+    if places.size == 0:
+        return np.full((sizes.size, max_size), -1)
+    return np.where(columns < sizes[:, np.newaxis], places.take(starts[:, np.newaxis] + columns, mode="clip"), -1)
+
+
+def pad_sets(
+    values: NDArray[np.unsignedinteger], sizes: NDArray[np.integer], k: int, max_size: int, source: ByteSource
+) -> NDArray[np.unsignedinteger]:
+    """Make sets of exactly m codes, of the codes of all sets one after the other, and the size of each."""
+    return fill_sets(values, keep_members(sizes, k, max_size, source), k)
+
+
+def fill_sets(values: NDArray[np.unsignedinteger], places: NDArray[np.int64], k: int) -> NDArray[np.unsignedinteger]:
+    """Return the codes at some places, and the codes k + s, k + s + 1, ... in those that a set of s leaves free."""
+    max_size = places.shape[1]
+    none = k + np.arange(max_size)
+    found = values.take(places, mode="clip") if values.size else none
+    return np.where(places < 0, none, found).astype(np.min_scalar_type(k + max_size))

@@ -77,6 +77,11 @@ class SampledSet(SetOracle):
         return self.oracle.worst_ratio
 
     @property
+    def pair_supports(self) -> tuple[float, float]:
+        own, other = self.oracle.pair_supports
+        return (own + (self.max_size - 1) * other) / self.max_size, other
+
+    @property
     def variation(self) -> Fraction:
         return self.oracle.variation
 

@@ -130,6 +130,18 @@ class SetSelection(SetOracle):
         )
 
     @property
+    def pair_supports(self) -> tuple[float, float]:
+        codes, size, m = self._n_codes, self.subset_size, self.max_size
+        lie, *hits = (weight / ONE for weight in self.weights)
+        own = other = lie * size * (size - 1) / (codes * (codes - 1))
+        for place, weight in enumerate(hits, 1):
+            rest = codes - place
+            both = (size - 1) * (size - 2) / (rest * (rest - 1)) if size > 2 else 0.0
+            other += weight * both
+            own += weight * ((size - 1) / rest + (m - place) * both) / m
+        return own, other
+
+    @property
     def variation(self) -> Fraction:
         # Most of the sets that meet one padded set and miss another one are those of two without a common member: after
         # a first hit, the rest of them has to miss m codes, which is likeliest after the first place. Sets that meet

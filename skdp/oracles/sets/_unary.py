@@ -123,6 +123,10 @@ class SetUnaryEncoding(SetOracle):
         up, down = self.p / self.q, (1 - self.q) / (1 - self.p)
         return max(up**one * down**other, up**other * down**one)
 
+    @property
+    def pair_supports(self) -> tuple[float, float]:
+        return float(self.p * self.q), float(self.q * self.q)
+
     def report(self, sets: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
         self._check_sets(sets)
         n, width = len(sets), self.k + self.max_size
