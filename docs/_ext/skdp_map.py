@@ -55,6 +55,7 @@ TREE: Node = (
                         skdp_leaf("skdp.KeyValueEncoder", "keys with numbers"),
                     ],
                 ),
+                ("Several rows a person", "answer", [skdp_leaf("skdp.PerPerson", "random rows of each")]),
                 (
                     "Again and again",
                     "answer",

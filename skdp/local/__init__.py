@@ -27,6 +27,7 @@ from skdp.local.heavy_hitters import HeavyHitters
 from skdp.local.memo import SecretKey
 from skdp.local.numeric import NumericPerturber
 from skdp.local.pairs import KeyValueEncoder, PairTally
+from skdp.local.persons import PerPerson
 from skdp.local.protocol import SAMPLED as SAMPLED
 from skdp.local.protocol import Channel as Channel
 from skdp.local.protocol import Codes as Codes
@@ -50,6 +51,7 @@ __all__ = [
     "NumericTally",
     "OnFitOnly",
     "PairTally",
+    "PerPerson",
     "PosteriorFeatures",
     "RandomizedResponseEncoder",
     "RapporEncoder",

@@ -58,7 +58,7 @@ class _Registered(SavedClass):
 _OURS = (
     "DPHistogram DPKBinsDiscretizer DPMarginalSynthesizer DPMean DPMinMaxScaler DPQuantileBinarizer DPSimpleImputer "
     "DPStandardScaler FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder "
-    "LocalTableEncoder NumericPerturber OnFitOnly PosteriorFeatures RandomizedResponseEncoder RapporEncoder "
+    "LocalTableEncoder NumericPerturber OnFitOnly PerPerson PosteriorFeatures RandomizedResponseEncoder RapporEncoder "
     "SetValuedEncoder SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer"
 )
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"
