@@ -171,9 +171,9 @@ def main() -> None:
         f"records, {TURNS} collections of the same ones (10 or 20 of the rivals), secure randomness. Padding and "
         "sampling reports a sampled value by local hashing or subset selection. Keys and values: root mean square "
         "errors; the mean of a key that no one seems to hold counts as the middle of the bounds. Intervals of means "
-        "are those of Fieller, whose variance is that of equal values, and which are as wide as the bounds where a key is "
-        "rare: they cover more there. Persons: root mean square error of a share, 2,000 persons of one to seven rows, "
-        "epsilon of a person; intervals are about these persons, and wider than needed where the rows of a person are "
+        "are those of Fieller, whose variance is that of equal values, and which are as wide as the bounds where a key "
+        "is rare: they cover more there. Persons: root mean square error of a share, 2,000 persons of one to seven "
+        "rows, epsilon of a person; intervals are about these persons, and wider than needed where the rows of a person are "
         "alike.",
         {
             "Lists, exact": (

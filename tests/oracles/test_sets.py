@@ -19,7 +19,7 @@ from skdp.randomness import ONE, SeededSource
 from tests.conftest import each, often
 
 BITS = ["set_selection", "set_unary_encoding"]
-SIZES = [(2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 2), (5, 3)]
+SIZES = [(2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 2)]
 EPSILONS = [1e-9, 0.3, 1.0, 4.0, 30.0, 1000.0]
 
 
@@ -124,7 +124,7 @@ def test_draws_follow_the_channel(name):
         assert chisquare(counts[expected > 0], expected[expected > 0]).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("name", SET_ORACLES)
+@pytest.mark.parametrize("name", often(list(SET_ORACLES), [*BITS, "randomized_response"]))
 def test_estimates_have_no_bias_and_the_stated_variance(name):
     k, m, n = 8, 3, 4_000
     oracle, rng = SET_ORACLES[name](k, m, 3.0), np.random.default_rng(0)
@@ -185,8 +185,8 @@ def test_the_best_is_chosen():
         choose_set_oracle(1000, 5, 1.0, max_report_bytes=1)
 
 
-@each("size", [(1 << 17, 1024), (2048, 1024), (1024, 1024)])
-@each("epsilon", [0.01, 2.0, 1000.0])
+@each("size", [(1 << 17, 1024), (1024, 1024)])
+@each("epsilon", [0.01, 1000.0])
 def test_large_sets_take_no_time(size, epsilon):
     start = time.process_time()
     for name in BITS:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp.base import check_confidence_level
 from skdp.coding import ColumnError, flatten_pairs, to_numbers
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain, Interval, pack
 from skdp.frames import Table
 from skdp.local.pairs._estimation import estimate_moments, mean_table
 from skdp.local.pairs._tally import PairTally
@@ -29,9 +29,11 @@ from skdp.local.protocol import (
     read_whole_numbers,
     value_labels,
 )
+from skdp.local.sets import blocks_of
 from skdp.oracles import SetOracle
 from skdp.oracles.sets import fill_sets, keep_members
 from skdp.privacy import PrivacyGuarantee
+from skdp.randomness import ByteSource
 
 _ONE = 1 << 32
 """The unit of the probability with which a value is rounded to plus."""
@@ -74,21 +76,28 @@ class PairProtocol(ReportProtocol):
         return names
 
     def prepare(self, table: Table) -> Codes:
+        for oracle in self.oracles:
+            oracle.check_size(len(table.columns[0]))
         triples = zip(self.columns, table.columns, self.bounds, strict=True)
         return [read_pairs(self.domain, name, column, ends, self.unknown) for name, column, ends in triples]
 
     def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
         reports = []
         for name, own, oracle in zip(self.columns, codes, self.oracles, strict=True):
-            pairs = np.frombuffer(b"".join(own.tolist()), _PAIR)
-            sizes = np.fromiter(map(len, own), np.int64, len(own)) // _PAIR.itemsize
-            kept = keep_members(sizes, oracle.k // 2, oracle.max_size, randomness("kept", name))
-            words = randomness("sign", name).bytes(4 * kept.size).view("<u4").reshape(kept.shape)
-            shares = pairs["share"].take(kept, mode="clip") if len(pairs) else np.zeros(kept.shape, np.uint64)
-            sets = fill_sets(2 * pairs["key"], kept, oracle.k)
-            sets = sets + ((words < shares) & (kept >= 0)).astype(sets.dtype)
-            reports.append(oracle.report(sets, randomness("report", name)))
+            sources = randomness("kept", name), randomness("sign", name), randomness("report", name)
+            reports.append(np.concatenate([self._draw(block, oracle, *sources) for block in blocks_of(own, oracle)]))
         return reports
+
+    def _draw(
+        self, codes: NDArray[np.object_], oracle: SetOracle, keeping: ByteSource, signs: ByteSource, source: ByteSource
+    ) -> NDArray[Any]:
+        pairs = np.frombuffer(b"".join(codes.tolist()), _PAIR)
+        sizes = np.fromiter(map(len, codes), np.int64, len(codes)) // _PAIR.itemsize
+        kept = keep_members(sizes, oracle.k // 2, oracle.max_size, keeping)
+        words = signs.bytes(4 * kept.size).view("<u4").reshape(kept.shape)
+        shares = pairs["share"].take(kept, mode="clip") if len(pairs) else np.zeros(kept.shape, np.uint64)
+        sets = fill_sets(2 * pairs["key"], kept, oracle.k)
+        return oracle.report(sets + ((words < shares) & (kept >= 0)).astype(sets.dtype), source)
 
     def write(self, reports: Reports, table: Table) -> Any:
         blocks = [report if report.ndim == 2 else report.reshape(-1, 1) for report in reports]
@@ -136,7 +145,7 @@ class PairProtocol(ReportProtocol):
         return {
             "encoder": "KeyValueEncoder",
             "columns": list(self.columns),
-            "keys": [list(map(str, self.domain[name].labels)) for name in self.columns],
+            "keys": [pack(plain_values(self.domain[name])) for name in self.columns],
             "bounds": (self.bounds + 0.0).tolist(),
             "oracles": [oracle.parameters() for oracle in self.oracles],
         }

@@ -31,6 +31,8 @@ from skdp.local.protocol import (
 from skdp.oracles import SetOracle, pad_sets
 from skdp.privacy import PrivacyGuarantee
 
+_CELLS = 1 << 22
+
 SetPostprocess = Literal["none", "clip"]
 
 
@@ -66,15 +68,19 @@ class SetProtocol(ReportProtocol):
         return names
 
     def prepare(self, table: Table) -> Codes:
+        for oracle in self.oracles:
+            oracle.check_size(len(table.columns[0]))
         pairs = zip(self.columns, table.columns, strict=True)
         return [read_sets(self.domain, name, column, self.unknown) for name, column in pairs]
 
     def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
         reports = []
         for name, own, oracle in zip(self.columns, codes, self.oracles, strict=True):
-            values, sizes = joined(own, oracle.k)
-            sets = pad_sets(values, sizes, oracle.k, oracle.max_size, randomness("kept", name))
-            reports.append(oracle.report(sets, randomness("report", name)))
+            kept, source, parts = randomness("kept", name), randomness("report", name), []
+            for block in blocks_of(own, oracle):
+                values, sizes = joined(block, oracle.k)
+                parts.append(oracle.report(pad_sets(values, sizes, oracle.k, oracle.max_size, kept), source))
+            reports.append(np.concatenate(parts))
         return reports
 
     def write(self, reports: Reports, table: Table) -> Any:
@@ -150,6 +156,12 @@ class SetProtocol(ReportProtocol):
     def parameters(self) -> dict[str, Any]:
         columns = [[name, plain_values(self.domain[name])] for name in self.columns]
         return {"columns": columns, **self.meaning, "unknown": self.unknown}
+
+
+def blocks_of(codes: NDArray[np.object_], oracle: SetOracle) -> list[NDArray[np.object_]]:
+    """Split coded rows into blocks, at least one, whose padded sets fit into the memory."""
+    step = max(1, _CELLS // oracle.max_size)
+    return [codes[start : start + step] for start in range(0, max(len(codes), 1), step)]
 
 
 def _entries(oracle: SetOracle, most: int) -> float:

@@ -305,6 +305,21 @@ class SetOracle(ABC):
         """
         return check_bits(block, self.k).view(np.uint8)
 
+    def check_size(self, n: int) -> None:
+        """Refuse a number of reports that would take more than 2 GiB.
+
+        Parameters
+        ----------
+        n : int
+            The number of reports.
+
+        Raises
+        ------
+        ValueError
+            If they are too many.
+        """
+        check_bytes(n, self.width)
+
     def parameters(self) -> dict[str, Any]:
         """Return the parameters on which client and server must agree.
 
@@ -321,7 +336,7 @@ class SetOracle(ABC):
             raise ValueError(f"sets must be integers of shape (n, {self.max_size})")
         if sets.size and (sets.max() >= self.k + self.max_size or sets.min() < 0):
             raise ValueError(f"codes must be between 0 and {self.k + self.max_size - 1}")
-        check_bytes(len(sets), self.width)
+        self.check_size(len(sets))
 
     def _check_channel(self) -> None:
         if self.k > MOST_VALUES:
