@@ -38,9 +38,11 @@ types: .venv/installed
 layers: .venv/installed
 	$(BIN)/lint-imports
 
-# A short notebook first: it is a long test. The other notebooks run in `make test-long`.
+# A short notebook first: it is a long test. The other notebooks run in `make test-long`. To write the assertions of all
+# files again, so that failures show their values, takes as long as to run a thousand tests: what fails is run once more.
 pytest: .venv/installed
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long" tests/test_notebooks.py tests skdp
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --assert=plain tests/test_notebooks.py tests skdp \
+		|| { $(BIN)/pytest --last-failed --last-failed-no-failures=none tests skdp; exit 1; }
 
 # The percent scripts are the source; this makes the notebooks from them, with output.
 notebooks-write: .venv/installed

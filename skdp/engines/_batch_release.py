@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from skdp.engines._errors import RefusedBatch, quietly, refusing
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness, KeyedRandomness, Place, SeededRandomness, digest
-from skdp.engines._record_ids import DistinctIds, check_record_id, digest_records, whole_numbers
+from skdp.engines._record_ids import DistinctIds, DistinctInAll, check_record_id, digest_records, whole_numbers
 from skdp.frames import Table, read_table, without_unused_levels
 from skdp.local import (
     Codes,
@@ -82,13 +82,19 @@ class BatchCheck:
         """Digest the record ids of a batch, to compare them with those of other batches."""
         return digest_records(self._records(self._ids(batch), len(batch)), self._digest_key)
 
-    def distinct(self, batches: Iterable[Found], seen: DistinctIds | None = None) -> Iterator[Found]:
+    def distinct(self, batches: Iterable[Found], seen: DistinctIds | DistinctInAll | None = None) -> Iterator[Found]:
         """Pass on the batches of one evaluation of the table, and refuse a record id that comes a second time."""
         seen = DistinctIds() if seen is None else seen
         for batch in batches:
             numbers = whole_numbers(self._ids(batch))
             seen.add(self.digest_ids(batch) if numbers is None else numbers)
             yield batch
+
+    def distinct_in_all(self, batches: Iterable[Found]) -> Iterator[Found]:
+        """Do so at the latest when all have passed, which is faster: where nothing is shown before."""
+        seen = DistinctInAll()
+        yield from self.distinct(batches, seen)
+        seen.close()
 
     def _ids(self, batch: Any) -> Any:
         if self._record_id is None:

@@ -85,8 +85,11 @@ def columns_of(output: Any) -> Rows:
 
 
 def _plain(column: list[Any]) -> list[Any]:
-    if set(map(type, column)) <= {bool, int, str, type(None)}:
+    kinds = set(map(type, column))
+    if kinds <= {bool, int, str, type(None)}:
         return column  # nothing is missing in another way
+    if kinds <= {bool, int, str, type(None), float}:
+        return [value if value == value else None for value in column]  # NaN is unequal to itself
     return [None if is_missing(value) else value for value in column]
 
 
@@ -191,6 +194,8 @@ def is_table(value: Any) -> bool:
     """Whether a value is a table, a column or an index."""
     if isinstance(value, pd.DataFrame | pd.Series | pd.Index):
         return True
+    if type(value).__module__ in ("builtins", "numpy", "fractions"):
+        return False  # without the tenth of a millisecond that narwhals takes
     return isinstance(nw.from_native(value, allow_series=True, pass_through=True), nw.DataFrame | nw.Series)
 
 

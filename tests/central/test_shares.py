@@ -161,6 +161,7 @@ SUMS = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.filterwarnings("ignore:the noise drowns")
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.parametrize("columns", [1, 2])

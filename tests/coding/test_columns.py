@@ -53,6 +53,7 @@ def test_what_is_not_declared_gets_the_code_behind_the_last(make_frame, extra):
     assert ValueCoder(["b", "a"]).encode(column(frame)).tolist() == [1, 2, 0]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("values", "data"),
     [
@@ -265,7 +266,7 @@ def test_kinds():
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_any_strings_round_trip_in_any_library(data):
     values = data.draw(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=1, unique=True))

@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import Domain, DPHistogram, DPMarginalSynthesizer, Interval, PrivacyLedger, RandomizedResponseEncoder
@@ -78,7 +78,6 @@ def test_counts_are_exact(engine, n_rows):
 FAST = ["pandas", "polars", "arrow", "polars_lazy", "dataset", "duckdb", "dask"]
 
 
-@settings(max_examples=25)
 @given(st.sampled_from(list(COLUMNS)), st.data())
 def test_counts_of_any_rows_are_exact(engines, name, data):
     kind, values = COLUMNS[name]

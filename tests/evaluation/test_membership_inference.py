@@ -89,6 +89,7 @@ def test_a_large_epsilon_shows_members_and_a_small_one_hides_them(method):
     assert hidden.advantage_bound == pytest.approx(math.tanh(relation / 2))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 2000.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 def test_the_bound_is_the_formula_and_randomised_response_reaches_it(epsilon, delta):

@@ -248,6 +248,7 @@ class TestChannel:
         rows = pd.DataFrame({"x": [value] * self.N})
         return encoder.fit(rows), np.asarray(encoder.transform(rows, record_id=range_of(self.N)))
 
+    @pytest.mark.whole
     @pytest.mark.parametrize("kind", [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder])
     @pytest.mark.parametrize("value", ["a", "d"])
     def test_of_categories_and_bits(self, kind, value):
@@ -345,6 +346,7 @@ class TestAveraging:
 
 
 class TestSecondRound:
+    @pytest.mark.whole
     @pytest.mark.parametrize("kind", TWO_ROUNDS)
     def test_the_whole_record_is_within_both_epsilons(self, kind, strategy):
         encoder = make(kind, 2.0, instantaneous_epsilon=0.6, strategy=strategy).fit(table())

@@ -88,6 +88,7 @@ def test_a_large_epsilon_reports_the_clipped_truth_in_its_row(people, values_of,
     assert values_of(reports, "income")[3] == pytest.approx(1e6)
 
 
+@pytest.mark.whole
 @every_mechanism
 @pytest.mark.parametrize("epsilon", [1e-9, 0.7, 5, 700])
 def test_the_tuple_of_all_columns_is_within_epsilon(mechanism, epsilon):

@@ -27,8 +27,10 @@ from skdp.evaluation.audits._audit import exact_epsilon
 from skdp.exact import exp_bounds
 from skdp.local import ReportTransformer, TableTally
 from skdp.oracles.numeric import mean_error
-from skdp.privacy import Shuffled
+from skdp.privacy import Shuffled, shuffled_guarantee
+from skdp.privacy.shuffle import any_pair
 from tests.conftest import often
+from tests.privacy.shuffle_exact import AllTables
 
 VALUES = {"sex": ["F", "M"], "job": ["a", "b", "c", "d"], "town": [*"uvwxyz", None]}
 BOUNDS = {"age": (0, 100), "rooms": (0, 10)}
@@ -326,10 +328,47 @@ def test_the_statement_and_the_ledger_know_it():
     assert fitted.guarantee_.mechanism == "1 of 5 reports of columns, drawn at random"
 
 
-def test_a_shuffled_table():
-    fitted = encoder(Shuffled(0.5, 1e-6, 50_000)).fit(PEOPLE)
-    assert fitted.local_epsilon_ > 1.5
-    assert fitted.guarantee_.epsilon <= fitted.local_epsilon_
+class TestShuffled:
+    @pytest.mark.parametrize("released", ["tally", "reports"])
+    @pytest.mark.parametrize("strategy", ["auto", "split", "sample"])
+    def test_what_is_wanted_is_reached_by_the_plan_that_is_used(self, strategy, released):
+        wanted = Shuffled(0.5, 1e-6, 50_000, released)
+        fitted = encoder(wanted, strategy=strategy).fit(PEOPLE)
+        assert shuffled_guarantee(fitted, wanted.n, wanted.delta, released=released).epsilon <= wanted.epsilon
+        assert fitted.guarantee_.epsilon <= fitted.local_epsilon_
+        again = recommend_plan(VALUES, fitted.local_epsilon_, bounds=BOUNDS, strategy=strategy)
+        assert sorted(fitted.plan_.rows, key=str) == sorted(again.rows, key=str)
+        of_any = wanted.local_epsilon(lambda local: (any_pair(local),))
+        assert fitted.local_epsilon_ > of_any * {"auto": 0.999, "split": 1.2, "sample": 1.05}[strategy]
+
+    def test_a_plan_of_several_drawn_reports_counts_as_the_worst_randomiser(self):
+        domain = {name: range(20) for name in "abcde"}
+        wanted = Shuffled(2.0, 1e-6, 100_000)
+        fitted = LocalTableEncoder(wanted, categories=domain, purpose="pairs").fit(pd.DataFrame(0, [0], [*domain]))
+        assert 1 < fitted.plan_.n_reported < len(fitted.plan_.groups)
+        assert fitted.protocol_.shuffle_pairs("tally") == (any_pair(fitted.guarantee_.epsilon),)
+        assert shuffled_guarantee(fitted, wanted.n, wanted.delta).epsilon <= wanted.epsilon
+
+    @pytest.mark.parametrize("strategy", ["split", "weighted"])
+    def test_no_table_of_others_reveals_more_than_is_promised(self, strategy):
+        fitted = LocalTableEncoder(
+            1.5, categories={"a": [0, 1], "b": [0, 1, 2]}, strategy=strategy, oracle="randomized_response"
+        ).fit(pd.DataFrame({"a": [0], "b": [0]}))
+        first, second = (oracle.channel() for part in fitted.protocol_.parts for oracle in part.oracles)
+        if len(first) > len(second):
+            first, second = second, first
+        if strategy == "split":
+            channel = [[p * q for p in row for q in other] for row in first for other in second]
+        else:
+            sizes = [len(part.oracles[0].channel()) for part in fitted.protocol_.parts]
+            chances = dict(zip(sizes, fitted.protocol_.sampling.inclusions, strict=True))
+            channel = [
+                [chances[2] * p for p in row] + [chances[3] * q for q in other] for row in first for other in second
+            ]
+        tables = AllTables(channel, 3)
+        for delta in (0.3, 0.1, 0.02, 1e-3):
+            promise = shuffled_guarantee(fitted, 3, delta)
+            assert tables.delta(exp_bounds(promise.epsilon)[0]) <= Fraction(promise.delta) + Fraction(1, 10**60)
 
 
 @pytest.mark.parametrize(

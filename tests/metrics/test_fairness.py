@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.exceptions import UndefinedMetricWarning
 
@@ -400,7 +400,6 @@ def test_the_theil_index_has_the_error_of_the_delta_method_and_covers():
     assert 0.92 < share < 0.97
 
 
-@settings(max_examples=30)
 @given(groups, st.sampled_from([0.5, 0.95, 0.999]))
 def test_every_interval_holds_its_value_and_possible_values_only(parts, level):
     frame = rows(**dict(zip("abcd", parts, strict=False)))

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp.synthesis.selection import Plan
@@ -199,7 +199,6 @@ def test_the_same_coins_give_the_same_model(kind):
         np.testing.assert_array_equal(one, another)
 
 
-@settings(max_examples=25)
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=4),
     st.sampled_from(["gaussian", "laplace"]),

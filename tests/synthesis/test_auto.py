@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp.synthesis.selection import Plan, _auto
@@ -118,7 +118,6 @@ def test_the_same_coins_give_the_same_model(kind):
         np.testing.assert_array_equal(one, another)
 
 
-@settings(max_examples=40)
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=5),
     st.sampled_from(["gaussian", "laplace"]),

@@ -93,6 +93,7 @@ def partitions(total, largest):
         yield from ((first, *rest) for rest in partitions(total - first, first))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 9])
 @each("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3), Fraction(12)])
 @pytest.mark.parametrize("delta", [Fraction(9, 20), Fraction(1, 10), Fraction(1, 10**9)])

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp.synthesis.selection import Plan
@@ -47,7 +47,6 @@ def test_independent_columns_are_independent():
     np.testing.assert_allclose(fitted.model.marginal((0, 1, 2)), joint, atol=1e-12)
 
 
-@settings(max_examples=15)
 @given(
     st.sampled_from([FULL.measure, INDEPENDENT.measure]),
     st.lists(st.integers(1, 4), min_size=1, max_size=4),

@@ -25,9 +25,11 @@ from skdp.local.protocol import (
     ValueProtocol,
     read_report_table,
     read_sampled,
+    shuffled_parts,
 )
 from skdp.local.table._tally import TableTally
 from skdp.privacy import PrivacyGuarantee
+from skdp.privacy.shuffle import Released, ReportPair
 
 Part = OracleProtocol | NumericProtocol
 
@@ -206,6 +208,14 @@ class TableProtocol(ReportProtocol):
             return pd.DataFrame(columns=columns, index=index, dtype=float)
         found = pd.concat(tables, names=names)
         return found.loc[[name for name in self.names if name in tables]]
+
+    def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
+        pairs = [pair for part in self.parts for pair in part.shuffle_pairs("reports")]
+        if self.sampling is None:
+            return shuffled_parts(pairs, "split", released)
+        if self.sampling.size == 1:
+            return (ReportPair.mixed(zip(self.sampling.inclusions, pairs, strict=True)),)
+        return super().shuffle_pairs(released)
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         found = [part.channels(most_entries) for part in self.parts]

@@ -76,8 +76,11 @@ def delta_above(ratios: Ratios, n: int, order: float) -> float:
     step = 2 * math.pi / max(10 * spread, 30 / tau)
     last = math.ceil(_REACH / noise / step)
     z = tau + 1j * step * np.arange(last + 1)
-    # E[e**(z V)] - 1 is precise where it is small; n times its error is that of the exponent.
-    excess = np.expm1(np.multiply.outer(z, values)) @ masses
+    # E[e**(z V)] - 1 is precise where it is small; n times its error is that of the exponent. With s and c the sine and
+    # cosine of half the angle, e**(a + i b) - 1 = e**a - 1 - 2 e**a s**2 + 2 i e**a s c: several times as fast.
+    halves = np.multiply.outer(values / 2, z.imag)
+    sines = np.sin(halves)
+    excess = float(masses @ np.expm1(tau * values)) - 2 * tilted @ sines**2 + 2j * (tilted @ (sines * np.cos(halves)))
     exponents = n * np.log1p(excess) + (noise * z) ** 2 / 2
     height = float(exponents[0].real)
     # Where all values are 0, the sum is so, and gets no noise.
