@@ -167,14 +167,14 @@ def main() -> None:
         "sets_and_pairs",
         "Lists, keys with numbers, and several rows a person",
         ("skdp", "numpy"),
-        f"Exact errors are n times the mean squared error of a share, for the worst sizes of lists. Measured: {SIZE:,} "
-        f"records, {TURNS} collections of the same ones (10 or 20 of the rivals), secure randomness. Padding and "
-        "sampling reports a sampled value by local hashing or subset selection. Keys and values: root mean square "
-        "errors; the mean of a key that no one seems to hold counts as the middle of the bounds. Intervals of means "
-        "are those of Fieller, whose variance is that of equal values, and which are as wide as the bounds where a key "
-        "is rare: they cover more there. Persons: root mean square error of a share, 2,000 persons of one to seven "
-        "rows, epsilon of a person; intervals are about these persons, and wider than needed where the rows of a person are "
-        "alike.",
+        "Exact errors are n times the mean squared error of a share, for the worst sizes of lists. Measured: "
+        f"{SIZE:,} records, {TURNS} collections of the same ones (10 or 20 of the rivals), secure randomness. "
+        "Padding and sampling reports a sampled value by local hashing or subset selection. Keys and values: root"
+        " mean square errors; the mean of a key that no one seems to hold counts as the middle of the bounds. "
+        "Intervals of means are those of Fieller, whose variance is that of equal values, and which are as wide "
+        "as the bounds where a key is rare: they cover more there. Persons: root mean square error of a share, "
+        "2,000 persons of one to seven rows, epsilon of a person; intervals are about these persons, and wider "
+        "than needed where the rows of a person are alike.",
         {
             "Lists, exact": (
                 (*sizes, *protocols, "rival / best", "never worse?"),
