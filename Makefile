@@ -71,6 +71,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench/bin/python benchmarks/numeric_mechanisms.py
 	.venv-bench/bin/python benchmarks/local_tables.py
 	.venv-bench/bin/python benchmarks/heavy_hitters.py
+	.venv-bench/bin/python benchmarks/sets_and_pairs.py
 	.venv-bench/bin/python benchmarks/audit.py
 	.venv-bench/bin/python benchmarks/posterior_features.py
 	.venv-bench-central/bin/python benchmarks/central_mean.py
