@@ -55,6 +55,15 @@ TREE: Node = (
                     ],
                 ),
                 (
+                    "Lists, once",
+                    "answer",
+                    [
+                        skdp_leaf("skdp.SetValuedEncoder", "lists of values"),
+                        skdp_leaf("skdp.KeyValueEncoder", "keys with numbers"),
+                    ],
+                ),
+                ("Several rows a person", "answer", [skdp_leaf("skdp.PerPerson", "random rows of each")]),
+                (
                     "Again and again",
                     "answer",
                     [
