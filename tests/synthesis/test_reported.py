@@ -177,7 +177,7 @@ def test_errors_of_samples_are_as_large_as_stated(strategy, clique):
     true = np.array([(X[names] == list(cell)).all(axis=1).sum() for cell in itertools.product(*values)])
     true = true.reshape([len(own) for own in values])
     scores = []
-    for seed in range(24):
+    for seed in range(12):
         encoder = LocalTableEncoder(6.0, categories=DOMAIN, purpose="pairs", strategy=strategy, random_state=seed).fit(
             X
         )
