@@ -41,6 +41,7 @@ from skdp.evaluation.curves import _cells as _curve_cells
 from skdp.evaluation.curves._cache import CellStore, digest
 from skdp.evaluation.curves._cells import read_groups
 from skdp.metrics import fairness_report
+from tests.conftest import each
 
 EPSILON = "columns__private__encoder__epsilon"
 ENCODER = "columns__private__encoder"
@@ -758,8 +759,8 @@ class NoEncoding(TransformerMixin, BaseEstimator):
         return X
 
 
-@pytest.mark.parametrize(
-    ("parameters", "error", "message"),
+@each(
+    "parameters error message",
     [
         ({"param_name": "epsilon"}, ValueError, "param_name 'epsilon' is not a parameter of Pipeline"),
         (
