@@ -244,6 +244,7 @@ def test_steps_beside_the_one_that_varies_get_seeds_of_their_own():
     assert len(set(seeds)) == 18
 
 
+@pytest.mark.processes
 def test_two_processes_give_what_one_gives():
     pd.testing.assert_frame_equal(curve(n_jobs=2, epsilons=[0.5]), curve(epsilons=[0.5]))
 

@@ -187,6 +187,7 @@ def test_only_the_columns_of_the_transformer_are_in_its_output():
     assert out.columns.tolist() == ["private__sex"]
 
 
+@pytest.mark.processes
 @pytest.mark.slow
 def test_in_a_pipeline_and_a_grid_search_over_processes():
     rng = np.random.default_rng(0)
