@@ -1,6 +1,8 @@
 """Pictures of the page about shuffled reports."""
 
 import math
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -9,7 +11,7 @@ from sklearn.datasets import load_digits
 
 from skdp.datasets import load_adult
 from skdp.oracles import RandomizedResponse
-from skdp.privacy import local_epsilon, shuffled_guarantee
+from skdp.privacy import ReportPair, local_epsilon, shuffled_guarantee
 
 DELTA = 1e-6
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0)
@@ -21,23 +23,15 @@ def _closed_form(epsilon, n):
     return math.log(1 + math.expm1(epsilon) * spread)
 
 
-def _attained(local, n, delta=DELTA):
-    """Return what an attacker attains who knows all others, of four values, to hold a third one."""
+def _attained(local, n):
+    """Return about what an attacker attains who knows that all others hold the same one of four values."""
     oracle = RandomizedResponse(4, local)
-    p, q = float(oracle.p), float(oracle.q)
-    c = np.arange(0, int(2 * n * q + 9 * math.sqrt(2 * n * q) + 30))[: n + 1]
-    low, high = 0.0, local
-    for _ in range(25):
-        middle = (low + high) / 2
-        t = math.exp(middle)
-        gain, loss = p / q - t, 1 - t * p / q
-        drift = (n - c) * 2 * q * (1 - t) / (1 - 2 * q)
-        least = np.floor(-(c * loss + drift) / (gain - loss)) + 1
-        mean = np.where(c > 0, c / 2 * binom.sf(least - 2, np.maximum(c - 1, 0), 0.5), 0)
-        total = (gain - loss) * mean + (c * loss + drift) * binom.sf(least - 1, c, 0.5)
-        reached = (binom.pmf(c, n, 2 * q) * np.maximum(total, 0)).sum() / n > delta
-        low, high = (middle, high) if reached else (low, middle)
-    return low
+    p, q = oracle.p, oracle.q
+    first = ((p, q, p), (q, p, q), (2 * q, 2 * q, 2 * q))
+    third = ((p, q, q), (q, p, q), (q, q, p), (q, q, q))
+    # If all hold the same value, every report of another record is random: the bound is attained.
+    known = [SimpleNamespace(epsilon=local, shuffle_pair=partial(ReportPair, classes)) for classes in (first, third)]
+    return max(shuffled_guarantee(one, n, DELTA).epsilon for one in known)
 
 
 def amplification():

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from skdp.engines._errors import RefusedBatch, quietly, refusing
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness, KeyedRandomness, Place, SeededRandomness, digest
-from skdp.engines._record_ids import DistinctIds, check_record_id, digest_records, whole_numbers
+from skdp.engines._record_ids import DistinctIds, DistinctInAll, check_record_id, digest_records, whole_numbers
 from skdp.frames import Table, read_table, without_unused_levels
 from skdp.local import (
     Codes,
     OnFitOnly,
+    PerPerson,
     ReportProtocol,
     ReportTransformer,
     SecretKey,
@@ -81,13 +82,19 @@ class BatchCheck:
         """Digest the record ids of a batch, to compare them with those of other batches."""
         return digest_records(self._records(self._ids(batch), len(batch)), self._digest_key)
 
-    def distinct(self, batches: Iterable[Found], seen: DistinctIds | None = None) -> Iterator[Found]:
+    def distinct(self, batches: Iterable[Found], seen: DistinctIds | DistinctInAll | None = None) -> Iterator[Found]:
         """Pass on the batches of one evaluation of the table, and refuse a record id that comes a second time."""
         seen = DistinctIds() if seen is None else seen
         for batch in batches:
             numbers = whole_numbers(self._ids(batch))
             seen.add(self.digest_ids(batch) if numbers is None else numbers)
             yield batch
+
+    def distinct_in_all(self, batches: Iterable[Found]) -> Iterator[Found]:
+        """Do so at the latest when all have passed, which is faster: where nothing is shown before."""
+        seen = DistinctInAll()
+        yield from self.distinct(batches, seen)
+        seen.close()
 
     def _ids(self, batch: Any) -> Any:
         if self._record_id is None:
@@ -232,6 +239,11 @@ def check_transformer(transformer: Any) -> None:
     """Check that a transformer can work batch by batch."""
     if isinstance(transformer, OnFitOnly):
         raise TypeError("OnFitOnly leaves the rows of `transform` true; give the transformer inside it")
+    if isinstance(transformer, PerPerson):
+        raise TypeError(
+            "PerPerson draws rows of whole tables, as those of a person may be in several batches: keep at most "
+            "max_rows_per_person rows of each person first, give the transformer inside it, and count each row"
+        )
     if not isinstance(transformer, ReportTransformer):
         kind = transformer.__name__ if isinstance(transformer, type) else type(transformer).__name__
         raise TypeError(

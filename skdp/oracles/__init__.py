@@ -23,6 +23,16 @@ from skdp.oracles._two_rounds import hashing_for_two_rounds as hashing_for_two_r
 from skdp.oracles._two_rounds import two_rounds as two_rounds
 from skdp.oracles._unary_encoding import UnaryEncoding
 from skdp.oracles.numeric import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Optimal, Piecewise, SquareWave
+from skdp.oracles.sets import SET_ORACLES as SET_ORACLES
+from skdp.oracles.sets import (
+    SampledSet,
+    SetOracle,
+    SetSelection,
+    SetUnaryEncoding,
+    SignedUnaryEncoding,
+    choose_set_oracle,
+)
+from skdp.oracles.sets import pad_sets as pad_sets
 
 __all__ = [
     "ORACLES",
@@ -42,11 +52,17 @@ __all__ = [
     "Postprocess",
     "QuadraticHash",
     "RandomizedResponse",
+    "SampledSet",
+    "SetOracle",
+    "SetSelection",
+    "SetUnaryEncoding",
+    "SignedUnaryEncoding",
     "SquareWave",
     "SubsetSelection",
     "UnaryEncoding",
     "check_size",
     "choose_oracle",
+    "choose_set_oracle",
     "client_report",
     "project_to_simplex",
 ]

@@ -28,7 +28,7 @@ from skdp import (
 from skdp.engines import privatize, privatize_file, tally
 from skdp.engines._batch_release import Release
 from skdp.engines._randomness import BLOCK_ROWS, KeyedRandomness, Place, SeededRandomness
-from skdp.engines._record_ids import DistinctIds, digest_records
+from skdp.engines._record_ids import DistinctIds, DistinctInAll, digest_records
 from skdp.engines.backends import duckdb as _duckdb
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, RapporEncoder, SecretKey
@@ -600,3 +600,23 @@ def test_ids_are_compared_with_those_of_all_batches():
             seen.add(ids[start:stop])
         with pytest.raises(ValueError, match="record_id has repeated entries"):
             seen.add(np.stack([np.zeros(2, np.uint64), ids[rng.integers(60)]]))
+
+
+@pytest.mark.parametrize("early", [1, 10, 1_000])
+def test_ids_are_compared_with_those_of_all_batches_in_the_end(monkeypatch, early):
+    monkeypatch.setattr("skdp.engines._record_ids._EARLY", early)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        seen, ids = DistinctInAll(), digest_records([f"{number}".encode() for number in rng.permutation(60)], bytes(32))
+        half = ids.copy()
+        half[:, 0] = ids[0, 0]  # ids that share a half are others
+        for batch in np.split(np.concatenate([ids[1:], half]), np.sort(rng.integers(0, 119, 6))):
+            seen.add(batch)
+        seen.close()
+        with pytest.raises(ValueError, match="record_id has repeated entries"):
+            _end_with(seen, np.stack([np.zeros(2, np.uint64), ids[rng.integers(60)]]))
+
+
+def _end_with(seen, digests):
+    seen.add(digests)
+    seen.close()

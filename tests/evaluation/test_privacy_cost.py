@@ -599,3 +599,11 @@ def test_the_result_is_shown():
     assert "<code>fit</code>" in html
     assert "RandomizedResponseEncoder" in html
     assert "nothing" in str(privacy_cost(DPMinMaxScaler(bounds=BOUNDS), table()[NUMBERS]))
+
+
+def test_no_target_is_made_up_where_none_is_needed():
+    schema = {"a": ["x", "y"], "b": ["u", "v", "w"]}
+    cost = privacy_cost(DPMarginalSynthesizer(1.0, domain=schema), schema)
+    assert cost.charges["columns"].tolist() == ["a, b"] * len(cost.charges)
+    with_target = privacy_cost(DPMarginalSynthesizer(1.0, domain=schema | {"target": [0, 1]}), schema, y=[0, 1])
+    assert "a, b, target" in with_target.charges["columns"].tolist()

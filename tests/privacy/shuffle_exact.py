@@ -15,9 +15,12 @@ Counts = dict[tuple[int, ...], int]
 
 
 class AllTables:
-    """The exact distributions of the histogram of n reports, for each table of n - 1 others and each further value."""
+    """The exact distributions of the histogram of n reports, for each table of n - 1 others and each further value.
 
-    def __init__(self, channel: Sequence[Sequence[Fraction]], n: int) -> None:
+    With `alike`, for each table of others who hold the same value.
+    """
+
+    def __init__(self, channel: Sequence[Sequence[Fraction]], n: int, *, alike: bool = False) -> None:
         whole = math.lcm(*(share.denominator for row in channel for share in row))
         rows = [[int(share * whole) for share in row] for row in channel]
         self.n, self.total = n, whole**n
@@ -27,7 +30,7 @@ class AllTables:
             if left == 0:
                 tables.append(law)
                 return
-            for place in range(first, len(rows)):
+            for place in range(first, first + 1 if alike and left < n - 1 else len(rows)):
                 grow(with_report(law, rows[place]), place, left - 1)
 
         grow({(0,) * len(rows[0]): 1}, 0, n - 1)
@@ -60,19 +63,40 @@ def with_report(law: Counts, row: Sequence[int]) -> Counts:
 
 
 def attained_delta(p: float, q: float, k: int, n: int, ratio: float) -> float:
-    """Return a lower bound of delta for k-ary randomised response, k >= 3, if all others hold a third value.
+    """Return a lower bound of delta for k-ary randomised response, k >= 3, if all others hold the same value.
 
-    Of the reports only those of the two values are distinguished. With ``V = (P(y | x0) - t P(y | x1)) / P(y | third)``
-    for a report y of the third value, it is ``E[(V_1 + ... + V_n)+] / n``, here summed over the number c of reports of
-    the two values, with binomial tails.
+    If they hold z, it is ``E[(V_1 + ... + V_n)+] / n`` for reports y of z, with ``V = (P(y | x0) - t P(y | x1)) / P(y |
+    z)``. Here z is a third value, x0, or x1. The sum is over the number c of reports other than z, and then over those
+    of x0 or x1.
     """
-    rest, share = (k - 2) * q, 2 * q
+    c = _likely(n, (k - 1) * q)
+    mass = stats.binom.pmf(c, n, (k - 1) * q)
+    # Others hold x0, or x1: a report of the other one of both is among c with probability 1 / (k - 1).
+    same = (n - c) * (1 - ratio * q / p) + c * (1 - ratio)
+    first = mass @ _mean_above(same, ratio * (1 - p / q), c, 1 / (k - 1))
+    second = mass @ _mean_above((n - c) * (q / p - ratio) + c * (1 - ratio), p / q - 1, c, 1 / (k - 1))
+    # A third value: u reports are of x0 or x1. Where there are many, its reports are not told from what is left.
+    u = _likely(n, 2 * q)
+    both = u * (1 - ratio * p / q), (1 + ratio) * (p / q - 1), u, 0.5
+    if c.size * u.size > 1 << 18:
+        left = (n - u) * (k - 2) * q * (1 - ratio) / (1 - 2 * q)
+        third = stats.binom.pmf(u, n, 2 * q) @ _mean_above(left + both[0], *both[1:])
+    else:
+        left = ((n - c) * q / p + c)[:, np.newaxis] * (1 - ratio) - u * (1 - ratio)
+        masses = mass[:, np.newaxis] * stats.binom.pmf(u, c[:, np.newaxis], 2 / (k - 1))
+        third = (masses * _mean_above(left + both[0], *both[1:])).sum()
+    return float(max(first, second, third)) / n
+
+
+def _likely(n: int, share: float) -> np.ndarray:
     spread = 9 * math.sqrt(n * share * (1 - share)) + 30
-    c = np.arange(max(0, int(n * share - spread)), min(n, int(n * share + spread)) + 1)
-    gain, loss = (p / q - ratio), (1 - ratio * p / q)
-    drift = (n - c) * rest * (1 - ratio) / (1 - share)
-    least = np.floor(-(c * loss + drift) / (gain - loss)) + 1  # of the first value: h gain + (c - h) loss + drift > 0
-    tail = stats.binom.sf(least - 1, c, 0.5)
-    mean = np.where(c > 0, c / 2 * stats.binom.sf(least - 2, np.maximum(c - 1, 0), 0.5), 0)
-    total = (gain - loss) * mean + (c * loss + drift) * tail
-    return float((stats.binom.pmf(c, n, share) * np.maximum(total, 0)).sum() / n)
+    return np.arange(max(0, int(n * share - spread)), min(n, int(n * share + spread)) + 1)
+
+
+def _mean_above(start: np.ndarray, slope: float, count: np.ndarray, share: float) -> np.ndarray:
+    """Return ``E[(start + slope h)+]`` for binomial h."""
+    if slope < 0:  # count the others
+        start, slope, share = start + slope * count, -slope, 1 - share
+    least = np.floor(-start / slope) + 1
+    mean = count * share * stats.binom.sf(least - 2, np.maximum(count - 1, 0), share)
+    return slope * mean + start * stats.binom.sf(least - 1, count, share)

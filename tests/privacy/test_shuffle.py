@@ -127,11 +127,36 @@ def test_a_report_of_one_part_is_bounded_for_all_pairs_of_records():
 @pytest.mark.parametrize("epsilon", [0.2, pytest.param(1.0, marks=pytest.mark.long), 4.0])
 @pytest.mark.parametrize("n", [1_000, 45_222, pytest.param(10**7, marks=pytest.mark.long)])
 @pytest.mark.parametrize("delta", [1e-6, pytest.param(1e-9, marks=pytest.mark.long)])
-def test_randomised_response_is_within_5_percent_of_what_is_attained(k, epsilon, n, delta):
+def test_randomised_response_is_nearly_attained(k, epsilon, n, delta):
+    assert_attained(k, epsilon, n, delta, 1.004)
+
+
+@pytest.mark.parametrize("lies", [5, 10, 15, 20, 30])
+@pytest.mark.parametrize("k", [3, 5, 8, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("delta", [1e-6, pytest.param(1e-9, marks=pytest.mark.long)])
+def test_randomised_response_of_hardly_hidden_records_is_within_3_percent_of_what_is_attained(k, lies, n, delta):
+    assert_attained(k, math.log(n * (k - 1) / lies - k + 1), n, delta, 1.03)
+
+
+def assert_attained(k, epsilon, n, delta, ratio):
+    """Check that an attacker attains what is proven, and not less by more than a ratio."""
     oracle = RandomizedResponse(k, epsilon)
     bound = shuffled_guarantee(oracle, n, delta).epsilon
     attained = partial(attained_delta, float(oracle.p), float(oracle.q), k, n)
-    assert attained(math.exp(bound)) <= delta < attained(math.exp(bound / 1.05))
+    assert attained(math.exp(bound)) <= delta * (1 + 1e-9)
+    assert attained(math.exp(bound / ratio)) > delta
+
+
+@pytest.mark.parametrize(("k", "n"), [(3, 5), (4, 4), (5, 3)])
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_the_attacker_of_others_with_one_value_is_exact(k, n, epsilon):
+    oracle = RandomizedResponse(k, epsilon)
+    tables = AllTables(oracle.channel(), n, alike=True)
+    for share in (0.1, 0.5, 0.9):
+        ratio = exp_bounds(share * epsilon)[0]
+        exact = float(tables.delta(ratio))
+        assert attained_delta(float(oracle.p), float(oracle.q), k, n, float(ratio)) == pytest.approx(exact, rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.2, pytest.param(1.0, marks=pytest.mark.long), 4.0])

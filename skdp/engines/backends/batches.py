@@ -111,7 +111,7 @@ def check_batches(
         return place.first, len(table), check(table, digests)
 
     found = Checked()
-    for first, length, digest in in_turn(look, placed(check.distinct(even(tables, rows, concat)))):
+    for first, length, digest in in_turn(look, placed(check.distinct_in_all(even(tables, rows, concat)))):
         found.rows += length
         if digest is not None:
             found.digests[first] = digest

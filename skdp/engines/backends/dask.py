@@ -18,7 +18,7 @@ from skdp.engines._engine import ROWS, Engine, add_up_batches
 from skdp.engines._errors import quietly, refusing
 from skdp.engines._extras import import_extra
 from skdp.engines._randomness import Place
-from skdp.engines._record_ids import DistinctIds
+from skdp.engines._record_ids import DistinctInAll
 from skdp.engines._registry import tell_of_lazy_reports
 from skdp.frames import Summary
 from skdp.local import ATTRS_KEY, PROTOCOL_KEY
@@ -89,7 +89,9 @@ class DaskTable(Engine):
 
 def _refuse_repeated(ids: pd.DataFrame) -> None:
     """Refuse an id that is in two partitions."""
-    DistinctIds().add(ids.to_numpy())
+    seen = DistinctInAll()
+    seen.add(ids.to_numpy())
+    seen.close()
 
 
 def _has_workers(frame: Any) -> bool:

@@ -137,8 +137,8 @@ class _Batches:
         try:
             draw, workers = in_processes(self.release)
             whole = even(batches, self.size, polars.concat)
-            if self.digests is None:  # the digests count the ids
-                whole = self.release.check.distinct(whole)
+            if self.digests is None:  # the digests count the ids; else nothing is shown before all is written
+                whole = self.release.check.distinct_in_all(whole)
             yield from in_turn(lambda item: draw(*item, self._expected(item[1])), placed(whole), workers)
         except Exception as error:
             self.failed = error

@@ -202,14 +202,14 @@ def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: Work
         folder.write(part, reports)
         return reports
 
-    for reports in in_turn(report, enumerate(placed(release.check.distinct(batches))), workers):
+    for reports in in_turn(report, enumerate(placed(release.check.distinct_in_all(batches))), workers):
         bar.update(len(reports))
         yield reports
 
 
 def _check_ids(table: TableFile, record_id: str, look: BatchCheck) -> None:
     if table.format == "jsonl":  # which no engine reads
-        deque(look.distinct(table.tables(None, [record_id])), maxlen=0)
+        deque(look.distinct_in_all(table.tables(None, [record_id])), maxlen=0)
         return
     try:
         check_distinct(engine_of(table.scan([record_id])).countable_ids(record_id), record_id)

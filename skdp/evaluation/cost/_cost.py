@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -16,6 +17,7 @@ import pandas as pd
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from skdp.domain import Domain
@@ -95,8 +97,9 @@ def privacy_cost(
         or else from what the estimators declare (``categories=``, ``domain=``, ``bounds=``), or else from the dtype.
     y : array-like or list, optional
         The target: a list of its possible values, or an array or a column, of which only the dtype is read, which makes
-        two classes, or numbers for a regression, as by default. A column keeps its name. Where the number of fits
-        depends on that of the classes (one against the rest), list them: a warning says so.
+        two classes, or numbers for a regression. A column keeps its name. By default there is none, or such a one
+        if it is needed. Where the number of fits depends on that of the classes (one against the rest), list them: a
+        warning says so.
 
     Returns
     -------
@@ -156,26 +159,42 @@ def privacy_cost(
         raise TypeError(f"estimator must be an estimator, got {type(estimator).__name__}")
     n_rows = rows_for(y)
     rows = made_up_rows(estimator, X, n_rows)
-    target = made_up_target(y, regression=is_regressor(estimator), n_rows=n_rows)
-    charged: dict[str, list[Metered]] = {}
+    targets: list[Any] = [made_up_target(y, regression=is_regressor(estimator), n_rows=n_rows)]
+    if y is None and not get_tags(estimator).target_tags.required:
+        targets = [None, *targets]  # a step of a pipeline may need one
     state = np.random.get_state()  # noqa: NPY002 - models without random_state use it
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of rows that nobody has
-            fitted = copy = _alone(estimator)
-            for call in ("report",) if hasattr(copy, "report") else _CALLS:
-                if not hasattr(fitted, call):
-                    continue
-                used = fitted if call in ("transform", "predict") else _alone(estimator)
-                arguments = (rows,) if call in ("transform", "predict", "report") else (rows, target)
-                charged[call] = _rehearsed(used, call, arguments)
-                fitted = used if call == "fit" else fitted
+            charged, fitted = _first_accepted(estimator, rows, targets)
             statement = privacy_statement(fitted)
     finally:
         np.random.set_state(state)  # noqa: NPY002
     if charged.get("fit") and not lists_classes(y):
         _warn_of_classes(estimator)
     return PrivacyCost({call: _total(own) for call, own in charged.items()}, _listed(charged), statement)
+
+
+def _first_accepted(estimator: Any, rows: Any, targets: Sequence[Any]) -> tuple[dict[str, list[Metered]], Any]:
+    """Return the charges of each method, and the fitted copy, with the first target that `estimator` accepts."""
+    for target in targets[:-1]:
+        with suppress(ValueError):
+            return _charges(estimator, rows, target)
+    return _charges(estimator, rows, targets[-1])
+
+
+def _charges(estimator: Any, rows: Any, target: Any) -> tuple[dict[str, list[Metered]], Any]:
+    """Return the charges of each method, and the fitted copy."""
+    charged: dict[str, list[Metered]] = {}
+    fitted = copy = _alone(estimator)
+    for call in ("report",) if hasattr(copy, "report") else _CALLS:
+        if not hasattr(fitted, call):
+            continue
+        used = fitted if call in ("transform", "predict") else _alone(estimator)
+        arguments = (rows,) if call in ("transform", "predict", "report") else (rows, target)
+        charged[call] = _rehearsed(used, call, arguments)
+        fitted = used if call == "fit" else fitted
+    return charged, fitted
 
 
 def _warn_of_classes(estimator: Any) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import declares_missing, read_bounds, read_domain
+from skdp.base import declares_missing, read_domain
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
 from skdp.frames import Table
@@ -20,18 +20,16 @@ from skdp.local._oracle_encoder import Categories, input_names
 from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local.numeric import NumericPerturber
 from skdp.local.protocol import Sampling
-from skdp.local.table._costs import Costs, Group, Purpose
+from skdp.local.table._costs import Group, Purpose, is_overlapping
 from skdp.local.table._estimator import TableEstimator
-from skdp.local.table._plan import TablePlan, make_plan
+from skdp.local.table._plan import TablePlan
 from skdp.local.table._protocol import TableProtocol
-from skdp.oracles import NumericMechanism
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
+from skdp.local.table._recommend import Importance, Strategy, check_bounds, plan_of, sizes_of
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, shuffled_guarantee
 from skdp.typing import HandleUnknown
 
-Strategy: TypeAlias = Literal["auto", "split", "joint", "sample", "weighted", "groups"]
-Importance: TypeAlias = Literal["uniform"] | Mapping[Any, float]
-
-_MOST_PAIRED = 64
+_ROUNDS = 6
+"""Plans that are tried for a guarantee after shuffling: each after the local epsilon that the last one reaches."""
 
 
 class LocalTableEncoder(TableEstimator):
@@ -58,14 +56,16 @@ class LocalTableEncoder(TableEstimator):
         missing, and categories are reported as values.
     weights : "uniform" or mapping of column name to number, default="uniform"
         How much the error of each column counts; public. Of a pair, the product counts.
-    strategy : {"auto", "split", "joint", "sample", "weighted", "groups"}, default="auto"
+    strategy : {"auto", "split", "joint", "sample", "weighted", "groups", "overlapping"}, default="auto"
         ``"auto"``: the one with the least error. ``"split"``: each column has an equal part of epsilon. ``"joint"``:
         the columns of categories are one attribute. ``"sample"``: a record reports one column, all alike.
         ``"weighted"``: it reports the best number of columns, with the best probabilities. ``"groups"``: the same with
-        groups of columns, each reported as one attribute.
+        groups of columns, each reported as one attribute. ``"overlapping"``, for pairs of 3 to 16 columns of
+        categories: a record reports one pair, of all pairs, as one attribute, or one number.
     oracle : {"auto", "randomized_response"}, default="auto"
         How groups of categories are reported: by the oracle with the least error whose report has at most 1,024 bytes,
-        bits packed, or as values in columns like those of the input.
+        bits packed, or as values in columns like those of the input. Overlapping pairs are reported by hashing, or as
+        the number of the combination.
     mechanism : str, default="hybrid"
         How numbers are reported, as for `NumericPerturber`.
     grid_size : int, default=1024
@@ -114,6 +114,9 @@ class LocalTableEncoder(TableEstimator):
     The output holds the columns of each group: values in columns like those of the input for randomised response, and
     numbers for numbers; else those of `FrequencyOracleEncoder`. If a record reports only some groups, the columns of
     the others are missing, and the columns ``sampled`` (or ``sampled_0``, …) say which groups of `plan_` it reports.
+
+    With `Shuffled`, the plan is the best one at the local epsilon that was found for it, by the exact channels of all
+    groups; if a record reports several of them, but not all, by the worst randomiser with this epsilon.
 
     The errors are exact for all data alike, but for what sampling adds: that is the one of uniform data ([1]_).
 
@@ -189,28 +192,63 @@ class LocalTableEncoder(TableEstimator):
         return tags
 
     def _make_protocol(self, table: Table) -> TableProtocol:
-        bounds = _check_bounds(self.bounds)
+        bounds = check_bounds(self.bounds)
         if absent := [name for name in bounds if name not in table.names]:
             raise ValueError(f"bounds declares columns that X does not have: {absent}; X has {list(table.names)}")
         places = [place for place, name in enumerate(table.names) if name not in bounds]
         values = Table(tuple(table.names[p] for p in places), tuple(table.columns[p] for p in places), table.native)
         domain = read_domain(values, self.categories) if places else None
-        sizes = _sizes_of(domain)
+        sizes = sizes_of(domain)
         for name, size in sizes.items():
             if size < 2:
                 raise ValueError(
                     f"column {name!r} has one category, so there is nothing to hide or to learn (more than one sample "
                     "is needed to read categories from the data); drop the column or declare its other categories"
                 )
+
+        def made(plan: TablePlan, epsilon: Fraction) -> TableProtocol:
+            return self._protocol_of(plan, epsilon, table, domain, bounds)
+
+        def planned(epsilon: Fraction) -> TablePlan:
+            return plan_of(
+                epsilon, sizes, bounds, table.names, self.purpose, self.weights, self.strategy, self.oracle,
+                self.mechanism, self.grid_size,
+            )  # fmt: skip
+
         epsilon = self._local_epsilon()
-        self._plan = _plan(
-            epsilon, sizes, bounds, table.names, self.purpose, self.weights, self.strategy, self.oracle,
-            self.mechanism, self.grid_size,
-        )  # fmt: skip
-        plan, share = self._plan, epsilon / self._plan.n_reported
+        if isinstance(self.epsilon, Shuffled) and not (bounds and self.mechanism == "optimal"):  # a program each time
+            epsilon = self._largest_shuffled(self.epsilon, epsilon, planned, made)
+            self.local_epsilon_ = float(epsilon)
+        self._plan = planned(epsilon)
+        return made(self._plan, epsilon)
+
+    def _largest_shuffled(
+        self,
+        wanted: Shuffled,
+        least: Fraction,
+        planned: Callable[[Fraction], TablePlan],
+        made: Callable[[TablePlan, Fraction], TableProtocol],
+    ) -> Fraction:
+        """Return about the largest local epsilon whose plan reaches a guarantee, at least one that does by itself."""
+        epsilon = least
+        for attempt in range(_ROUNDS):
+            plan = planned(epsilon)
+            reached = wanted.local_epsilon(lambda local: made(plan, Fraction(local)).shuffle_pairs(wanted.released))  # noqa: B023 - called now
+            # The plan is that of another epsilon: a little less leaves room for it.
+            epsilon = Fraction(reached * (1 - attempt * 2.0**-12))
+            protocol = made(planned(epsilon), epsilon)
+            promise = shuffled_guarantee(protocol, wanted.n, wanted.delta, released=wanted.released)
+            if promise.epsilon <= wanted.epsilon:
+                return max(epsilon, least)
+        return least
+
+    def _protocol_of(
+        self, plan: TablePlan, epsilon: Fraction, table: Table, domain: Domain | None, bounds: Mapping[Any, Any]
+    ) -> TableProtocol:
+        share = epsilon / plan.n_reported
         parts, columns = [], dict(zip(table.names, table.columns, strict=True))
         for group, kind in zip(plan.groups, plan.kinds, strict=True):
-            part = self._part(group, kind, share, domain, bounds)
+            part = self._part(group, kind, share, domain, bounds, alone=not is_overlapping(plan.groups))
             parts.append(part._make_protocol(Table(group, tuple(columns[name] for name in group), table.native)))
         losses = sorted((Fraction(part.guarantee.epsilon) for part in parts), reverse=True)
         achieved = min(round_up(sum(losses[: plan.n_reported], Fraction(0))), round_up(epsilon))
@@ -225,8 +263,10 @@ class LocalTableEncoder(TableEstimator):
         sampling = None if of_all else Sampling(plan.weights, plan.n_reported)
         return TableProtocol(tuple(parts), table.names, sampling, guarantee)
 
-    def _part(self, group: Group, kind: str, share: Any, domain: Domain | None, bounds: Mapping[Any, Any]) -> Any:
-        """Return the transformer of a group."""
+    def _part(
+        self, group: Group, kind: str, share: Any, domain: Domain | None, bounds: Mapping[Any, Any], *, alone: bool
+    ) -> Any:
+        """Return the transformer of a group, which is alone in reporting its columns or not."""
         part: Any
         if group[0] in bounds:
             own = {name: bounds[name] for name in group}
@@ -235,7 +275,7 @@ class LocalTableEncoder(TableEstimator):
             assert domain is not None
             settings: dict[str, Any] = {"strategy": "joint", "categories": domain.select(group)}
             settings["handle_unknown"] = self.handle_unknown
-            if kind == "randomized_response":
+            if kind == "randomized_response" and alone:
                 part = RandomizedResponseEncoder(share, **settings)
             else:
                 part = FrequencyOracleEncoder(share, oracle=kind, max_report_bytes=None, **settings)
@@ -257,7 +297,7 @@ class LocalTableEncoder(TableEstimator):
     def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
         """The declared values and bounds of the columns, before or after `fit`."""
         declared = self.protocol_.declared if hasattr(self, "protocol_") else None
-        bounds = _check_bounds(self.bounds) if declared is None else declared["bounds"]
+        bounds = check_bounds(self.bounds) if declared is None else declared["bounds"]
         if declared is None and not isinstance(self.categories, Mapping | Domain):
             raise ValueError("the columns of a CSV file are declared by name: categories must be a mapping or a Domain")
         given: Any = self.categories if declared is None else declared["categories"]
@@ -266,127 +306,7 @@ class LocalTableEncoder(TableEstimator):
         return Domain({**values, **numbers})
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        values, bounds = self.declared_domain, _check_bounds(self.bounds)
+        values, bounds = self.declared_domain, check_bounds(self.bounds)
         assert values is not None
         first = {name: 0.0 if name in bounds else values[name].values[0] for name in values.columns}
         return pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in first.items()})
-
-
-def recommend_plan(
-    domain: Any,
-    epsilon: float,
-    *,
-    bounds: Mapping[Any, tuple[float, float]] | None = None,
-    purpose: Purpose = "margins",
-    weights: Importance = "uniform",
-    strategy: Strategy = "auto",
-    oracle: Literal["auto", "randomized_response"] = "auto",
-    mechanism: str = "hybrid",
-    grid_size: int = 1024,
-) -> TablePlan:
-    """Compare how the columns of a table may share epsilon, and return the best plan of `LocalTableEncoder`.
-
-    Parameters
-    ----------
-    domain : Domain, mapping, list of array-like, dataframe, or None
-        The columns of categories and their values, as for `recommend_strategy`; None for a table of numbers.
-    epsilon : float
-        The privacy loss of a record over all columns.
-    bounds : mapping of column name to (low, high), optional
-        The columns of numbers.
-    purpose, weights, strategy, oracle, mechanism, grid_size : optional
-        As for `LocalTableEncoder`.
-
-    Returns
-    -------
-    TablePlan
-        The plan, with a table of the errors of all strategies, and reasons.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
-    See Also
-    --------
-    recommend_strategy : The strategies of the encoders of categories.
-
-    Notes
-    -----
-    **Privacy.** Computed from the declaration alone.
-
-    Examples
-    --------
-    >>> from skdp import recommend_plan
-    >>> plan = recommend_plan({name: range(9) for name in "abcd"}, 8.0)
-    >>> plan.strategies["error"].round(3).to_dict()
-    {'groups': 0.11, 'weighted': 0.171, 'sample': 0.299, 'split': 0.474, 'joint': 0.773}
-    >>> plan.reports[["columns", "cells", "inclusion"]]
-      columns  cells  inclusion
-    0   c x d     81        0.5
-    1   a x b     81        0.5
-    """
-    known = _sizes_of(None if domain is None else declared_domain_of(domain))
-    numbers = _check_bounds(bounds)
-    names = [*known, *numbers]
-    whole = check_epsilon(epsilon)
-    return _plan(whole, known, numbers, names, purpose, weights, strategy, oracle, mechanism, grid_size)
-
-
-def _plan(
-    epsilon: Fraction,
-    sizes: Mapping[Any, int],
-    bounds: Mapping[Any, Any],
-    names: Sequence[Any],
-    purpose: Any,
-    weights: Any,
-    strategy: Any,
-    oracle: Any,
-    mechanism: Any,
-    grid_size: Any,
-) -> TablePlan:
-    """Check the parameters, and make the plan."""
-    known = {"purpose": get_args(Purpose), "strategy": get_args(Strategy), "oracle": ("auto", "randomized_response")}
-    for name, given in (("purpose", purpose), ("strategy", strategy), ("oracle", oracle)):
-        if not isinstance(given, str) or given not in known[name]:
-            raise ValueError(f"{name} must be one of {known[name]}, got {given!r}")
-    if not isinstance(mechanism, str):
-        raise ValueError(f"mechanism must be the name of one, got {type(mechanism).__name__}")
-    if not names or set(sizes) & set(bounds):
-        raise ValueError("declare the values or the bounds of each column, of at least one, and not both")
-    if purpose == "pairs" and (len(sizes) < 2 or len(names) > _MOST_PAIRED):
-        raise ValueError(f"purpose='pairs' is for 2 to {_MOST_PAIRED} columns of categories")
-    values = "randomized_response" if purpose == "model" else oracle
-    importance = _read_importance(weights, names)
-    read_bounds(dict(bounds), tuple(bounds)) if bounds else None
-
-    def of_numbers(share: Any) -> NumericMechanism:
-        perturber = NumericPerturber(share, mechanism=mechanism, bounds=(0, 1), grid_size=grid_size)
-        return perturber.fit(np.zeros((1, 1))).mechanism_
-
-    costs = Costs(sizes, tuple(bounds), epsilon, purpose, importance, values, _checked(of_numbers), mechanism)
-    return make_plan(costs, names, strategy)
-
-
-def _sizes_of(domain: Domain | None) -> dict[Any, int]:
-    """Return the number of values of each column of categories."""
-    return {} if domain is None else dict(zip(domain.columns, domain.sizes, strict=True))
-
-
-def _checked(make: Callable[[Fraction], NumericMechanism]) -> Callable[[Fraction], NumericMechanism]:
-    made: dict[Fraction, NumericMechanism] = {}
-    return lambda share: made.setdefault(share, made.get(share) or make(share))
-
-
-def _read_importance(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
-    if isinstance(weights, str) and weights == "uniform":
-        return dict.fromkeys(names, 1.0)
-    if not isinstance(weights, Mapping) or set(weights) != set(names):
-        raise ValueError(f"weights must be 'uniform' or a mapping of all columns {list(names)} to numbers")
-    return {name: float(check_epsilon(weights[name], name=f"the weight of column {name!r}")) for name in names}
-
-
-def _check_bounds(bounds: Any) -> dict[Any, Any]:
-    if bounds is not None and not isinstance(bounds, Mapping):
-        raise TypeError(f"bounds must be a mapping of column name to (low, high), got {type(bounds).__name__}")
-    return dict(bounds or {})

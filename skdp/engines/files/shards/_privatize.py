@@ -17,7 +17,7 @@ from skdp.engines._atomic import NoBar, Progress, check_path
 from skdp.engines._batch_release import BatchCheck, Release, check_flags, check_names, check_transformer, in_processes
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness
-from skdp.engines._record_ids import DistinctIds
+from skdp.engines._record_ids import DistinctIds, DistinctInAll
 from skdp.engines._source_file import open_filesystem
 from skdp.engines.backends.batches import Checked, batch_rows, even, in_full, in_turn, placed
 from skdp.engines.files._checkpoint import WorkingFolder
@@ -287,7 +287,7 @@ class _ShardedRelease:
             return []
         if self._check:
             self._transformer.check_budget()
-        stop, seen = Stop(), DistinctIds()
+        stop, seen = Stop(), DistinctInAll()
         columns = self._look.columns if self._check else [str(self._record_id)]
 
         def look(part: Part) -> int:
@@ -299,7 +299,9 @@ class _ShardedRelease:
             logger.info("part %d is checked", part.number)
             return rows
 
-        return stop.in_threads(lambda part: part.of_this(partial(look, part)), self._parts, self._jobs)
+        counts = stop.in_threads(lambda part: part.of_this(partial(look, part)), self._parts, self._jobs)
+        seen.close()
+        return counts
 
     def _draw(self, shards: ShardFolder, randomness: BatchRandomness, checked: list[int] | None) -> None:
         """Draw and write the shards that are not finished, and the manifest."""
