@@ -101,32 +101,44 @@ class Reported:
     both: NDArray[np.int64] | None = None
     """How many records report each two groups."""
 
-    def group_of(self, column: int) -> int:
-        return next(place for place, group in enumerate(self.groups) if column in group.columns)
+    def groups_of(self, clique: Clique) -> list[ReportedGroup]:
+        """Return the groups that tell of some columns together, of which each record reports one at most."""
+        return [group for group in self.groups if group.is_known and {*clique} <= {*group.columns}]
 
-    def _parts(self, clique: Clique) -> list[int]:
-        return sorted({self.group_of(column) for column in clique})
+    def _pair(self, clique: Clique) -> list[int]:
+        """Return the two groups, other ones, that some records report both, and that have a column each; or none."""
+        owners = [[place for place, group in enumerate(self.groups) if column in group.columns] for column in clique]
+        if len(clique) != 2 or self.both is None or any(len(own) != 1 for own in owners):
+            return []
+        places = [place for own in owners for place in own]
+        return places if all(self.groups[place].is_known for place in places) else []
 
     def size_of(self, clique: Clique) -> int:
         """Return the number of records that tell of some columns together; 0 if nothing is known."""
-        parts = self._parts(clique)
-        if not all(self.groups[part].is_known for part in parts):
-            return 0
-        if len(parts) == 1:
-            return self.groups[parts[0]].n_reports
-        if len(clique) > 2 or self.both is None:
-            return 0
-        return int(self.both[parts[0], parts[1]])
+        if groups := self.groups_of(clique):
+            return sum(group.n_reports for group in groups)
+        places = self._pair(clique)
+        return int(self.both[*places]) if places and self.both is not None else 0
+
+    def _weights(self, groups: Sequence[ReportedGroup], clique: Clique) -> Matrix:
+        """Weigh what several groups say by their errors for uniform data, which follow from no value."""
+        cells = math.prod(self.sizes[column] for column in clique)
+        uniform = np.full(cells, 1 / cells)
+        errors = [np.trace(group.noise(uniform, group.cells_of(clique))) + 1 - 1 / cells for group in groups]
+        weights = np.array([group.n_reports for group in groups]) / np.array(errors)
+        return weights / weights.sum()
 
     def counts(self, clique: Clique) -> Matrix:
         """Estimate the counts of some columns in all records, without bias."""
-        parts, scale = self._parts(clique), self.n_rows / self.size_of(clique)
-        if len(parts) == 1:
-            group = self.groups[parts[0]]
-            return scale * project(group.counts, group.columns, clique)
+        if groups := self.groups_of(clique):
+            scaled = [
+                weight * self.n_rows / group.n_reports * project(group.counts, group.columns, clique)
+                for weight, group in zip(self._weights(groups, clique), groups, strict=True)
+            ]
+            return reduce(np.add, scaled)
         assert self.products is not None  # else nothing is known of them
         rows, columns = (self._entries(column) for column in clique)
-        return scale * self.products[rows, columns]
+        return self.n_rows / self.size_of(clique) * self.products[rows, columns]
 
     def _entries(self, column: int) -> slice:
         start = sum(self.sizes[:column])
@@ -136,35 +148,47 @@ class Reported:
         """Return the covariances of `counts`, flat, if the cells of the records are drawn with given shares."""
         # Of records that are reported by two groups, the products of independent unbiased vectors add up: the second
         # moments multiply. For pairs, `shares` are those of independent columns, so that the moments are a product.
-        flat, size, parts = shares.ravel(), self.size_of(clique), self._parts(clique)
-        if len(parts) == 1:
-            group = self.groups[parts[0]]
-            noise = group.noise(flat, group.cells_of(clique))
-        else:
-            one, two = (self._moments(column, shares.sum(axis=1 - axis)) for axis, column in enumerate(clique))
-            noise = np.kron(one, two).astype(float)
-            noise[np.diag_indices(flat.size)] -= flat
-        return self._scaled(noise, np.diag(flat) - np.outer(flat, flat), size)
+        flat = shares.ravel()
+        spread = np.diag(flat) - np.outer(flat, flat)
+        if groups := self.groups_of(clique):
+            return self._combined(
+                groups, clique, [group.noise(flat, group.cells_of(clique)) for group in groups], spread
+            )
+        one, two = (self._moments(column, shares.sum(axis=1 - axis)) for axis, column in enumerate(clique))
+        noise = np.kron(one, two).astype(float)
+        noise[np.diag_indices(flat.size)] -= flat
+        return self._scaled(noise, spread, self.size_of(clique))
 
     def _moments(self, column: int, shares: Matrix) -> Matrix:
-        """Return the mean products of the unbiased one-hot entries of a column."""
-        group = self.groups[self.group_of(column)]
+        """Return the mean products of the unbiased one-hot entries of a column, which one group has."""
+        (group,) = self.groups_of((column,))
         return group.noise(shares, group.cells_of([column])) + np.diag(shares)
 
     def variances(self, clique: Clique, shares: Matrix) -> Matrix:
         """Return the variances of `counts` for any shares: exact, also for columns that go together."""
-        size, parts = self.size_of(clique), self._parts(clique)
-        if len(parts) == 1:
-            group = self.groups[parts[0]]
-            noise = group.variances(shares, group.cells_of(clique))
-        else:
-            groups = [self.groups[self.group_of(column)] for column in clique]
-            one, two = (
-                group.squares(group.cells_of([column]), self.sizes[column])
-                for group, column in zip(groups, clique, strict=True)
-            )
-            noise = one @ shares @ two.T - shares
-        return np.clip(self._scaled(noise, shares * (1 - shares), size), 0, None)
+        spread = shares * (1 - shares)
+        if groups := self.groups_of(clique):
+            noises = [group.variances(shares, group.cells_of(clique)) for group in groups]
+            return np.clip(self._combined(groups, clique, noises, spread), 0, None)
+        one, two = (
+            group.squares(group.cells_of([column]), self.sizes[column])
+            for column in clique
+            for group in self.groups_of((column,))
+        )
+        return np.clip(self._scaled(one @ shares @ two.T - shares, spread, self.size_of(clique)), 0, None)
+
+    def _combined(
+        self, groups: Sequence[ReportedGroup], clique: Clique, noises: Sequence[Matrix], spread: Matrix
+    ) -> Matrix:
+        """Return the covariances of the weighted counts of several groups."""
+        weights = self._weights(groups, clique)
+        parts = [
+            weight**2 * self._scaled(noise, spread, group.n_reports)
+            for weight, noise, group in zip(weights, noises, groups, strict=True)
+        ]
+        # No record is in two of these samples, so what two of them say is correlated: by as much for any two.
+        shared = (1 - weights @ weights) * self.n_rows**2 / max(self.n_rows - 1, 1)
+        return reduce(np.add, parts) - shared * spread
 
     def _scaled(self, noise: Matrix, spread: Matrix, size: int) -> Matrix:
         """Scale the covariances of one record's part to the counts of all, of which a sample of a size is known."""
