@@ -36,7 +36,7 @@ from skdp.local import (
 )
 from skdp.persistence import load, save
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger, privacy_statement
-from skdp.synthesis import DPMarginalSynthesizer, SyntheticResampler
+from skdp.synthesis import DPMarginalSynthesizer, ReportSynthesizer, SyntheticResampler
 
 __version__ = "0.1.0"
 
@@ -68,6 +68,7 @@ __all__ = [
     "RandomizedResponseEncoder",
     "RapporEncoder",
     "RapporTally",
+    "ReportSynthesizer",
     "ReportTally",
     "SecretKey",
     "SetValuedEncoder",

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.frozen import FrozenEstimator
 
 from skdp import (
     DPHistogram,
@@ -30,6 +31,7 @@ from skdp import (
     PrivacyLedger,
     RandomizedResponseEncoder,
     RapporEncoder,
+    ReportSynthesizer,
     SetValuedEncoder,
     SubsetSelectionEncoder,
     SyntheticResampler,
@@ -42,6 +44,7 @@ WORDS = pd.DataFrame({"job": ["clerk", "nurse"] * 20, "sex": ["f", "m", "m", "f"
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
 BOUNDS = (0, 100)
 KEY = bytes(range(32))
+CODER = RandomizedResponseEncoder(categories=DECLARED, strategy="joint", random_state=0).fit(WORDS)
 FINDER = HeavyHitters(4.0, alphabet="ab", max_length=2, random_state=0)
 
 SUBJECTS = [
@@ -78,6 +81,7 @@ SUBJECTS = [
     (RapporEncoder(n_bits=8), WORDS),
     (OnFitOnly(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
     (PosteriorFeatures(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
+    (ReportSynthesizer(FrozenEstimator(CODER), max_iter=3), WORDS),
     (FINDER, FINDER.report(["ab", "a"] * 30)),
 ]
 IDS = [f"{place}-{type(estimator).__name__}" for place, (estimator, _) in enumerate(SUBJECTS)]

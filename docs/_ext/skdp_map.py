@@ -46,7 +46,14 @@ TREE: Node = (
                     ],
                 ),
                 ("Numbers, once", "answer", [skdp_leaf("skdp.NumericPerturber", "means, distributions")]),
-                ("A whole table", "answer", [skdp_leaf("skdp.LocalTableEncoder", "the least error")]),
+                (
+                    "A whole table",
+                    "answer",
+                    [
+                        skdp_leaf("skdp.LocalTableEncoder", "the least error"),
+                        skdp_leaf("skdp.ReportSynthesizer", "rows to share"),
+                    ],
+                ),
                 (
                     "Lists, once",
                     "answer",

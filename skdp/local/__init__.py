@@ -39,6 +39,7 @@ from skdp.local.protocol import Tally as Tally
 from skdp.local.rappor import RapporEncoder
 from skdp.local.sets import SetValuedEncoder
 from skdp.local.table import LocalTableEncoder, TablePlan, TableTally, recommend_plan
+from skdp.local.table import TableProtocol as TableProtocol
 
 __all__ = [
     "FrequencyOracleEncoder",

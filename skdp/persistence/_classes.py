@@ -59,7 +59,7 @@ _OURS = (
     "DPHistogram DPKBinsDiscretizer DPMarginalSynthesizer DPMean DPMinMaxScaler DPQuantileBinarizer DPSimpleImputer "
     "DPStandardScaler FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder "
     "LocalTableEncoder NumericPerturber OnFitOnly PerPerson PosteriorFeatures RandomizedResponseEncoder RapporEncoder "
-    "SetValuedEncoder SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer"
+    "ReportSynthesizer SetValuedEncoder SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer"
 )
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"
 _OF_OTHERS = {

@@ -480,6 +480,7 @@ def test_a_seed_makes_the_audit_reproducible():
     assert results[0] == results[1] != results[2]
 
 
+@pytest.mark.usefixtures("few_calls")
 def test_the_result_shows_no_value():
     secret = "hunter2"
     tables = [pd.DataFrame({"word": [word]}) for word in (secret, "other")]

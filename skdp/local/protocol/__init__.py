@@ -11,9 +11,11 @@ from skdp.local.protocol._columns import (
 )
 from skdp.local.protocol._estimation import (
     check_columns,
+    combine_samples,
     count_variances,
     estimate_joint_counts,
     estimate_together,
+    margin_error,
     split_counts,
 )
 from skdp.local.protocol._oracles import OracleProtocol, ValueProtocol
@@ -42,10 +44,12 @@ __all__ = [
     "ValueProtocol",
     "attributes_of",
     "check_columns",
+    "combine_samples",
     "count_variances",
     "drawn_parts",
     "estimate_joint_counts",
     "estimate_together",
+    "margin_error",
     "named_characters",
     "plain_values",
     "read_report_table",
