@@ -92,7 +92,7 @@ class ReportSynthesizer(ModelRows):
     See Also
     --------
     DPMarginalSynthesizer : The same with a trusted curator, at a fraction of the error.
-    LocalTableEncoder : Its ``purpose="pairs"`` reports columns such that the error of all pairs is least.
+    LocalTableEncoder : Its ``purpose="pairs"`` has the least error of pairs of columns.
 
     Notes
     -----
