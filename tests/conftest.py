@@ -47,6 +47,8 @@ WHOLE = "tests/oracles", "tests/privacy", "tests/randomness"
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
 def pytest_collection_modifyitems(config, items):
+    # Joblib takes seconds to start processes: what uses them is together, and so in one worker of pytest.
+    items.sort(key=lambda item: not (item.get_closest_marker("processes") or "check_privatizer" in item.nodeid))
     crosses = {}
     for item in items:
         if hasattr(item, "callspec") and not item.get_closest_marker("long"):

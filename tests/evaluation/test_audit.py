@@ -34,7 +34,7 @@ from skdp.local import (
     SecretKey,
     SubsetSelectionEncoder,
 )
-from tests.conftest import often
+from tests.conftest import each, often
 from tests.evaluation import broken_transformers as broken
 from tests.evaluation.broken_transformers import one
 
@@ -532,8 +532,8 @@ def test_a_rejection_follows_from_the_bound_or_the_exact_value():
     assert AuditResult(1.0, 1.0, 0.99, 1, epsilon_exact=1.0).passed
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "error", "match"),
+@each(
+    "arguments options error match",
     [
         ((len,), {}, ValueError, "give neighbours"),
         ((len, TWO), {}, ValueError, "give the epsilon"),

@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt  # noqa: E402
 from skdp import Domain, Interval  # noqa: E402
 from skdp.evaluation import MarginalDisplay  # noqa: E402
 from skdp.metrics import marginal_error, marginal_table, workload_error  # noqa: E402
-from tests.conftest import few_kinds  # noqa: E402
+from tests.conftest import each, few_kinds  # noqa: E402
 
 REAL = {
     "sex": ["F", "M", "M", None, "F", "M", "F"],
@@ -168,8 +168,8 @@ def test_shares_of_very_different_sizes_and_long_names_are_drawn():
     assert ticks(display.axes_[1].xaxis) == ["0", "0.5", "1e+06"]
 
 
-@pytest.mark.parametrize(
-    ("columns", "options", "message"),
+@each(
+    "columns options message",
     [
         ("sex", {}, "columns must be a list"),
         ([], {}, "at least one column"),

@@ -11,6 +11,7 @@ import pytest
 from skdp import DPMarginalSynthesizer, PrivacyGuarantee
 from skdp.evaluation import membership_inference
 from skdp.evaluation.attacks._membership_inference import _by_distance, advantage, area
+from tests.conftest import each
 
 VALUES = {"sex": ["F", "M"], "job": [*"abcdefgh"], "town": [*range(30)]}
 
@@ -121,8 +122,8 @@ def test_a_seed_repeats():
     assert one == two
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
+@each(
+    "options error message",
     [
         ({"method": "best"}, ValueError, "method must be one of"),
         ({"method": "likelihood"}, TypeError, "method='likelihood' needs a synthesizer with score_samples"),

@@ -41,6 +41,7 @@ from skdp.evaluation.curves import _cells as _curve_cells
 from skdp.evaluation.curves._cache import CellStore, digest
 from skdp.evaluation.curves._cells import read_groups
 from skdp.metrics import fairness_report
+from tests.conftest import each
 
 EPSILON = "columns__private__encoder__epsilon"
 ENCODER = "columns__private__encoder"
@@ -243,6 +244,7 @@ def test_steps_beside_the_one_that_varies_get_seeds_of_their_own():
     assert len(set(seeds)) == 18
 
 
+@pytest.mark.processes
 def test_two_processes_give_what_one_gives():
     pd.testing.assert_frame_equal(curve(n_jobs=2, epsilons=[0.5]), curve(epsilons=[0.5]))
 
@@ -758,8 +760,8 @@ class NoEncoding(TransformerMixin, BaseEstimator):
         return X
 
 
-@pytest.mark.parametrize(
-    ("parameters", "error", "message"),
+@each(
+    "parameters error message",
     [
         ({"param_name": "epsilon"}, ValueError, "param_name 'epsilon' is not a parameter of Pipeline"),
         (

@@ -42,6 +42,7 @@ from skdp.local import OnFitOnly, SecretKey
 from skdp.local.memo import Memo, canonical, framed, keyed_digests
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import DigestSource
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 KEY = SecretKey(b"a key that everybody knows, for tests")
@@ -552,8 +553,8 @@ class TestPromises:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("parameters", "error", "match"),
+    @each(
+        "parameters error match",
         [
             ({"secret_key": None}, ValueError, "memoize=True needs a secret_key"),
             ({"secret_key": "hush, this is a secret"}, TypeError, "secret_key must be None or bytes, got str"),

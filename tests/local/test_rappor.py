@@ -594,8 +594,8 @@ class TestFrames:
 
 
 class TestParameters:
-    @pytest.mark.parametrize(
-        ("parameters", "error"),
+    @each(
+        "parameters error",
         [
             ({"epsilon": 0}, ValueError),
             ({"epsilon": math.nan}, ValueError),

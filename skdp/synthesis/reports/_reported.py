@@ -101,44 +101,49 @@ class Reported:
     both: NDArray[np.int64] | None = None
     """How many records report each two groups."""
 
-    def groups_of(self, clique: Clique) -> list[ReportedGroup]:
-        """Return the groups that tell of some columns together, of which each record reports one at most."""
-        return [group for group in self.groups if group.is_known and {*clique} <= {*group.columns}]
+    def _holders(self, clique: Clique) -> list[tuple[float, ReportedGroup]]:
+        """Return the groups that report some columns together, and how much each counts in their estimate."""
+        found = [group for group in self.groups if group.is_known and {*clique} <= {*group.columns}]
+        if len(found) < 2:
+            return [(1.0, group) for group in found]
+        # The weights follow from the mechanisms and from who reports what, not from values: so the sum has no bias.
+        shares = np.full(math.prod(self.sizes[column] for column in clique), 1.0)
+        shares /= shares.size
+        errors = [group.variances(shares, group.cells_of(clique)) + shares * (1 - shares) for group in found]
+        weights = np.array([group.n_reports / own.mean() for group, own in zip(found, errors, strict=True)])
+        return list(zip((weights / weights.sum()).tolist(), found, strict=True))
 
-    def _pair(self, clique: Clique) -> list[int]:
-        """Return the two groups, other ones, that some records report both, and that have a column each; or none."""
-        owners = [[place for place, group in enumerate(self.groups) if column in group.columns] for column in clique]
-        if len(clique) != 2 or self.both is None or any(len(own) != 1 for own in owners):
+    def _apart(self, clique: Clique) -> list[int]:
+        """Return the places of the two groups that report two columns apart; none if no record reports both."""
+        places = [
+            [place for place, group in enumerate(self.groups) if group.is_known and column in group.columns]
+            for column in clique
+        ]
+        if self.both is None or len(clique) != 2 or any(len(own) != 1 for own in places):
             return []
-        places = [place for own in owners for place in own]
-        return places if all(self.groups[place].is_known for place in places) else []
+        found = [own[0] for own in places]
+        return found if self.both[found[0], found[1]] > 0 else []
 
     def size_of(self, clique: Clique) -> int:
         """Return the number of records that tell of some columns together; 0 if nothing is known."""
-        if groups := self.groups_of(clique):
-            return sum(group.n_reports for group in groups)
-        places = self._pair(clique)
-        return int(self.both[*places]) if places and self.both is not None else 0
-
-    def _weights(self, groups: Sequence[ReportedGroup], clique: Clique) -> Matrix:
-        """Weigh what several groups say by their errors for uniform data, which follow from no value."""
-        cells = math.prod(self.sizes[column] for column in clique)
-        uniform = np.full(cells, 1 / cells)
-        errors = [np.trace(group.noise(uniform, group.cells_of(clique))) + 1 - 1 / cells for group in groups]
-        weights = np.array([group.n_reports for group in groups]) / np.array(errors)
-        return weights / weights.sum()
+        if holders := self._holders(clique):
+            return sum(group.n_reports for _, group in holders)
+        if apart := self._apart(clique):
+            assert self.both is not None
+            return int(self.both[apart[0], apart[1]])
+        return 0
 
     def counts(self, clique: Clique) -> Matrix:
         """Estimate the counts of some columns in all records, without bias."""
-        if groups := self.groups_of(clique):
-            scaled = [
-                weight * self.n_rows / group.n_reports * project(group.counts, group.columns, clique)
-                for weight, group in zip(self._weights(groups, clique), groups, strict=True)
+        n = self.n_rows
+        if holders := self._holders(clique):
+            parts = [
+                weight / group.n_reports * project(group.counts, group.columns, clique) for weight, group in holders
             ]
-            return reduce(np.add, scaled)
+            return n * reduce(np.add, parts)
         assert self.products is not None  # else nothing is known of them
         rows, columns = (self._entries(column) for column in clique)
-        return self.n_rows / self.size_of(clique) * self.products[rows, columns]
+        return n / self.size_of(clique) * self.products[rows, columns]
 
     def _entries(self, column: int) -> slice:
         start = sum(self.sizes[:column])
@@ -150,50 +155,44 @@ class Reported:
         # moments multiply. For pairs, `shares` are those of independent columns, so that the moments are a product.
         flat = shares.ravel()
         spread = np.diag(flat) - np.outer(flat, flat)
-        if groups := self.groups_of(clique):
-            return self._combined(
-                groups, clique, [group.noise(flat, group.cells_of(clique)) for group in groups], spread
+        if holders := self._holders(clique):
+            noises = [group.noise(flat, group.cells_of(clique)) for _, group in holders]
+            return self._scaled(holders, noises, spread)
+        one, two = (
+            self.groups[place].noise(own, self.groups[place].cells_of([column])) + np.diag(own)
+            for place, column, own in zip(
+                self._apart(clique), clique, (shares.sum(axis=1), shares.sum(axis=0)), strict=True
             )
-        one, two = (self._moments(column, shares.sum(axis=1 - axis)) for axis, column in enumerate(clique))
+        )
         noise = np.kron(one, two).astype(float)
         noise[np.diag_indices(flat.size)] -= flat
-        return self._scaled(noise, spread, self.size_of(clique))
-
-    def _moments(self, column: int, shares: Matrix) -> Matrix:
-        """Return the mean products of the unbiased one-hot entries of a column, which one group has."""
-        (group,) = self.groups_of((column,))
-        return group.noise(shares, group.cells_of([column])) + np.diag(shares)
+        return self._of_sample(noise, spread, self.size_of(clique))
 
     def variances(self, clique: Clique, shares: Matrix) -> Matrix:
         """Return the variances of `counts` for any shares: exact, also for columns that go together."""
         spread = shares * (1 - shares)
-        if groups := self.groups_of(clique):
-            noises = [group.variances(shares, group.cells_of(clique)) for group in groups]
-            return np.clip(self._combined(groups, clique, noises, spread), 0, None)
+        if holders := self._holders(clique):
+            noises = [group.variances(shares, group.cells_of(clique)) for _, group in holders]
+            return np.clip(self._scaled(holders, noises, spread), 0, None)
         one, two = (
-            group.squares(group.cells_of([column]), self.sizes[column])
-            for column in clique
-            for group in self.groups_of((column,))
+            self.groups[place].squares(self.groups[place].cells_of([column]), self.sizes[column])
+            for place, column in zip(self._apart(clique), clique, strict=True)
         )
-        return np.clip(self._scaled(one @ shares @ two.T - shares, spread, self.size_of(clique)), 0, None)
+        return np.clip(self._of_sample(one @ shares @ two.T - shares, spread, self.size_of(clique)), 0, None)
 
-    def _combined(
-        self, groups: Sequence[ReportedGroup], clique: Clique, noises: Sequence[Matrix], spread: Matrix
-    ) -> Matrix:
-        """Return the covariances of the weighted counts of several groups."""
-        weights = self._weights(groups, clique)
-        parts = [
-            weight**2 * self._scaled(noise, spread, group.n_reports)
-            for weight, noise, group in zip(weights, noises, groups, strict=True)
-        ]
-        # No record is in two of these samples, so what two of them say is correlated: by as much for any two.
-        shared = (1 - weights @ weights) * self.n_rows**2 / max(self.n_rows - 1, 1)
-        return reduce(np.add, parts) - shared * spread
-
-    def _scaled(self, noise: Matrix, spread: Matrix, size: int) -> Matrix:
+    def _of_sample(self, noise: Matrix, spread: Matrix, size: int) -> Matrix:
         """Scale the covariances of one record's part to the counts of all, of which a sample of a size is known."""
         n = self.n_rows
         return n**2 / size * (noise + spread * ((n - size) / max(n - 1, 1)))
+
+    def _scaled(
+        self, holders: Sequence[tuple[float, ReportedGroup]], noises: Sequence[Matrix], spread: Matrix
+    ) -> Matrix:
+        """Scale the covariances of each group's part of a record to the counts of all, from samples without overlap."""
+        n = self.n_rows
+        weights = [weight**2 / group.n_reports for weight, group in holders]
+        noise = reduce(np.add, [weight * own for weight, own in zip(weights, noises, strict=True)])
+        return n**2 * (noise + spread * ((sum(weights) - 1 / n) * n / max(n - 1, 1)))
 
 
 def independent(shares: Sequence[Matrix]) -> Matrix:
