@@ -6,6 +6,7 @@ index has protocols for lists or for keys with values: the published ones are th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 
 from skdp import KeyValueEncoder, PerPerson, RandomizedResponseEncoder, SetValuedEncoder
 from skdp.datasets import load_adult
+from skdp.frames import read_table
 from skdp.oracles import SampledSet, SetSelection, SetUnaryEncoding
 
-SIZE, TURNS, EPSILONS = 5_000, 100, (0.5, 1.0, 2.0, 4.0)
+SIZE, TURNS, EPSILONS = 5_000, 500, (0.5, 1.0, 2.0, 4.0)
 GRID = [(20, 2), (100, 2), (100, 5), (100, 10), (1_000, 5), (1_000, 20), (10, 10)]
 PAIRS = ("auto", "pckv_grr", "pckv_ue")
 FACTS = ("degree", "married", "long hours", "capital gain", "capital loss", "own business", "born elsewhere")
@@ -57,6 +59,14 @@ def pairs() -> dict[str, tuple[list[dict[Any, float]], list[Any], int]]:
     return {"Adult, 5 numbers": (own, [*bounds], 5), "generated, 20 keys": (cells, [*range(20)], 3)}
 
 
+def collections(encoder: Any, table: pd.DataFrame, times: int) -> Iterator[Any]:
+    """Yield the tallies of many collections of the same records."""
+    protocol = encoder.protocol_
+    codes = protocol.prepare(read_table(table))
+    for _ in range(times):
+        yield protocol.tally(protocol.randomise(codes, [], encoder.randomness()))
+
+
 def exact_errors() -> list[list[str]]:
     """Compare the protocols for lists in closed form."""
     found = []
@@ -84,8 +94,8 @@ def measured_lists() -> list[list[str]]:
                 encoder: Any = SetValuedEncoder(epsilon, categories={"list": values}, max_size=most, oracle=oracle)
                 encoder.fit(table)
                 errors, inside = [], []
-                for _ in range(TURNS if oracle == "auto" else 10):
-                    counts = encoder.estimate_counts(encoder.transform(table))
+                for tally in collections(encoder, table, TURNS if oracle == "auto" else 20):
+                    counts = encoder.estimate_counts(tally)
                     errors.append(((counts["count"] - truth) ** 2).mean() / SIZE)
                     inside.append(((counts["lower"] <= truth) & (truth <= counts["upper"])).mean())
                 row.append(f"{np.mean(errors):.3g}")
@@ -110,8 +120,7 @@ def measured_pairs() -> list[list[str]]:
                     epsilon, categories={"pairs": keys}, bounds=(0, 1), max_size=most, oracle=oracle
                 ).fit(table)
                 errors = []
-                for _ in range(TURNS if oracle == "auto" else 20):
-                    tally = encoder.tally(encoder.transform(table))
+                for tally in collections(encoder, table, TURNS if oracle == "auto" else 50):
                     counts, means = encoder.estimate_counts(tally), encoder.estimate_mean(tally)
                     shares = (counts["count"] - truth["count"]) / SIZE
                     errors.append([(shares**2).mean() ** 0.5, _typical(means["mean"].fillna(0.5) - truth["mean"])])
@@ -140,7 +149,7 @@ def persons() -> list[list[str]]:
             encoder = RandomizedResponseEncoder(epsilon / most, categories={"page": range(4)})
             private = PerPerson(encoder, max_rows_per_person=most).fit(pd.DataFrame({"page": [0]}))
             errors, inside = [], []
-            for _ in range(TURNS):
+            for _ in range(TURNS // 5):
                 sizes = rng.integers(1, 8, 2_000)
                 owners = np.repeat(np.arange(2_000), sizes)
                 pages = _pages(rng, tastes[(sizes[owners] > 3).astype(int)])
@@ -168,13 +177,13 @@ def main() -> None:
         "Lists, keys with numbers, and several rows a person",
         ("skdp", "numpy"),
         "Exact errors are n times the mean squared error of a share, for the worst sizes of lists. Measured: "
-        f"{SIZE:,} records, {TURNS} collections of the same ones (10 or 20 of the rivals), secure randomness. "
+        f"{SIZE:,} records, {TURNS} collections of the same ones (20 or 50 of the rivals), secure randomness. "
         "Padding and sampling reports a sampled value by local hashing or subset selection. Keys and values: root"
         " mean square errors; the mean of a key that no one seems to hold counts as the middle of the bounds. "
         "Intervals of means are those of Fieller, whose variance is that of equal values, and which are as wide "
-        "as the bounds where a key is rare: they cover more there. Persons: root mean square error of a share, "
-        "2,000 persons of one to seven rows, epsilon of a person; intervals are about these persons, and wider "
-        "than needed where the rows of a person are alike.",
+        "as the bounds where a key is rare: they cover more there. Persons: of 100 collections, the root mean "
+        "square error of a share, 2,000 persons of one to seven rows, epsilon of a person; intervals are about "
+        "these persons, and wider than needed where the rows of a person are alike.",
         {
             "Lists, exact": (
                 (*sizes, *protocols, "rival / best", "never worse?"),

@@ -92,7 +92,7 @@ class ReportSynthesizer(ModelRows):
     See Also
     --------
     DPMarginalSynthesizer : The same with a trusted curator, at a fraction of the error.
-    LocalTableEncoder : Its ``purpose="pairs"`` reports two groups of columns a record, at the least error of pairs.
+    LocalTableEncoder : Its ``purpose="pairs"`` has the least error of pairs of columns.
 
     Notes
     -----

@@ -14,12 +14,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import chisquare
 
 from skdp import KeyValueEncoder, PrivacyLedger
-from skdp.engines import privatize, tally
+from skdp.engines import estimate_file, privatize, privatize_file, tally
 from skdp.evaluation import audit_epsilon
 from skdp.evaluation.audits._audit import exact_epsilon
 from skdp.exact import exp_bounds
@@ -317,6 +318,20 @@ def test_engines():
         found = fitted.estimate_mean(tally(reports, fitted)).loc[list("abcd")]
         truth = [np.mean([cell[key] for cell in CELLS if key in cell]) for key in "abcd"]
         assert (np.abs(found["mean"] - truth) < 5 * found["std_error"]).all()
+
+
+def test_files_say_what_they_hold(tmp_path):
+    """The protocol is carried by the file; counts may be clipped, and are refused another way."""
+    structs = [[{"key": key, "value": value} for key, value in cell.items()] for cell in CELLS]
+    pq.write_table(pa.table({"films": structs}), tmp_path / "ratings.parquet")
+    privatize_file(tmp_path / "ratings.parquet", tmp_path / "reports.parquet", encoder(0.1, random_state=None))
+    plain = estimate_file(tmp_path / "reports.parquet")
+    cut = estimate_file(tmp_path / "reports.parquet", postprocess="clip")
+    assert cut["count"].equals(plain["count"].clip(0, 800))
+    assert (cut["lower"] >= 0).all()
+    assert cut["std_error"].equals(plain["std_error"])
+    with pytest.raises(ValueError, match="postprocess must be one of"):
+        estimate_file(tmp_path / "reports.parquet", postprocess="simplex")
 
 
 @pytest.mark.parametrize("oracle", often(ORACLES, ["pckv_ue"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from fractions import Fraction
@@ -174,6 +175,18 @@ def test_the_error_grows_as_the_size_and_not_as_its_square():
         own = SetSelection(500, m, 0.5).mean_squared_error
         assert SampledSet(500, m, 0.5).mean_squared_error > times * own
         assert SetUnaryEncoding(500, m, 0.5).mean_squared_error > times * own
+
+
+@each("size", [(8, 1), (8, 8), (20, 5), (100, 2), (100, 20), (1000, 8)])
+@each("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0, 6.0])
+def test_the_best_is_never_worse_than_the_wheel_mechanism(size, epsilon):
+    """Of Wang et al. (2020), with the best width of an arc."""
+    (k, m), most = size, math.exp(epsilon)
+    q = np.linspace(1e-5, 1 / m - 1e-5, 20_000)
+    p = q * most / (m * q * most + 1 - m * q)
+    noise = k * q * (1 - q)
+    errors = np.maximum(noise, noise + m * (p * (1 - p) - q * (1 - q))) / (k * (p - q) ** 2)
+    assert choose_set_oracle(k, m, epsilon)[1].mean_squared_error <= errors.min()
 
 
 def test_the_best_is_chosen():

@@ -107,6 +107,12 @@ def test_columns_of_one_group_are_taken_together():
     assert synthesizer.count({"a": 1, "b": 1, "c": 0}) == pytest.approx(1_000, abs=100)
 
 
+def test_what_is_within_a_larger_marginal_is_measured_once():
+    encoder = split(4.0, strategy="joint")
+    alone, both = (fitted(encoder, marginals=given) for given in ([("a", "b", "c")], [("a", "b", "c"), ("a", "b")]))
+    pd.testing.assert_frame_equal(alone.marginal(["a", "b", "c"]), both.marginal(["a", "b", "c"]))
+
+
 def test_independent_columns_are_found_to_be_so():
     rng = np.random.default_rng(1)
     for seed in range(5):

@@ -179,3 +179,25 @@ def test_errors_of_sampled_pairs_are_as_large_as_stated():
     scores = np.array(scores)
     assert abs(scores.mean()) < 0.25
     assert 0.8 < scores.std() < 1.2
+
+
+def test_overlapping_groups_agree_with_the_estimates_of_the_encoder():
+    rng, n = np.random.default_rng(0), 3_000
+    values = {"a": [0, 1], "b": range(3), "c": range(4)}
+    rows = pd.DataFrame({name: rng.integers(0, len(known), n) for name, known in values.items()})
+    encoder = LocalTableEncoder(3.0, categories=values, purpose="pairs", strategy="overlapping", random_state=0)
+    reports = encoder.fit(rows).transform(rows)
+    _, reported = read_reported(encoder, reports, pairs=True)
+    margins = encoder.estimate_counts(reports)
+    for column, name in enumerate(values):
+        assert reported.size_of((column,)) < n
+        counts = reported.counts((column,))
+        assert counts == pytest.approx(margins.loc[name, "count"].to_numpy())
+        variances = reported.variances((column,), np.clip(counts / n, 0, 1))
+        assert np.sqrt(variances) == pytest.approx(margins.loc[name, "std_error"].to_numpy(), rel=0.01)  # plugged in
+        shares = np.full(len(counts), 1 / len(counts))
+        assert np.diag(reported.covariance((column,), shares)) == pytest.approx(reported.variances((column,), shares))
+    for pair in itertools.combinations(range(3), 2):
+        found = encoder.estimate_joint_counts(reports, [[*values][place] for place in pair])
+        assert reported.counts(pair).ravel() == pytest.approx(found["count"].to_numpy())
+    assert reported.size_of((0, 1, 2)) == 0

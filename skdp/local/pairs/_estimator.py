@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.local._transformer import ReportTransformer
 from skdp.local.pairs._protocol import PairProtocol
 from skdp.local.pairs._tally import PairTally
+from skdp.local.sets import SetPostprocess
 
 
 class PairEstimator(ReportTransformer):
@@ -18,13 +19,17 @@ class PairEstimator(ReportTransformer):
 
     protocol_: PairProtocol
 
-    def estimate_counts(self, reports: Any, *, confidence_level: float = 0.95) -> pd.DataFrame:
+    def estimate_counts(
+        self, reports: Any, *, postprocess: SetPostprocess = "none", confidence_level: float = 0.95
+    ) -> pd.DataFrame:
         """Estimate how many records hold each key.
 
         Parameters
         ----------
         reports : what `transform` returns, or PairTally
             Privatised rows, or their sums.
+        postprocess : {"none", "clip"}, default="none"
+            ``"none"``: unbiased, possibly negative. ``"clip"``: clipped to [0, n]; biased.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
 
@@ -38,23 +43,25 @@ class PairEstimator(ReportTransformer):
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the reports come from another encoder, or the parameter is out of range.
+            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
 
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        return self._estimate(reports, "count", confidence_level)
+        return self._estimate(reports, what="count", postprocess=postprocess, confidence_level=confidence_level)
 
-    def estimate_frequencies(self, reports: Any, *, confidence_level: float = 0.95) -> pd.DataFrame:
+    def estimate_frequencies(
+        self, reports: Any, *, postprocess: SetPostprocess = "none", confidence_level: float = 0.95
+    ) -> pd.DataFrame:
         """Estimate which share of the records holds each key.
 
         Parameters
         ----------
         reports : what `transform` returns, or PairTally
             Privatised rows, or their sums.
-        confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
+        postprocess, confidence_level : optional
+            As for `estimate_counts`.
 
         Returns
         -------
@@ -64,13 +71,13 @@ class PairEstimator(ReportTransformer):
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the reports come from another encoder, or the parameter is out of range.
+            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
 
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        return self._estimate(reports, "frequency", confidence_level)
+        return self._estimate(reports, what="frequency", postprocess=postprocess, confidence_level=confidence_level)
 
     def estimate_mean(self, reports: Any, *, confidence_level: float = 0.95) -> pd.DataFrame:
         """Estimate the mean of the values of each key, clipped to their bounds, over the records that hold it.
@@ -95,18 +102,18 @@ class PairEstimator(ReportTransformer):
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the reports come from another encoder, or the parameter is out of range.
+            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
 
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        return self._estimate(reports, "mean", confidence_level)
+        return self._estimate(reports, what="mean", confidence_level=confidence_level)
 
-    def _estimate(self, reports: Any, what: str, confidence_level: float) -> pd.DataFrame:
+    def _estimate(self, reports: Any, **options: Any) -> pd.DataFrame:
         check_is_fitted(self)
         tally = reports if isinstance(reports, PairTally) else self.tally(reports)
-        return self.protocol_.estimate(tally, what=what, confidence_level=confidence_level)
+        return self.protocol_.estimate(tally, **options)
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact probabilities of the reports, given the signs of the keys.

@@ -29,7 +29,7 @@ from skdp.local.protocol import (
     read_whole_numbers,
     value_labels,
 )
-from skdp.local.sets import blocks_of
+from skdp.local.sets import blocks_of, check_postprocess
 from skdp.oracles import SetOracle
 from skdp.oracles.sets import fill_sets, keep_members
 from skdp.privacy import PrivacyGuarantee
@@ -119,10 +119,11 @@ class PairProtocol(ReportProtocol):
         return PairTally(tuple(np.zeros(oracle.k, np.int64) for oracle in self.oracles), 0, self.meaning)
 
     def estimate(  # type: ignore[override]
-        self, tally: PairTally, *, what: str = "count", confidence_level: float = 0.95
+        self, tally: PairTally, *, what: str = "count", postprocess: str = "none", confidence_level: float = 0.95
     ) -> pd.DataFrame:
         """Estimate the count or the frequency of each key, or the mean of its values."""
         reach = -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2)
+        check_postprocess(postprocess)
         if tally.protocol != self.meaning:
             raise ValueError("the tally comes from an encoder with different parameters or columns")
         n, tables = tally.n_reports, {}
@@ -135,8 +136,11 @@ class PairProtocol(ReportProtocol):
                 continue
             std_error, scale = np.sqrt(moments.of_holders), n if what == "frequency" else 1
             lower, upper = moments.holders - reach * std_error, moments.holders + reach * std_error
-            parts = {what: moments.holders, "std_error": std_error, "lower": lower, "upper": upper}
-            tables[name] = pd.DataFrame(parts, index=index) / scale
+            parts = {what: moments.holders, "lower": lower, "upper": upper}
+            if postprocess == "clip":
+                parts = {key: np.clip(part, 0, n) for key, part in parts.items()}
+            table = pd.DataFrame(parts | {"std_error": std_error}, index=index) / scale
+            tables[name] = table[[what, "std_error", "lower", "upper"]]
         return tables[self.columns[0]] if len(self.columns) == 1 else pd.concat(tables, names=["column", "key"])
 
     @property

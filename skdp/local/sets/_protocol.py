@@ -117,8 +117,7 @@ class SetProtocol(ReportProtocol):
     ) -> pd.DataFrame:
         """Estimate the count, or the frequency, of each value of each column."""
         asked = list(self.columns) if columns is None else check_columns(self.columns, columns)
-        if not isinstance(postprocess, str) or postprocess not in get_args(SetPostprocess):
-            raise ValueError(f"postprocess must be one of {get_args(SetPostprocess)}, got {postprocess!r}")
+        check_postprocess(postprocess)
         level = check_confidence_level(confidence_level)
         if tally.domain != self.domain or tally.protocol != self.meaning:
             raise ValueError("the tally comes from an encoder with different parameters or another domain")
@@ -158,6 +157,12 @@ class SetProtocol(ReportProtocol):
         return {"columns": columns, **self.meaning, "unknown": self.unknown}
 
 
+def check_postprocess(postprocess: Any) -> None:
+    """Check how counts are changed."""
+    if not isinstance(postprocess, str) or postprocess not in get_args(SetPostprocess):
+        raise ValueError(f"postprocess must be one of {get_args(SetPostprocess)}, got {postprocess!r}")
+
+
 def blocks_of(codes: NDArray[np.object_], oracle: SetOracle) -> list[NDArray[np.object_]]:
     """Split coded rows into blocks, at least one, whose padded sets fit into the memory."""
     step = max(1, _CELLS // oracle.max_size)
@@ -188,8 +193,9 @@ def read_sets(domain: Domain, name: Any, column: Any, unknown: str) -> NDArray[n
             "handle_unknown='ignore'."
         )
     rows = np.repeat(np.arange(sizes.size), sizes)
-    pairs = np.unique(rows[codes < k] * k + codes[codes < k].astype(np.int64))
-    ends = np.searchsorted(pairs, np.arange(sizes.size + 1) * k)
+    pairs = np.sort(rows[codes < k] * k + codes[codes < k].astype(np.int64))
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # `np.unique` takes five times as long
+    ends = np.append(0, np.cumsum(np.bincount(pairs // k, minlength=sizes.size)))
     held = (pairs % k).astype(_dtype(k))
     packed, width = held.tobytes(), held.itemsize
     found = np.empty(sizes.size, object)

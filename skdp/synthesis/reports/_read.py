@@ -81,7 +81,9 @@ def read_reported(encoder: ReportTransformer, reports: Any, *, pairs: bool) -> t
             "coarser values, or marginals='independent'"
         )
     drawn = _drawn(protocol, arrays, len(groups))
-    both = (drawn.T.astype(np.int64) @ drawn.astype(np.int64)).astype(np.int64)
+    both = drawn.T.astype(np.int64) @ drawn.astype(np.int64)
+    if not np.triu(both, 1).any():  # no record makes two reports
+        return domain, found
     products = _products(found, arrays, drawn)
     return domain, replace(found, products=products, both=both)
 

@@ -101,32 +101,49 @@ class Reported:
     both: NDArray[np.int64] | None = None
     """How many records report each two groups."""
 
-    def group_of(self, column: int) -> int:
-        return next(place for place, group in enumerate(self.groups) if column in group.columns)
+    def _holders(self, clique: Clique) -> list[tuple[float, ReportedGroup]]:
+        """Return the groups that report some columns together, and how much each counts in their estimate."""
+        found = [group for group in self.groups if group.is_known and {*clique} <= {*group.columns}]
+        if len(found) < 2:
+            return [(1.0, group) for group in found]
+        # The weights follow from the mechanisms and from who reports what, not from values: so the sum has no bias.
+        shares = np.full(math.prod(self.sizes[column] for column in clique), 1.0)
+        shares /= shares.size
+        errors = [group.variances(shares, group.cells_of(clique)) + shares * (1 - shares) for group in found]
+        weights = np.array([group.n_reports / own.mean() for group, own in zip(found, errors, strict=True)])
+        return list(zip((weights / weights.sum()).tolist(), found, strict=True))
 
-    def _parts(self, clique: Clique) -> list[int]:
-        return sorted({self.group_of(column) for column in clique})
+    def _apart(self, clique: Clique) -> list[int]:
+        """Return the places of the two groups that report two columns apart; none if no record reports both."""
+        places = [
+            [place for place, group in enumerate(self.groups) if group.is_known and column in group.columns]
+            for column in clique
+        ]
+        if self.both is None or len(clique) != 2 or any(len(own) != 1 for own in places):
+            return []
+        found = [own[0] for own in places]
+        return found if self.both[found[0], found[1]] > 0 else []
 
     def size_of(self, clique: Clique) -> int:
         """Return the number of records that tell of some columns together; 0 if nothing is known."""
-        parts = self._parts(clique)
-        if not all(self.groups[part].is_known for part in parts):
-            return 0
-        if len(parts) == 1:
-            return self.groups[parts[0]].n_reports
-        if len(clique) > 2 or self.both is None:
-            return 0
-        return int(self.both[parts[0], parts[1]])
+        if holders := self._holders(clique):
+            return sum(group.n_reports for _, group in holders)
+        if apart := self._apart(clique):
+            assert self.both is not None
+            return int(self.both[apart[0], apart[1]])
+        return 0
 
     def counts(self, clique: Clique) -> Matrix:
         """Estimate the counts of some columns in all records, without bias."""
-        parts, scale = self._parts(clique), self.n_rows / self.size_of(clique)
-        if len(parts) == 1:
-            group = self.groups[parts[0]]
-            return scale * project(group.counts, group.columns, clique)
+        n = self.n_rows
+        if holders := self._holders(clique):
+            parts = [
+                weight / group.n_reports * project(group.counts, group.columns, clique) for weight, group in holders
+            ]
+            return n * reduce(np.add, parts)
         assert self.products is not None  # else nothing is known of them
         rows, columns = (self._entries(column) for column in clique)
-        return scale * self.products[rows, columns]
+        return n / self.size_of(clique) * self.products[rows, columns]
 
     def _entries(self, column: int) -> slice:
         start = sum(self.sizes[:column])
@@ -136,40 +153,46 @@ class Reported:
         """Return the covariances of `counts`, flat, if the cells of the records are drawn with given shares."""
         # Of records that are reported by two groups, the products of independent unbiased vectors add up: the second
         # moments multiply. For pairs, `shares` are those of independent columns, so that the moments are a product.
-        flat, size, parts = shares.ravel(), self.size_of(clique), self._parts(clique)
-        if len(parts) == 1:
-            group = self.groups[parts[0]]
-            noise = group.noise(flat, group.cells_of(clique))
-        else:
-            one, two = (self._moments(column, shares.sum(axis=1 - axis)) for axis, column in enumerate(clique))
-            noise = np.kron(one, two).astype(float)
-            noise[np.diag_indices(flat.size)] -= flat
-        return self._scaled(noise, np.diag(flat) - np.outer(flat, flat), size)
-
-    def _moments(self, column: int, shares: Matrix) -> Matrix:
-        """Return the mean products of the unbiased one-hot entries of a column."""
-        group = self.groups[self.group_of(column)]
-        return group.noise(shares, group.cells_of([column])) + np.diag(shares)
+        flat = shares.ravel()
+        spread = np.diag(flat) - np.outer(flat, flat)
+        if holders := self._holders(clique):
+            noises = [group.noise(flat, group.cells_of(clique)) for _, group in holders]
+            return self._scaled(holders, noises, spread)
+        one, two = (
+            self.groups[place].noise(own, self.groups[place].cells_of([column])) + np.diag(own)
+            for place, column, own in zip(
+                self._apart(clique), clique, (shares.sum(axis=1), shares.sum(axis=0)), strict=True
+            )
+        )
+        noise = np.kron(one, two).astype(float)
+        noise[np.diag_indices(flat.size)] -= flat
+        return self._of_sample(noise, spread, self.size_of(clique))
 
     def variances(self, clique: Clique, shares: Matrix) -> Matrix:
         """Return the variances of `counts` for any shares: exact, also for columns that go together."""
-        size, parts = self.size_of(clique), self._parts(clique)
-        if len(parts) == 1:
-            group = self.groups[parts[0]]
-            noise = group.variances(shares, group.cells_of(clique))
-        else:
-            groups = [self.groups[self.group_of(column)] for column in clique]
-            one, two = (
-                group.squares(group.cells_of([column]), self.sizes[column])
-                for group, column in zip(groups, clique, strict=True)
-            )
-            noise = one @ shares @ two.T - shares
-        return np.clip(self._scaled(noise, shares * (1 - shares), size), 0, None)
+        spread = shares * (1 - shares)
+        if holders := self._holders(clique):
+            noises = [group.variances(shares, group.cells_of(clique)) for _, group in holders]
+            return np.clip(self._scaled(holders, noises, spread), 0, None)
+        one, two = (
+            self.groups[place].squares(self.groups[place].cells_of([column]), self.sizes[column])
+            for place, column in zip(self._apart(clique), clique, strict=True)
+        )
+        return np.clip(self._of_sample(one @ shares @ two.T - shares, spread, self.size_of(clique)), 0, None)
 
-    def _scaled(self, noise: Matrix, spread: Matrix, size: int) -> Matrix:
+    def _of_sample(self, noise: Matrix, spread: Matrix, size: int) -> Matrix:
         """Scale the covariances of one record's part to the counts of all, of which a sample of a size is known."""
         n = self.n_rows
         return n**2 / size * (noise + spread * ((n - size) / max(n - 1, 1)))
+
+    def _scaled(
+        self, holders: Sequence[tuple[float, ReportedGroup]], noises: Sequence[Matrix], spread: Matrix
+    ) -> Matrix:
+        """Scale the covariances of each group's part of a record to the counts of all, from samples without overlap."""
+        n = self.n_rows
+        weights = [weight**2 / group.n_reports for weight, group in holders]
+        noise = reduce(np.add, [weight * own for weight, own in zip(weights, noises, strict=True)])
+        return n**2 * (noise + spread * ((sum(weights) - 1 / n) * n / max(n - 1, 1)))
 
 
 def independent(shares: Sequence[Matrix]) -> Matrix:

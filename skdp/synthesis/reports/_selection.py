@@ -42,7 +42,8 @@ def check_reported(marginals: Any, domain: Domain, reported: Reported) -> list[C
         if marginals not in ("auto", "independent"):
             raise ValueError(f"marginals must be 'auto', 'independent', or a list of tuples, got {marginals!r}")
         return None if marginals == "auto" else []
-    cliques = [clique for clique in read_cliques("marginals", marginals, domain) if len(clique) > 1]
+    given = [clique for clique in read_cliques("marginals", marginals, domain) if len(clique) > 1]
+    cliques = [clique for clique in given if not any({*clique} < {*other} for other in given)]
     for clique in cliques:
         names = tuple(domain.columns[column] for column in clique)
         cells = int(np.prod([domain.sizes[column] for column in clique]))
