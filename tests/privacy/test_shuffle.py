@@ -94,6 +94,16 @@ def test_the_published_pair_is_no_upper_bound_but_this_one_is():
     assert shuffled_guarantee(oracle, 4, published).epsilon > 0.5
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_two_values_of_a_pair_may_differ_in_what_they_reveal(swapped):
+    channel = [[Fraction(6, 10), Fraction(3, 10), Fraction(1, 10)], [Fraction(2, 10), Fraction(3, 10), Fraction(5, 10)]]
+    pair = ReportPair(tuple((first, second, min(first, second)) for first, second in zip(*channel, strict=True)))
+    for n in (2, 3):
+        tables = AllTables(channel, n)
+        for epsilon in (0.1, 0.5, 1.0, 1.4):
+            assert tables.is_bounded(pair.swapped() if swapped else pair, epsilon)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_any_local_randomiser_is_bounded_by_its_epsilon_alone(seed):
     numbers = np.random.default_rng(seed).integers(1, 12, (3, 3))
