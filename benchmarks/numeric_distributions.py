@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from skdp.datasets import load_adult
-from skdp.oracles import NumericMechanism, Piecewise, SquareWave, SubsetSelection, Windows, project_to_simplex
+from skdp.oracles import NumericMechanism, SquareWave, SubsetSelection, Windows, project_to_simplex
 from skdp.oracles.numeric import bin_positions, estimate_frequencies
 from skdp.oracles.numeric._windows_program import BINS, distribution_error, information
 from skdp.randomness import SeededSource
@@ -131,7 +131,6 @@ def main() -> None:
         mechanisms: dict[str, NumericMechanism] = {
             "distribution": Windows(STEPS, epsilon),
             "square wave": SquareWave(STEPS, epsilon),
-            "piecewise": Piecewise(STEPS, epsilon),
         }
         channels = [one.spread(bin_positions(STEPS, BINS)) for one in mechanisms.values()]
         errors = [distribution_error(information(own)) for own in channels]
@@ -139,12 +138,12 @@ def main() -> None:
         exact.append([f"{epsilon:g}", *(f"{100 * one:.3f}" for one in errors)])
         for n in SIZES:
             own = [row(epsilon, n, title, population, mechanisms) for title, population in POPULATIONS.items()]
-            values = np.array([[float(cell) for cell in one[3 : 6 + len(SUBSETS)]] for one in own])
+            values = np.array([[float(cell) for cell in one[3 : 5 + len(SUBSETS)]] for one in own])
             means.append([f"{epsilon:g}", f"{n:,}", *(f"{one:.2f}" for one in np.exp(np.log(values).mean(axis=0)))])
             rows += own
             print(*means[-1], flush=True)
         channel.cache_clear()
-    names = ("distribution", "square wave", "piecewise", *(f"subsets of {k} bins" for k in SUBSETS))
+    names = ("distribution", "square wave", *(f"subsets of {k} bins" for k in SUBSETS))
     columns = ("epsilon", "records", "numbers", *names, "best other", "distribution / best other", "standard errors")
     write_results(
         "numeric_distributions",

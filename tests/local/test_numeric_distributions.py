@@ -11,6 +11,7 @@ from skdp import NumericPerturber
 from skdp.engines import privatize
 from skdp.oracles import Windows
 from skdp.privacy import ReportPair, Shuffled
+from tests.conftest import often
 
 ROWS = pd.DataFrame({"age": np.random.default_rng(0).beta(2, 5, 400) * 100})
 
@@ -89,16 +90,16 @@ def test_another_name_is_refused(wrong):
         perturber(mechanism=wrong).fit(ROWS)
 
 
-@pytest.mark.parametrize("shape", ["skewed", "ends"])
+@pytest.mark.parametrize("shape", often(["skewed", "ends"], ["skewed"]))
 def test_intervals_cover(shape):
-    """Pooled over the bins of 80 collections; the records are drawn again each time."""
+    """Pooled over the bins of 150 collections; the records are drawn again each time."""
     rng = np.random.default_rng(1)
     draws = {"skewed": lambda n: rng.beta(2, 5, n), "ends": lambda n: np.minimum(rng.exponential(0.5, n), 1)}
     truth = np.histogram(draws[shape](1_000_000), 4, (0, 1))[0] / 1_000_000
-    fitted = perturber(2.0, bounds=(0, 1), grid_size=64).fit([[0.5]])
+    fitted = perturber(2.0, bounds=(0, 1), grid_size=32).fit([[0.5]])
     inside = []
-    for _ in range(80):
+    for _ in range(150):
         found = fitted.estimate_distribution(fitted.transform(draws[shape](2_000).reshape(-1, 1)), n_bins=4)
         inside.append((found["lower"] <= truth) & (truth <= found["upper"]))
     assert np.isfinite(found["std_error"]).all()
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.04)
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.02)

@@ -25,8 +25,8 @@ class Windows(NumericMechanism):
     period, such as a third of the range, and so distinguishes positions that are near each other. Each record uses one
     of up to five windows, drawn without looking at the position; the report shows which. Widths, periods and weights
     are the solution of a convex program: they make the expected squared error of the distribution function least, over
-    a public family of shapes, for 10,000 reports and the best linear estimate. `SquareWave` and randomised response on
-    bins are among the mixtures. Above ``epsilon = 4.7``, where the window of `SquareWave` is narrower than a 32nd of
+    a public family of shapes, for 5,000 reports and the best linear estimate. `SquareWave` and randomised response on
+    bins are among the mixtures. Above ``epsilon = 4.87``, where the window of `SquareWave` is narrower than a 32nd of
     the range, it is the only one.
 
     Parameters
@@ -61,7 +61,7 @@ class Windows(NumericMechanism):
     --------
     >>> mechanism = Windows(1024, 1.0)
     >>> mechanism.width, mechanism.periodic
-    (320, ((160, 32, 2), (224, 32, 4), (320, 64, 6), (352, 64, 7)))
+    (352, ((256, 64, 4), (288, 64, 5), (352, 64, 8), (416, 96, 6)))
     """
 
     def __init__(self, steps: int, epsilon: float | Fraction) -> None:

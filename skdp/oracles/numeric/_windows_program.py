@@ -15,9 +15,9 @@ BINS = 32
 """Parts of the range: shapes of a distribution are constant on each, and periods are whole numbers of them."""
 WEIGHTS = 64
 """Weights are multiples of 1 / 64, so that they do not depend on how a machine rounds floats."""
-REPORTS = 10_000
+REPORTS = 5_000
 """The number of reports for which the error is the least."""
-_PERIODIC, _TRIED, _ROUNDS = 4, 4, 150
+_KEPT, _TRIED, _ROUNDS = (16, 8, 4), 4, 150
 _PARTS = 8
 _REACH = 0.15
 
@@ -46,12 +46,13 @@ def best_windows(epsilon: float, square_wave: float) -> Mixture:
     weights = _mixed(np.concatenate([whole, parts]))
     tried = []
     for first in {0, *np.argsort(-weights[: len(widths)])[:_TRIED].tolist()}:
-        weights = _mixed(np.concatenate([whole[first : first + 1], parts]))
-        kept = np.argsort(-weights[1:])[:_PERIODIC].tolist()
-        chosen = np.concatenate([whole[first : first + 1], parts[kept]])
+        chosen, kept = np.concatenate([whole[first : first + 1], parts]), np.arange(len(periods))
+        for number in _KEPT:  # the fewer are left, the more do those that are alike differ in weight
+            places = np.argsort(-_mixed(chosen)[1:])[:number]
+            kept, chosen = kept[places], chosen[np.append(0, 1 + places)]
         shares = np.rint(_mixed(chosen)[1:] * WEIGHTS).astype(int).tolist()
         mixture = np.array([WEIGHTS - sum(shares), *shares]) / WEIGHTS
-        periodic = [(*periods[place], share) for place, share in zip(kept, shares, strict=True) if share]
+        periodic = [(*periods[place], share) for place, share in zip(kept.tolist(), shares, strict=True) if share]
         tried.append(
             (distribution_error(np.tensordot(mixture, chosen, 1)), Mixture(widths[first], tuple(sorted(periodic))))
         )
