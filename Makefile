@@ -71,6 +71,12 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench/bin/python benchmarks/numeric_mechanisms.py
 	.venv-bench/bin/python benchmarks/numeric_distributions.py
 	.venv-bench/bin/python benchmarks/local_tables.py
+<<<<<<< HEAD
+	.venv-bench/bin/python benchmarks/heavy_hitters.py
+	.venv-bench/bin/python benchmarks/sets_and_pairs.py
+=======
+	.venv-bench/bin/python benchmarks/local_synthesis.py
+>>>>>>> wt-m
 	.venv-bench/bin/python benchmarks/audit.py
 	.venv-bench/bin/python benchmarks/posterior_features.py
 	.venv-bench-central/bin/python benchmarks/central_mean.py
@@ -90,14 +96,14 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/shuffle.py
 	$(BIN)/python benchmarks/shares.py
 
-# Compiled on all cores, and without the tests of others: pip takes one core for everything. A new pip takes half the time
+# Compiled on all cores, without the tests of others and what is hardly used: pip takes one core for everything. A new pip takes half the time
 # of the one that Python 3.11 brings.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[all]'
-	-$(BIN)/python -m compileall -qq -j 0 -x '/tests/' .venv/lib
+	-$(BIN)/python -m compileall -qq -j 0 -x '/(tests|debugpy|fontTools|jedi|mypyc?|pip|pygments|setuptools)/' .venv/lib
 	touch $@
 
 # Some of the long tests need Spark and Java 17.

@@ -16,16 +16,19 @@ from skdp.local import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     HeavyHitters,
+    KeyValueEncoder,
     LocalHashingEncoder,
     LocalTableEncoder,
     NumericPerturber,
     OnFitOnly,
+    PerPerson,
     PosteriorFeatures,
     RandomizedResponseEncoder,
     RapporEncoder,
     RapporTally,
     ReportTally,
     SecretKey,
+    SetValuedEncoder,
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
     recommend_plan,
@@ -33,7 +36,7 @@ from skdp.local import (
 )
 from skdp.persistence import load, save
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger, privacy_statement
-from skdp.synthesis import DPMarginalSynthesizer, SyntheticResampler
+from skdp.synthesis import DPMarginalSynthesizer, ReportSynthesizer, SyntheticResampler
 
 __version__ = "0.1.0"
 
@@ -52,10 +55,12 @@ __all__ = [
     "HadamardResponseEncoder",
     "HeavyHitters",
     "Interval",
+    "KeyValueEncoder",
     "LocalHashingEncoder",
     "LocalTableEncoder",
     "NumericPerturber",
     "OnFitOnly",
+    "PerPerson",
     "PosteriorFeatures",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
@@ -63,8 +68,10 @@ __all__ = [
     "RandomizedResponseEncoder",
     "RapporEncoder",
     "RapporTally",
+    "ReportSynthesizer",
     "ReportTally",
     "SecretKey",
+    "SetValuedEncoder",
     "SubsetSelectionEncoder",
     "SyntheticResampler",
     "UnaryEncodingTransformer",

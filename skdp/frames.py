@@ -111,6 +111,18 @@ def rows_of(table: Any, rows: NDArray[np.bool_], places: Sequence[int]) -> Any:
     return nw.from_native(table, eager_only=True)[np.flatnonzero(rows), list(places)].to_native()
 
 
+def rows_at(table: Any, places: NDArray[np.intp]) -> Any:
+    """Return some rows of a table, in an order of their own and without labels."""
+    if isinstance(table, np.ndarray):
+        return table[places]
+    if isinstance(table, pd.DataFrame):
+        return table.iloc[places].reset_index(drop=True)
+    if type(table).__module__.startswith("pyarrow"):
+        columns = [_taken_of_arrow(column, places) for column in table.columns]
+        return type(table).from_arrays(columns, table.column_names)
+    return nw.from_native(table, eager_only=True)[places].to_native()
+
+
 def side_by_side(tables: Sequence[Any], names: Sequence[Any], order: Sequence[Any]) -> Any:
     """Join tables of the same rows, whose columns have these names, and put the columns in order."""
     if isinstance(tables[0], np.ndarray):

@@ -41,15 +41,24 @@ def pytest_addoption(parser):
     parser.addoption("--secure", action="store_true", help="draw secure bytes in all tests, as `make test-long`")
 
 
+# Exact probabilities and certified bounds, which are wrong for one combination of numbers only.
+WHOLE = "tests/oracles", "tests/privacy", "tests/randomness"
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
 def pytest_collection_modifyitems(config, items):
+    # Joblib takes seconds to start processes: what uses them is together, and so in one worker of pytest.
+    items.sort(key=lambda item: not (item.get_closest_marker("processes") or "check_privatizer" in item.nodeid))
     crosses = {}
     for item in items:
-        if item.get_closest_marker("covering") and not item.get_closest_marker("long"):
+        if hasattr(item, "callspec") and not item.get_closest_marker("long"):
             crosses.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for cross in crosses.values():
-        for item in _not_needed(cross):
-            item.add_marker("long")
+    for name, cross in crosses.items():
+        whole = cross[0].get_closest_marker("whole") or name.startswith(WHOLE)
+        listed = cross[0].get_closest_marker("covering")
+        if listed or (len(cross) > 4 and not whole):
+            for item in _not_needed(cross, listed):
+                item.add_marker("long")
     if config.getoption("first"):
         cases = {}
         for item in items:
@@ -59,9 +68,9 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item in first]
 
 
-def _not_needed(cross):
+def _not_needed(cross, listed):
     """List the cases of a cross of parameters without which each value of each parameter is in some case."""
-    values = {case: {(name, id(value)) for name, value in case.callspec.params.items()} for case in cross}
+    values = {case: _values(case, listed) for case in cross}
     uses, left = Counter(), set().union(*values.values())
     rest = list(cross)
     while left:
@@ -73,10 +82,20 @@ def _not_needed(cross):
     return rest
 
 
+def _values(case, listed):
+    """Return the values of the parameters of a case; those that are listed together count as one, unless `listed`."""
+    params = case.callspec.params
+    marks = [] if listed else [mark.args[0] for mark in case.iter_markers("parametrize")]
+    groups = [names.replace(",", " ").split() if isinstance(names, str) else names for names in marks]
+    alone = [[name] for name in params.keys() - {name for names in groups for name in names}]
+    return {(tuple(names), tuple(id(params[name]) for name in names)) for names in (*groups, *alone)}
+
+
 def pytest_collection_finish(session):
     """Leave what was collected alone: the collector of garbage would look through it again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)  # by default it looks for new garbage at each 700 objects
 
 
 class _Repeatable:

@@ -30,8 +30,8 @@ ROOMS = [skdp] + [
 
 
 def function_of(member):
-    """Return the function behind a property, a class method or a decorated function."""
-    value = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+    """Return the function behind a property, a class method, a decorated function, or one under `available_if`."""
+    value = member.fget if isinstance(member, property) else getattr(member, "__func__", getattr(member, "fn", member))
     return inspect.unwrap(value) if callable(value) else value
 
 

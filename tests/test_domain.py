@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from skdp import Domain, Interval
 from skdp.frames import read_table
+from tests.conftest import each
 
 MISSING = [None, float("nan"), pd.NA, pd.NaT]
 
@@ -41,8 +42,8 @@ def test_kinds_never_mix(values):
         Domain({"x": values})
 
 
-@pytest.mark.parametrize(
-    ("columns", "error", "match"),
+@each(
+    "columns error match",
     [
         ([["a"]], TypeError, "mapping"),
         ({}, ValueError, "at least one column"),
@@ -125,8 +126,8 @@ def test_a_table_of_any_kind_is_coded_and_decoded(make_frame, values_of):
     assert values_of(back, "n") == data["n"]
 
 
-@pytest.mark.parametrize(
-    ("number", "code"),
+@each(
+    "number code",
     [(-0.001, 3), (0, 0), (9.999, 0), (10, 1), (25, 2), (100, 2), (100.001, 3), (None, 3), (np.inf, 3)],
 )
 def test_intervals_are_half_open_and_the_last_one_closed(number, code):
@@ -140,8 +141,8 @@ def test_the_middle_of_a_bin_lies_in_it():
     assert Interval(edges=[0, 10, 25]).values == (5, 17.5)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "keywords"),
+@each(
+    "arguments keywords",
     [
         ((), {}),
         ((0, 1), {}),
@@ -183,8 +184,8 @@ def test_what_cannot_be_selected():
         domain.select("ab")
 
 
-@pytest.mark.parametrize(
-    ("ends", "options", "error", "message"),
+@each(
+    "ends options error message",
     [
         (("a", "b"), {"bins": 2}, TypeError, "numbers, dates or datetimes, got str"),
         (("1", "2"), {"bins": 2}, TypeError, "got str"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from skdp import Domain, Interval
 from skdp.coding import kind_of
+from tests.conftest import each
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 KINDS = [
@@ -191,7 +192,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("text", WRONG)
+@each("text", WRONG)
 def test_a_wrong_file_is_explained(text):
     error, match = WRONG[text]
     with pytest.raises(error, match=match):

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.frozen import FrozenEstimator
 
 from skdp import (
     DPHistogram,
@@ -20,14 +21,18 @@ from skdp import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     HeavyHitters,
+    KeyValueEncoder,
     LocalHashingEncoder,
     LocalTableEncoder,
     NumericPerturber,
     OnFitOnly,
+    PerPerson,
     PosteriorFeatures,
     PrivacyLedger,
     RandomizedResponseEncoder,
     RapporEncoder,
+    ReportSynthesizer,
+    SetValuedEncoder,
     SubsetSelectionEncoder,
     SyntheticResampler,
     UnaryEncodingTransformer,
@@ -39,6 +44,7 @@ WORDS = pd.DataFrame({"job": ["clerk", "nurse"] * 20, "sex": ["f", "m", "m", "f"
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
 BOUNDS = (0, 100)
 KEY = bytes(range(32))
+CODER = RandomizedResponseEncoder(categories=DECLARED, strategy="joint", random_state=0).fit(WORDS)
 FINDER = HeavyHitters(4.0, alphabet="ab", max_length=2, random_state=0)
 
 SUBJECTS = [
@@ -69,9 +75,13 @@ SUBJECTS = [
     (FrequencyOracleEncoder(categories=DECLARED), WORDS),
     (NumericPerturber(bounds=BOUNDS), NUMBERS),
     (LocalTableEncoder(categories=DECLARED), WORDS),
+    (SetValuedEncoder(categories={"job": ["a", "b"]}), pd.DataFrame({"job": [["a"], ["a", "b"], []] * 20})),
+    (KeyValueEncoder(categories={"job": ["a", "b"]}, bounds=(0, 1)), pd.DataFrame({"job": [{"a": 1}, {"b": 0}] * 20})),
+    (PerPerson(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
     (RapporEncoder(n_bits=8), WORDS),
     (OnFitOnly(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
     (PosteriorFeatures(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
+    (ReportSynthesizer(FrozenEstimator(CODER), max_iter=3), WORDS),
     (FINDER, FINDER.report(["ab", "a"] * 30)),
 ]
 IDS = [f"{place}-{type(estimator).__name__}" for place, (estimator, _) in enumerate(SUBJECTS)]

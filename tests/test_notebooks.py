@@ -153,3 +153,15 @@ def test_fairness_under_ldp():
     assert all(weights is None or (weights > 0).all() for weights in found["weighted"].values())
     small = found["small"]
     assert (small["upper (ε = 1)"] - small["lower (ε = 1)"]).idxmin() == found["white_men"]
+
+
+@pytest.mark.long
+def test_whole_table():
+    found = run("06_whole_table")
+    assert found["inside"].mean() > 0.9
+    times = found["plan"].strategies["times"]
+    assert times["split"] > 10
+    assert times["joint"] > 10
+    assert found["pairs"].plan_.strategy == "overlapping"
+    assert found["distance"] < 0.1
+    assert sorted(found["scores"].values()) == [*found["scores"].values()]

@@ -267,6 +267,9 @@ LONG = [
     "subsets",
     "any oracle",
     "to polars",
+    "table",
+    "sampled values",
+    "subsets, memoised",
 ]
 
 

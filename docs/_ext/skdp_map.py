@@ -46,7 +46,23 @@ TREE: Node = (
                     ],
                 ),
                 ("Numbers, once", "answer", [skdp_leaf("skdp.NumericPerturber", "means, distributions")]),
-                ("A whole table", "answer", [skdp_leaf("skdp.LocalTableEncoder", "the least error")]),
+                (
+                    "A whole table",
+                    "answer",
+                    [
+                        skdp_leaf("skdp.LocalTableEncoder", "the least error"),
+                        skdp_leaf("skdp.ReportSynthesizer", "rows to share"),
+                    ],
+                ),
+                (
+                    "Lists, once",
+                    "answer",
+                    [
+                        skdp_leaf("skdp.SetValuedEncoder", "lists of values"),
+                        skdp_leaf("skdp.KeyValueEncoder", "keys with numbers"),
+                    ],
+                ),
+                ("Several rows a person", "answer", [skdp_leaf("skdp.PerPerson", "random rows of each")]),
                 (
                     "Again and again",
                     "answer",

@@ -16,6 +16,7 @@ from skdp import (
     Interval,
     NumericPerturber,
     RandomizedResponseEncoder,
+    SetValuedEncoder,
     recommend_plan,
 )
 from skdp.datasets import load_adult
@@ -117,6 +118,46 @@ def table_plans():
         axes.minorticks_off()
     panels[0].set(ylabel="error, as a multiple of the best", ylim=(0.8, 3_000))
     panels[0].legend(ncols=2, loc="upper center")
+
+
+@cache
+def lists():
+    """Return a column of lists of each data set, and the declared values."""
+    adult, wine = load_adult().data, load_wine(as_frame=True).data
+    flags = {
+        "degree": adult["education-num"] >= 13,
+        "married": adult["marital-status"].str.startswith("Married"),
+        "more than 40 hours": adult["hours-per-week"] > 40,
+        "capital gain": adult["capital-gain"] > 0,
+        "capital loss": adult["capital-loss"] > 0,
+        "own business": adult["workclass"].astype(str).str.startswith("Self"),
+        "born elsewhere": adult["native-country"] != "United-States",
+    }
+    tables = {"Adult: facts about a person": pd.DataFrame(flags), "Wine: above the median": wine > wine.median()}
+    return {
+        name: (pd.Series([list(table.columns[row])[:4] for row in table.to_numpy()]), list(table))
+        for name, table in tables.items()
+    }
+
+
+def _list_errors(name):
+    column, values = lists()[name]
+    table, errors = column.to_frame("list"), {}
+    truth = column.explode().value_counts().reindex(values, fill_value=0) / len(column)
+    oracles = {"set selection": "set_selection", "bit vector": "set_unary_encoding", "sampled value": "local_hashing"}
+    for label, oracle in oracles.items():
+        errors[label] = []
+        for epsilon in EPSILONS:
+            encoder = SetValuedEncoder(epsilon, categories={"list": values}, max_size=4, oracle=oracle, random_state=0)
+            encoder.fit(table)
+            released = [encoder.estimate_frequencies(encoder.transform(table))["frequency"] for _ in range(4)]
+            errors[label].append(root_mean_square([one - truth for one in released]))
+    return errors
+
+
+def list_errors():
+    """Draw the errors of the shares of values in lists, by epsilon."""
+    by_epsilon(_list_errors, "error of a share", list(lists()))
 
 
 def _central_means(name):

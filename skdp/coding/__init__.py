@@ -9,6 +9,7 @@ Internal: import nothing from here outside of skdp.
 from skdp.coding._dates import dates_like, held_dates, time_type, to_dates
 from skdp.coding._decode import decoder
 from skdp.coding._encode import ColumnError, ValueCoder, is_missing, kind_of, plain, shielded
+from skdp.coding._lists import flatten_lists, flatten_pairs
 from skdp.coding._read import distinct_values, to_numbers
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "dates_like",
     "decoder",
     "distinct_values",
+    "flatten_lists",
+    "flatten_pairs",
     "held_dates",
     "is_missing",
     "kind_of",

@@ -26,6 +26,8 @@ from skdp.local._transformer import ReportTransformer
 from skdp.local.heavy_hitters import HeavyHitters
 from skdp.local.memo import SecretKey
 from skdp.local.numeric import NumericPerturber
+from skdp.local.pairs import KeyValueEncoder, PairTally
+from skdp.local.persons import PerPerson
 from skdp.local.protocol import SAMPLED as SAMPLED
 from skdp.local.protocol import Channel as Channel
 from skdp.local.protocol import Codes as Codes
@@ -35,17 +37,22 @@ from skdp.local.protocol import ReportProtocol, read_report_table
 from skdp.local.protocol import Reports as Reports
 from skdp.local.protocol import Tally as Tally
 from skdp.local.rappor import RapporEncoder
+from skdp.local.sets import SetValuedEncoder
 from skdp.local.table import LocalTableEncoder, TablePlan, TableTally, recommend_plan
+from skdp.local.table import TableProtocol as TableProtocol
 
 __all__ = [
     "FrequencyOracleEncoder",
     "HadamardResponseEncoder",
     "HeavyHitters",
+    "KeyValueEncoder",
     "LocalHashingEncoder",
     "LocalTableEncoder",
     "NumericPerturber",
     "NumericTally",
     "OnFitOnly",
+    "PairTally",
+    "PerPerson",
     "PosteriorFeatures",
     "RandomizedResponseEncoder",
     "RapporEncoder",
@@ -54,6 +61,7 @@ __all__ = [
     "ReportTally",
     "ReportTransformer",
     "SecretKey",
+    "SetValuedEncoder",
     "SubsetSelectionEncoder",
     "TablePlan",
     "TableTally",

@@ -14,7 +14,7 @@ from skdp.base import read_domain
 from skdp.domain import Domain
 from skdp.frames import is_frame, read_table
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares, attribute_epsilons
-from skdp.local.protocol import OracleProtocol
+from skdp.local.protocol import OracleProtocol, margin_error
 from skdp.oracles import ORACLES, FrequencyOracle, check_size, choose_oracle, names_with
 from skdp.privacy import PrivacyLedger, Shuffled, check_epsilon
 from skdp.typing import HandleUnknown, ReportStrategy
@@ -321,15 +321,3 @@ def _sample(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., 
     errors = [d * oracle.mean_squared_error + (d - 1) / oracle.k * (1 - 1 / oracle.k) for oracle in oracles]
     floors = [oracle.error_floor for oracle in oracles]
     return _row("sample", names, domain, errors, floors, target)
-
-
-def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:
-    """Return the mean over equal groups of values of n times the variance of the frequency of a group."""
-    size = oracle.k // n_groups
-    p, q = float(oracle.p), float(oracle.q)
-    with_true, without = oracle.pair_supports
-    # The number of supported values of a group, for a record of the group and for another one.
-    inside = p * (1 - p) + (size - 1) * q * (1 - q)
-    inside += 2 * (size - 1) * (with_true - p * q) + (size - 1) * (size - 2) * (without - q * q)
-    outside = size * q * (1 - q) + size * (size - 1) * (without - q * q)
-    return (inside + (n_groups - 1) * outside) / n_groups / (p - q) ** 2

@@ -257,6 +257,11 @@ class PosteriorFeatures(WrapsTransformer):
         return protocol
 
     @property
+    def reads_reports(self) -> bool:  # numpydoc ignore=RT01
+        """Whether rows are reports already; then, after the step that makes them, nothing more is released."""
+        return not getattr(self, "_privatize", self.privatize)
+
+    @property
     def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
         """What each call of `fit`, `fit_transform` or `transform` promises to the records of its rows."""
         return self.encoder_.guarantee_

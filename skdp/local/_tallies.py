@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from skdp.domain import Domain, Interval
 from skdp.local._stored_tally import StoredTally, are_counts, are_whole, plain_name, whole_sums
 
-_UNSIGNED = ("UnaryEncoding", "TwoRoundUnaryEncoding", "SubsetSelection", "LocalHashing", "TwoRoundHashing")
+_UNSIGNED = (
+    *("UnaryEncoding", "TwoRoundUnaryEncoding", "SubsetSelection", "LocalHashing", "TwoRoundHashing"),
+    *("SetSelection", "SetUnaryEncoding", "SampledSet"),
+)
 """Oracles whose sums count the reports that support a value."""
 
 

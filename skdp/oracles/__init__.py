@@ -32,6 +32,16 @@ from skdp.oracles.numeric import (
     SquareWave,
     Windows,
 )
+from skdp.oracles.sets import SET_ORACLES as SET_ORACLES
+from skdp.oracles.sets import (
+    SampledSet,
+    SetOracle,
+    SetSelection,
+    SetUnaryEncoding,
+    SignedUnaryEncoding,
+    choose_set_oracle,
+)
+from skdp.oracles.sets import pad_sets as pad_sets
 
 __all__ = [
     "ORACLES",
@@ -51,12 +61,18 @@ __all__ = [
     "Postprocess",
     "QuadraticHash",
     "RandomizedResponse",
+    "SampledSet",
+    "SetOracle",
+    "SetSelection",
+    "SetUnaryEncoding",
+    "SignedUnaryEncoding",
     "SquareWave",
     "SubsetSelection",
     "UnaryEncoding",
     "Windows",
     "check_size",
     "choose_oracle",
+    "choose_set_oracle",
     "client_report",
     "project_to_simplex",
 ]

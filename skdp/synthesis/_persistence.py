@@ -129,9 +129,9 @@ def restore_fit(synthesizer: Any, described: Mapping[str, Any], domain: Domain, 
     """Make a synthesizer fitted again, as `describe_fit` describes."""
     with reading("domain"):
         for place in described.get("observed", ()):  # for `privacy_statement`
-            domain[domain.columns[_whole(place, 0, len(domain.columns) - 1)]].observed = True
+            domain[domain.columns[read_whole(place, 0, len(domain.columns) - 1)]].observed = True
     with reading("template"):
-        n_features = _whole(described["n_features"], len(domain.columns) - 1, len(domain.columns))
+        n_features = read_whole(described["n_features"], len(domain.columns) - 1, len(domain.columns))
         if n_features == 0:
             raise ValueError("there is no column")
         template = unpack_template(described["template"], domain.columns, n_features)
@@ -142,17 +142,17 @@ def restore_fit(synthesizer: Any, described: Mapping[str, Any], domain: Domain, 
     with reading("guarantee"):
         guarantee = PrivacyGuarantee._unpacked({name: unpack(value) for name, value in described["guarantee"].items()})
     with reading("model"):
-        synthesizer.model_ = _read_model(array, described, domain.sizes)
+        synthesizer.model_ = read_model(array, described, domain.sizes)
         synthesizer.n_rows_ = _positive(described["n_rows"])
         synthesizer.n_rows_std_error_ = _positive(described["n_rows_std_error"])
         # Files of earlier versions have no samples.
         synthesizer.sampling_rate_ = min(1.0, _positive(described.get("sampling_rate", 1.0)))
-        synthesizer.n_iter_ = _whole(described["n_iter"], 1, 1 << 32)
+        synthesizer.n_iter_ = read_whole(described["n_iter"], 1, 1 << 32)
         others = synthesizer._others
         synthesizer.undiscovered_ = count_others(synthesizer.model_, domain, synthesizer.n_rows_, others)
     with reading("marginals"):
         measured = enumerate(described["marginals"])
-        synthesizer.marginals_ = [_read_marginal(array, place, about, domain.sizes) for place, about in measured]
+        synthesizer.marginals_ = [read_marginal(array, place, about, domain.sizes) for place, about in measured]
     synthesizer.domain_, synthesizer.guarantee_ = domain, guarantee
     synthesizer.n_features_in_ = n_features
     if described.get("named"):
@@ -170,9 +170,9 @@ def _as_toml(domain: Domain) -> str | None:
         return None
 
 
-def _read_model(array: ReadArray, header: Mapping[str, Any], sizes: tuple[int, ...]) -> GraphicalModel:
-    cliques = [_read_clique(clique, len(sizes)) for clique in header["cliques"]]
-    parents = [_whole(parent, 0, before) for before, parent in enumerate(header["parents"])]
+def read_model(array: ReadArray, header: Mapping[str, Any], sizes: tuple[int, ...]) -> GraphicalModel:
+    cliques = [read_clique(clique, len(sizes)) for clique in header["cliques"]]
+    parents = [read_whole(parent, 0, before) for before, parent in enumerate(header["parents"])]
     if len(parents) != len(cliques) - 1:
         raise ValueError("each clique but the first must have a parent")
     links = [
@@ -195,8 +195,8 @@ def _read_model(array: ReadArray, header: Mapping[str, Any], sizes: tuple[int, .
     return GraphicalModel(_GivenTree(sizes, cliques, links), beliefs)
 
 
-def _read_marginal(array: ReadArray, place: int, about: Mapping[str, Any], sizes: tuple[int, ...]) -> Marginal:
-    clique = _read_clique(about["clique"], len(sizes))
+def read_marginal(array: ReadArray, place: int, about: Mapping[str, Any], sizes: tuple[int, ...]) -> Marginal:
+    clique = read_clique(about["clique"], len(sizes))
     groups = _read_groups(about["groups"], [sizes[column] for column in clique])
     shape = [sizes[column] for column in clique]
     for axis, members in enumerate(groups or ()):
@@ -215,21 +215,21 @@ def _read_groups(packed: Any, shape: Sequence[int]) -> Groups | None:
         return None
     groups: list[NDArray[np.intp] | None] = []
     for members, size in zip(packed, shape, strict=True):
-        found = {_whole(member, 0, size - 1) for member in members or [0] * size}
+        found = {read_whole(member, 0, size - 1) for member in members or [0] * size}
         if (members is not None and len(members) != size) or found != {*range(max(found) + 1)}:
             raise ValueError("the groups of a column do not fit its values")
         groups.append(None if members is None else np.array(members, np.intp))
     return tuple(groups)
 
 
-def _read_clique(clique: Any, width: int) -> Clique:
-    columns = tuple(_whole(column, 0, width - 1) for column in clique)
+def read_clique(clique: Any, width: int) -> Clique:
+    columns = tuple(read_whole(column, 0, width - 1) for column in clique)
     if not columns or list(columns) != sorted(set(columns)):
         raise ValueError("a clique must be increasing numbers of columns")
     return columns
 
 
-def _whole(value: Any, least: int, most: int) -> int:
+def read_whole(value: Any, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise ValueError(f"expected whole numbers from {least} to {most}")
     return value

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_names, read_input
-from skdp.central import CentralEstimator
+from skdp.base import OnSite, check_names, read_input
 from skdp.central.statistics import find_range
 from skdp.coding import is_missing, to_dates
 from skdp.domain import Categories, Domain, Interval
@@ -97,7 +97,7 @@ def _value_weights(name: Any, values: Categories | Interval, wanted: Any) -> NDA
     return weights
 
 
-class ModelAnswers(CentralEstimator):
+class ModelAnswers(OnSite, BaseEstimator):
     """The part of a synthesizer that only asks the fitted model."""
 
     handle_unknown: Any
@@ -108,6 +108,9 @@ class ModelAnswers(CentralEstimator):
     sampling_rate_: float
     n_features_in_: int
     _others: dict[Any, Any]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
 
     @property
     def selected_cliques_(self) -> list[tuple[Any, ...]]:  # numpydoc ignore=RT01
@@ -159,11 +162,14 @@ class ModelAnswers(CentralEstimator):
         domain = self.domain_.select(names)
         if domain.size > MOST_CELLS:
             raise ValueError(f"the marginal has {domain.size:,} cells; at most {MOST_CELLS:,} are computed")
-        counts = self.n_rows_ * self.model_.marginal(places).ravel()
+        counts = self.n_rows_ * self.model_.marginal(places)
         table = domain.cells().to_frame(index=False)
-        noise = noise_of_marginal(self.marginals_, places, self.domain_.sizes).ravel()
-        of_sample = counts * (1 / self.sampling_rate_ - 1)
-        return table.assign(count=counts, std_error=np.sqrt(noise**2 + of_sample))
+        return table.assign(count=counts.ravel(), std_error=self._std_errors(places, counts).ravel())
+
+    def _std_errors(self, places: Sequence[int], counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the standard deviation of what was measured of each cell."""
+        noise = noise_of_marginal(self.marginals_, places, self.domain_.sizes)
+        return np.sqrt(noise**2 + counts * (1 / self.sampling_rate_ - 1))
 
     def range_count(self, column: ColumnName, low: Any = None, high: Any = None) -> float:
         """Estimate the number of records whose value is in a range.

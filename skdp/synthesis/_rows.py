@@ -23,10 +23,10 @@ from skdp.typing import ColumnName, PathType, TableLike
 _MOST_SAMPLES = 10**9
 
 
-class ModelRows(TransformerMixin, ModelAnswers):
-    """The part of a synthesizer that draws from the fitted model."""
+class ModelRows(ModelAnswers):
+    """The part of a synthesizer that draws rows from the fitted model."""
 
-    redraw: Sequence[ColumnName] | None
+    random_state: int | None
     _template: Table
     _calls: CallCounter
 
@@ -129,6 +129,12 @@ class ModelRows(TransformerMixin, ModelAnswers):
         check_n_samples(n_samples)
         rng = self._generator("sample", self._calls.advance())
         return round(self.n_rows_) if n_samples is None else int(n_samples), rng
+
+
+class RowTransformer(TransformerMixin, ModelRows):
+    """The part of a synthesizer that draws rows in the place of others, or some columns of them; and its file."""
+
+    redraw: Sequence[ColumnName] | None
 
     def transform(self, X: TableLike) -> Any:
         """Replace rows by synthetic ones, or draw some of their columns again.

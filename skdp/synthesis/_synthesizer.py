@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from skdp.base import CallCounter, all_or_nothing, declares_missing
-from skdp.central import draw_sample
+from skdp.central import CentralEstimator, draw_sample
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, open_large
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, check_delta
-from skdp.synthesis._rows import ModelRows
+from skdp.synthesis._rows import RowTransformer
 from skdp.synthesis.selection import (
     Plan,
     PrivateTable,
@@ -60,7 +60,7 @@ from skdp.typing import ColumnLike, ColumnName
 _MOST_COLUMNS = 500
 
 
-class DPMarginalSynthesizer(ModelRows):
+class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     """Learn a table from private counts, and draw synthetic rows that may be shared.
 
     `fit` measures marginals (tables of counts of a few columns) with noise on every cell, and fits a graphical model to
@@ -147,6 +147,7 @@ class DPMarginalSynthesizer(ModelRows):
     See Also
     --------
     SyntheticResampler : Trains on synthetic rows and predicts real ones, in a pipeline of imbalanced-learn.
+    ReportSynthesizer : The same from randomised reports, without a curator.
     DPHistogram : A single marginal, with intervals.
 
     Notes
@@ -375,9 +376,6 @@ class DPMarginalSynthesizer(ModelRows):
         """Leave nothing of an earlier fit beside what a failed one has set."""
         for name in [name for name in vars(self) if name.endswith("_") or name in ("_others", "_template", "_calls")]:
             delattr(self, name)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
 
     def _code(
         self, table: Table, keep: NDArray[np.bool_], found: dict[Any, list[Any]]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.testing._tools import Rows
+from skdp.testing._tools import Rows, as_lists, objects_of_rows
 
 SECRET = "s3cr3t, and too long for Polars to keep in place"
 """The hidden data of each frame, in every place where it can be."""
@@ -26,12 +26,37 @@ def signs(data: bytes) -> bool:
 
 def burdened_frames(rows: Rows) -> Iterator[tuple[str, Any]]:
     """Yield the same rows as frames of each kind, sliced out of larger ones, and with the secret beside the rows."""
+    if any(isinstance(value, tuple) for column in rows.values() for value in column):
+        yield from _frames_of_lists(rows)
+        return
     yield from _pandas_frames(rows)
     try:
         yield from _arrow_tables(rows)
         yield from _polars_frames(rows)
     except ImportError:
         return
+
+
+def _frames_of_lists(rows: Rows) -> Iterator[tuple[str, Any]]:
+    """Yield rows whose cells are lists, between two rows with the secret."""
+    whole = {name: [_other_cell(column), *column, _other_cell(column)] for name, column in rows.items()}
+    yield "pandas", pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in whole.items()}).iloc[1:-1]
+    yield "array", objects_of_rows(whole)[1:-1]
+    try:
+        import polars as pl
+        import pyarrow as pa
+    except ImportError:
+        return
+    lists = {name: as_lists(column) for name, column in whole.items()}
+    table = pa.table(lists).replace_schema_metadata({"note": SECRET})
+    yield "pyarrow", table.slice(1, len(table) - 2)
+    yield "polars", pl.DataFrame({name: pl.Series(column) for name, column in lists.items()})[1:-1]
+
+
+def _other_cell(column: Sequence[Any]) -> Any:
+    """Return a cell of another row: a list with a secret in place of each value."""
+    cell = next((value for value in column if value), ())
+    return tuple(_stranger([value]) for value in cell) if isinstance(cell, tuple) else _stranger(column)
 
 
 def _is_text(column: Sequence[Any]) -> bool:

@@ -98,7 +98,10 @@ def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None
 
 def opposite_frames(values: dict[Any, list[Any]]) -> Iterator[tuple[str, Any, Any]]:
     """Build two tables of each kind, whose columns have opposite orders and different values."""
-    orders = {name: sorted(column, key=lambda value: (value is None, value or 0)) for name, column in values.items()}
+    orders = {
+        name: sorted(column, key=lambda value: (value is None, 0 if value is None else value))
+        for name, column in values.items()
+    }
     one = dict(burdened_frames({name: _spread(order[:-1] or order) for name, order in orders.items()}))
     other = dict(burdened_frames({name: _spread(order[:0:-1] or order) for name, order in orders.items()}))
     for kind in one:

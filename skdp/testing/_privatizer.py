@@ -110,7 +110,8 @@ def check_privatizer(
         `ledger`, `random_state`. It is cloned and never fitted itself.
     X : dataframe or 2-D array, optional
         Public rows; each column is tried with the distinct values in X. By default rows are generated from the
-        parameter ``categories`` or ``bounds``; if it declares nothing, for two columns.
+        parameter ``categories`` or ``bounds``; if it declares nothing, for two columns. Cells of lists are given as
+        tuples.
     expected_failed_checks : mapping of str to str, optional
         Checks that are known to fail, and the reasons. Such a check fails if it passes.
     on_fail : {"raise", None}, default="raise"

@@ -297,6 +297,18 @@ def _estimates(subject: Subject) -> tuple[list[pd.DataFrame], NDArray[Any], str]
 
 
 def _true_counts(rows: Rows, subject: Subject, table: pd.DataFrame) -> NDArray[np.float64]:
+    if any(isinstance(cell, tuple) for column in rows.values() for cell in column):
+        # Cells of values, or of pairs of a key and a value.
+        held = {
+            name: Counter(
+                value for cell in column for value in {part[0] if isinstance(part, tuple) else part for part in cell}
+            )
+            for name, column in rows.items()
+        }
+        keys = (
+            table.index if isinstance(table.index, pd.MultiIndex) else [(next(iter(rows)), key) for key in table.index]
+        )
+        return np.array([held[name][value] for name, value in keys], float)
     codes = codes_of(rows, subject)
     sizes = [len(values) for values in subject.values.values()]
     if len(sizes) == 1 or list(table.index.names) == ["column", "category"]:

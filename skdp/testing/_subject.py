@@ -47,6 +47,10 @@ class Subject:
         if "categories" in parameters:
             declared = _declared(parameters["categories"], seen)
             values = {name: _values(attribute) for name, attribute in declared.items()}
+            if seen is not None:  # lists of declared values
+                values |= {
+                    name: cells for name, cells in seen.items() if any(isinstance(cell, tuple) for cell in cells)
+                }
             return cls(estimator, values, declared, "categories")
         if "bounds" in parameters:
             declared = _declared_bounds(parameters["bounds"], seen)

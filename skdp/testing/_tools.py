@@ -28,28 +28,50 @@ def require(condition: Any, reason: str) -> None:
         raise AssertionError(reason)
 
 
+def as_lists(column: list[Any]) -> list[Any]:
+    """Write cells of pairs as lists of structs, which polars and pyarrow need."""
+    return [
+        [{"key": part[0], "value": part[1]} if isinstance(part, tuple) else part for part in cell]
+        if isinstance(cell, tuple)
+        else cell
+        for cell in column
+    ]
+
+
 def make_frame(rows: Rows, values: dict[Any, list[Any]], kind: str) -> Any:
     """Make a table of rows."""
     if kind == "array":
-        return np.array([list(row) for row in zip(*rows.values(), strict=True)], dtype=object)
+        return objects_of_rows(rows)
     if kind == "pandas":
         return pd.DataFrame({name: pd.Series(column, dtype=_dtype(values[name])) for name, column in rows.items()})
     try:
         if kind == "polars":
             import polars as pl
 
+            dtypes = {name: pl.Series(as_lists(values[name])).dtype for name in rows}
             return pl.DataFrame(
-                {name: pl.Series(column, dtype=pl.Series(values[name]).dtype) for name, column in rows.items()}
+                {name: pl.Series(as_lists(column), dtype=dtypes[name]) for name, column in rows.items()}
             )
         import pyarrow as pa
 
-        return pa.table({name: pa.array(column, pa.array(values[name]).type) for name, column in rows.items()})
+        types = {name: pa.array(as_lists(values[name])).type for name in rows}
+        return pa.table({name: pa.array(as_lists(column), types[name]) for name, column in rows.items()})
     except ImportError:
         raise SkipTest(f"{kind} is not installed") from None
 
 
+def objects_of_rows(rows: Rows) -> Any:
+    """Make an array of objects; cells that are tuples stay in one piece."""
+    array = np.empty((len(next(iter(rows.values()))), len(rows)), object)
+    for place, column in enumerate(rows.values()):
+        for row, value in enumerate(column):
+            array[row, place] = value
+    return array
+
+
 def _dtype(values: list[Any]) -> Any:
-    return object if any(value is None or isinstance(value, str) for value in values) else np.array(values).dtype
+    plain = any(value is None or isinstance(value, str | tuple) for value in values)
+    return object if plain else np.array(values).dtype
 
 
 def columns_of(output: Any) -> Rows:

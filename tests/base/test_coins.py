@@ -90,6 +90,7 @@ def test_forked_processes_draw_different_coins():
     assert all_different(texts)
 
 
+@pytest.mark.processes
 @pytest.mark.slow
 def test_joblib_workers_draw_different_coins():
     encoder = fitted()

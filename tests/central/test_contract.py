@@ -75,7 +75,7 @@ SUBJECTS = [
     (DPMarginalSynthesizer(max_iter=30, epsilon=Sampled(0.5, 0.3), domain=DECLARED), WORDS),
 ]
 # Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
-LONG = [1, 2, 3, 8, 10, 11, 16, 20, 22, 23, 25, 26, 27, 28, 29, 31, 32, 34, 36]
+LONG = [1, 2, 3, 8, 10, 11, 16, 20, 22, 23, *range(25, 35), 36, 37]
 CASES = [
     pytest.param(
         check, id=f"{type(estimator).__name__}-{place}-{name}", marks=pytest.mark.long if place in LONG else []

@@ -28,6 +28,7 @@ from skdp.central.statistics import _noise as noise_of_shares
 from skdp.privacy import Share
 from skdp.randomness import SeededSource
 from skdp.testing._error_checks import texts_of
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
@@ -71,8 +72,8 @@ class TestProposeTestRelease:
         assert propose(value=1e300, sensitivity=1e-9, random_state=0).value == pytest.approx(100)
         assert propose(value=-1e300, sensitivity=1e-9, random_state=0).value == pytest.approx(0, abs=1e-7)
 
-    @pytest.mark.parametrize(
-        ("parameters", "error", "message"),
+    @each(
+        "parameters error message",
         [
             ({"value": math.nan}, ValueError, "value must be a finite number$"),
             ({"value": "8.5123"}, TypeError, "value must be a finite number, got str"),
@@ -128,8 +129,8 @@ class TestSmoothSensitivity:
         assert release.guarantee.mechanism == "smooth sensitivity, Laplace noise"
         assert smooth(delta=0).guarantee.delta == 0
 
-    @pytest.mark.parametrize(
-        ("parameters", "error", "message"),
+    @each(
+        "parameters error message",
         [
             ({"value": math.inf}, ValueError, "value must be a finite number$"),
             ({"sensitivity": 0.0}, ValueError, "smooth_sensitivity must be a finite number > 0$"),
@@ -399,8 +400,8 @@ class TestSampleAndAggregate:
         )
         assert mismatched.value == pytest.approx(0, abs=0.01)
 
-    @pytest.mark.parametrize(
-        ("parameters", "error", "message"),
+    @each(
+        "parameters error message",
         [
             ({"statistic": "mean"}, TypeError, "statistic must be callable"),
             ({"bounds": None}, ValueError, "bounds"),

@@ -21,7 +21,7 @@ from skdp.central import CountEstimate
 from skdp.central._histogram import _round_all_ranges
 from skdp.central.statistics import Hierarchy, count_interval, count_std, plan_hierarchy
 from skdp.privacy import Share
-from tests.conftest import often
+from tests.conftest import each, often
 
 FALSE_ALARM = 1e-6
 SHAPES = [(1, 2), (2, 2), (3, 2), (5, 2), (7, 3), (8, 2), (9, 3), (13, 4), (16, 4), (27, 3), (31, 5), (10, 40)]
@@ -523,8 +523,8 @@ class TestPromise:
 
 
 class TestMistakes:
-    @pytest.mark.parametrize(
-        ("parameters", "error", "message"),
+    @each(
+        "parameters error message",
         [
             ({"epsilon": 0}, ValueError, "epsilon"),
             ({"epsilon": math.nan}, ValueError, "epsilon"),

@@ -76,6 +76,7 @@ def adaptive_divergence(left, right, epsilon, margin, test, release):
 
 
 class TestProposeTestRelease:
+    @pytest.mark.whole
     @pytest.mark.parametrize("epsilon", EPSILONS)
     @pytest.mark.parametrize("min_n", [1, 2, 100, 1000])
     def test_its_exact_delta_is_at_most_the_stated_one(self, epsilon, min_n):

@@ -22,7 +22,7 @@ from skdp.central.frameworks import _propose_test_release as propose_test_releas
 from skdp.central.statistics import GRID
 from skdp.central.statistics import _noise as noise_of_shares
 from skdp.central.statistics._noise import cube_quantile, cube_std
-from tests.conftest import often
+from tests.conftest import each, often
 
 ALL = [
     {"mechanism": "two_sums"},
@@ -434,8 +434,8 @@ PROPOSE = {"mechanism": "propose_test_release", "delta": 1e-6}
 class TestMistakes:
     SECRET = 8.512345
 
-    @pytest.mark.parametrize(
-        ("parameters", "error", "message"),
+    @each(
+        "parameters error message",
         [
             ({"epsilon": 0}, ValueError, "epsilon"),
             ({"epsilon": -1}, ValueError, "epsilon"),
@@ -479,8 +479,8 @@ class TestMistakes:
         assert str(self.SECRET) not in str(caught.value)
         assert ledger.spent == (0, 0)
 
-    @pytest.mark.parametrize(
-        ("X", "error", "message"),
+    @each(
+        "X error message",
         [
             (np.zeros(3), ValueError, "Reshape your data"),
             (np.zeros((2, 2), complex), ValueError, "Complex data"),

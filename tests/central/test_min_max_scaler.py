@@ -10,6 +10,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 from skdp import DPMinMaxScaler, PrivacyLedger
 from skdp.datasets import load_adult
+from tests.conftest import each
 
 ATTRIBUTES = ["data_min_", "data_max_", "data_range_", "scale_", "min_"]
 
@@ -80,8 +81,8 @@ class TestInverse:
             fitted.inverse_transform(pd.DataFrame({"b": [0.5], "a": [1]}))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "match"),
+@each(
+    "parameters match",
     [
         *(({"feature_range": value}, "feature_range must be") for value in (None, 1, (1, 1), (2, 1), (0, 1, 2))),
         *(({"feature_range": value}, "feature_range must be") for value in ((0, math.inf), (0, "1"), (False, True))),

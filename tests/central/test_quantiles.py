@@ -18,6 +18,7 @@ from skdp.central.statistics._quantiles import count_below, ranked_quantiles, sc
 from skdp.datasets import load_adult
 from skdp.privacy import Share
 from skdp.randomness import SecureSource, SeededSource
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 NAN = math.nan
@@ -243,8 +244,8 @@ class TestProbability:
     def test_is_taken_as_written(self, value):
         assert read_probability(value, "quantile") == Fraction(1, 10)
 
-    @pytest.mark.parametrize(
-        ("value", "error"),
+    @each(
+        "value error",
         [
             (0, ValueError),
             (1, ValueError),
@@ -305,8 +306,8 @@ class TestCandidates:
         for one in ("integers", range(5), [0, 1, 2, 3, 4], pd.Series(range(5)), 4, np.int64(4)):
             assert [found.tolist() for found in read_candidates(one, "abc", (0, 4))] == [[0, 1, 2, 3, 4]] * 3
 
-    @pytest.mark.parametrize(
-        ("candidates", "error", "match"),
+    @each(
+        "candidates error match",
         [
             (0, ValueError, "candidates must be between 1 and 1000000"),
             (1_000_001, ValueError, "candidates must be between 1 and 1000000"),

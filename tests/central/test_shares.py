@@ -90,7 +90,7 @@ class TestWhatAShareBuys:
             assert (whole / 4).amount * 4 == whole.amount
 
     @pytest.mark.parametrize("kind", [Rho, Mu])
-    @pytest.mark.parametrize("n", [1, 2, 3, 7, 10, 1000])
+    @pytest.mark.parametrize("n", [1, 2, 3, 7, 10, pytest.param(1000, marks=pytest.mark.long)])
     def test_a_split_share_fits_into_a_ledger_and_no_more(self, kind, n):
         whole = kind.of(1.0, DELTA)
         part = whole.split(n)
@@ -161,6 +161,7 @@ SUMS = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.filterwarnings("ignore:the noise drowns")
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.parametrize("columns", [1, 2])

@@ -23,7 +23,7 @@ from skdp import BudgetExceeded, DPMean, DPSimpleImputer, DPStandardScaler, Inte
 from skdp.central._simple_imputer import fill_missing
 from skdp.central.statistics import find_missing
 from skdp.frames import read_table
-from tests.conftest import often
+from tests.conftest import each, often
 
 FALSE_ALARM = 1e-6
 NUMERIC = ["mean", "median"]
@@ -170,8 +170,8 @@ class TestMostFrequent:
 
 
 class TestFilling:
-    @pytest.mark.parametrize(
-        ("column", "value", "filled", "dtype"),
+    @each(
+        "column value filled dtype",
         [
             (pd.Series(["x", None], dtype="category"), "z", ["x", "z"], "category"),
             (pd.Series([1, None], dtype="category"), 7, [1, 7], "category"),
@@ -356,8 +356,8 @@ class TestPromise:
 
 
 class TestMistakes:
-    @pytest.mark.parametrize(
-        ("parameters", "error", "message"),
+    @each(
+        "parameters error message",
         [
             ({"epsilon": 0}, ValueError, "epsilon"),
             ({"epsilon": True}, TypeError, "epsilon"),

@@ -21,7 +21,7 @@ from skdp.central.statistics._moments import UNIFORM_VARIANCE, query
 from skdp.datasets import load_adult
 from skdp.privacy import Share
 from skdp.randomness import SeededSource
-from tests.conftest import often
+from tests.conftest import each, often
 
 BOUNDS = {"age": (0, 100), "hours": (0, 100)}
 
@@ -340,8 +340,8 @@ class TestPromise:
 class TestMistakes:
     SECRET = 8.512345
 
-    @pytest.mark.parametrize(
-        ("parameters", "error", "message"),
+    @each(
+        "parameters error message",
         [
             ({"epsilon": 0}, ValueError, "epsilon"),
             ({"epsilon": math.nan}, ValueError, "epsilon"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from skdp.coding import ColumnError, ValueCoder, decoder, distinct_values, is_missing, kind_of, plain, to_numbers
 from skdp.frames import read_table
+from tests.conftest import each
 
 STRINGS = ["a", "", "b", None, "ü"]
 MISSING = [None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT", "s"), np.float32("nan")]
@@ -53,6 +54,7 @@ def test_what_is_not_declared_gets_the_code_behind_the_last(make_frame, extra):
     assert ValueCoder(["b", "a"]).encode(column(frame)).tolist() == [1, 2, 0]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("values", "data"),
     [
@@ -97,7 +99,7 @@ def test_what_is_not_missing(value):
     assert not is_missing(value)
 
 
-@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u4", "i8", "u8", "f2", "f4", "f8", "?", "U3", "O"])
+@each("dtype", ["i1", "u1", "i2", "u4", "i8", "u8", "f2", "f4", "f8", "?", "U3", "O"])
 def test_arrays_of_every_dtype(dtype):
     array = np.array([1, 0, 1]).astype(dtype)
     values = {"?": [True, False], "U3": ["1", "0"]}.get(dtype, [1, 0])
@@ -159,8 +161,8 @@ def test_the_levels_of_a_categorical_may_be_in_any_order_and_unused():
     assert ValueCoder([1, 2, 3]).encode(integers).tolist() == [2, 0]
 
 
-@pytest.mark.parametrize(
-    ("dtype", "values", "expected"),
+@each(
+    "dtype values expected",
     [
         ("i8", [1, None], "f8"),
         ("i8", [1, 2.5], "f8"),

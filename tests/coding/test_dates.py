@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from skdp import Interval
 from skdp.coding import ColumnError, dates_like, held_dates, time_type, to_dates
+from tests.conftest import each
 
 UNITS = {"s": timedelta(seconds=1), "ms": timedelta(milliseconds=1), "us": timedelta.resolution}
 DAY = timedelta(days=1)
@@ -89,7 +90,7 @@ def test_a_column_of_any_dtype_is_cut_exactly(kind, data):
     assert interval.encode(make(times)).tolist() == expected
 
 
-@pytest.mark.parametrize("kind", COLUMNS)
+@each("kind", COLUMNS)
 def test_columns_of_any_dtype_come_back(kind):
     make, _ = COLUMNS[kind]
     like = make([])
@@ -128,7 +129,7 @@ def test_what_nanoseconds_cannot_hold_moves_to_the_nearest_day():
 AWARE = pd.date_range("2020", periods=2, tz="UTC")
 
 
-@pytest.mark.parametrize(
+@each(
     "column",
     [
         np.array([1.0]),

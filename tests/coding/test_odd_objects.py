@@ -78,6 +78,7 @@ def error_of(call, *arguments, **options):
         return error
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 @pytest.mark.parametrize("values", [["a", "b"], [1, 2], [0.5, 7.5], [True, False]], ids=str)
 def test_an_odd_object_is_not_declared_and_changes_no_other_code(values, odd):

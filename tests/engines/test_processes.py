@@ -137,7 +137,7 @@ def test_reports_are_drawn_where_no_process_can_be_started(people, used, monkeyp
 @pytest.mark.parametrize("make", [encoder, perturber])
 def test_a_record_costs_few_calls_of_python(people, make):
     """The time of a permanent report is that of its calls: 16 µs were 60 of them, 42 µs over 200."""
-    fitted, frame = make(), people.slice(0, 4_000).to_pandas()
+    fitted, frame = make(), people.slice(0, 1_000).to_pandas()
     fitted.fit(frame[["a"]] if fitted.__class__ is RandomizedResponseEncoder else frame[["b"]])
     release = Release(fitted.protocol_, [], KeyedRandomness(), "id")
     release(frame.head(10))

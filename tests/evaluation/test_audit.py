@@ -34,7 +34,7 @@ from skdp.local import (
     SecretKey,
     SubsetSelectionEncoder,
 )
-from tests.conftest import often
+from tests.conftest import each, often
 from tests.evaluation import broken_transformers as broken
 from tests.evaluation.broken_transformers import one
 
@@ -480,6 +480,7 @@ def test_a_seed_makes_the_audit_reproducible():
     assert results[0] == results[1] != results[2]
 
 
+@pytest.mark.usefixtures("few_calls")
 def test_the_result_shows_no_value():
     secret = "hunter2"
     tables = [pd.DataFrame({"word": [word]}) for word in (secret, "other")]
@@ -511,7 +512,7 @@ def test_undeclared_values_are_tried_where_they_are_taken():
 @pytest.mark.usefixtures("few_calls")
 def test_the_table_has_a_row_for_each_transformer():
     names = [name for name, _ in audited_transformers(2.0, 3)]
-    assert len(names) == len(set(names)) == 23
+    assert len(names) == len(set(names)) == 29
     chosen = {name: dict(audited_transformers(0.5, 3))[name] for name in ("subset selection", "Duchi")}
     chosen["mine"] = RandomizedResponseEncoder(1.0, categories={"value": [0, 1]})
     table = audit_table(transformers=chosen, n_draws=1_000, random_state=0)
@@ -531,8 +532,8 @@ def test_a_rejection_follows_from_the_bound_or_the_exact_value():
     assert AuditResult(1.0, 1.0, 0.99, 1, epsilon_exact=1.0).passed
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "error", "match"),
+@each(
+    "arguments options error match",
     [
         ((len,), {}, ValueError, "give neighbours"),
         ((len, TWO), {}, ValueError, "give the epsilon"),

@@ -48,6 +48,7 @@ def best_protocol(prior, epsilon):
     return -linprog(-worth, A_eq=columns.T, b_eq=np.ones(k), bounds=(0, None)).fun
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_bound_is_the_best_of_all_protocols(prior, epsilon):

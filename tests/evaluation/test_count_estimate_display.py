@@ -9,6 +9,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from tests.conftest import each
+
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 
@@ -161,8 +163,8 @@ def test_the_panels_may_be_given_and_any_number_is_laid_out():
         display.plot(ax=panels[0])
 
 
-@pytest.mark.parametrize(
-    ("table", "options", "message"),
+@each(
+    "table options message",
     [
         ([1], {}, "estimates must be a DataFrame with the columns count"),
         (pd.DataFrame({"count": [1]}), {}, "columns count, lower and upper"),

@@ -17,6 +17,7 @@ from skdp.evaluation import (
     MarginalDisplay,
     PrivacyCurveDisplay,
 )
+from tests.conftest import each
 
 LEAKAGE = {
     "release": ["r"],
@@ -50,8 +51,8 @@ def test_what_is_no_table_is_a_type_error(kind, given):
         kind(given)
 
 
-@pytest.mark.parametrize(
-    ("kind", "given", "error", "message"),
+@each(
+    "kind given error message",
     [
         (LeakageDisplay, pd.DataFrame({"secret": [1]}), TypeError, "data must be a DataFrame with the columns release"),
         (

@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt  # noqa: E402
 from skdp import Domain, Interval  # noqa: E402
 from skdp.evaluation import MarginalDisplay  # noqa: E402
 from skdp.metrics import marginal_error, marginal_table, workload_error  # noqa: E402
-from tests.conftest import few_kinds  # noqa: E402
+from tests.conftest import each, few_kinds  # noqa: E402
 
 REAL = {
     "sex": ["F", "M", "M", None, "F", "M", "F"],
@@ -148,7 +148,7 @@ def test_the_panels_may_be_given():
         display.plot(ax=panel)
 
 
-@pytest.mark.parametrize(("ones", "pairs"), [(1, 0), (0, 1), (4, 0), (3, 1), (4, 2)])
+@pytest.mark.parametrize(("ones", "pairs"), [(1, 0), (0, 1), (3, 1), pytest.param(4, 2, marks=pytest.mark.long)])
 def test_any_number_of_marginals_can_be_laid_out(ones, pairs):
     table = pd.DataFrame([[0, 1]] * 2, columns=list("ab")).astype(str)
     table = pd.concat([table.add_suffix(str(i)) for i in range(4)], axis=1)
@@ -168,8 +168,8 @@ def test_shares_of_very_different_sizes_and_long_names_are_drawn():
     assert ticks(display.axes_[1].xaxis) == ["0", "0.5", "1e+06"]
 
 
-@pytest.mark.parametrize(
-    ("columns", "options", "message"),
+@each(
+    "columns options message",
     [
         ("sex", {}, "columns must be a list"),
         ([], {}, "at least one column"),

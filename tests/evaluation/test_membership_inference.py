@@ -11,6 +11,7 @@ import pytest
 from skdp import DPMarginalSynthesizer, PrivacyGuarantee
 from skdp.evaluation import membership_inference
 from skdp.evaluation.attacks._membership_inference import _by_distance, advantage, area
+from tests.conftest import each
 
 VALUES = {"sex": ["F", "M"], "job": [*"abcdefgh"], "town": [*range(30)]}
 
@@ -89,6 +90,7 @@ def test_a_large_epsilon_shows_members_and_a_small_one_hides_them(method):
     assert hidden.advantage_bound == pytest.approx(math.tanh(relation / 2))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 2000.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 def test_the_bound_is_the_formula_and_randomised_response_reaches_it(epsilon, delta):
@@ -120,8 +122,8 @@ def test_a_seed_repeats():
     assert one == two
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
+@each(
+    "options error message",
     [
         ({"method": "best"}, ValueError, "method must be one of"),
         ({"method": "likelihood"}, TypeError, "method='likelihood' needs a synthesizer with score_samples"),

@@ -82,6 +82,7 @@ class TestModelScores:
         assert means["not private"] < -0.8
         assert means[0.001] > -0.5
 
+    @pytest.mark.processes
     def test_seeds_and_processes(self, people):
         one = scores_of(read(people))
         pd.testing.assert_frame_equal(one, scores_of(read(people, n_jobs=2)))

@@ -24,6 +24,7 @@ from skdp.local.heavy_hitters._words import Start, WordCoder
 from skdp.oracles import PrefixHashing, vectors_of
 from skdp.oracles._hashing import VectorHash
 from skdp.randomness import SeededSource
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
@@ -299,8 +300,8 @@ class TestFrames:
         words = pd.Series(["a", "b"], index=[7, 9], name="w")
         assert HeavyHitters().report(words).index.tolist() == [7, 9]
 
-    @pytest.mark.parametrize(
-        ("words", "error", "message"),
+    @each(
+        "words error message",
         [
             (["a", None], ValueError, "hold missing values"),
             ([np.nan, "a"], ValueError, "hold missing values"),
@@ -336,8 +337,8 @@ class TestFrames:
         finder.fit(np.concatenate(reports))
         assert ledger.remaining().epsilon < 1e-9
 
-    @pytest.mark.parametrize(
-        ("change", "message"),
+    @each(
+        "change message",
         [
             (lambda reports: reports.iloc[:, :-1], "the columns"),
             (lambda reports: reports[reports.columns[::-1]], "the columns"),
@@ -413,8 +414,8 @@ class TestSecrets:
 
 
 class TestParameters:
-    @pytest.mark.parametrize(
-        ("parameters", "error"),
+    @each(
+        "parameters error",
         [
             ({"epsilon": 0}, ValueError),
             ({"epsilon": math.inf}, ValueError),

@@ -7,6 +7,7 @@ import random
 import sys
 import time
 import tracemalloc
+from functools import partial
 
 import pandas as pd
 import pyarrow as pa
@@ -73,9 +74,10 @@ def nested(depth, name="RandomizedResponseEncoder"):
     return TEXTS[name].replace('"epsilon": 1.0', '"epsilon": ' + '{"tuple": [' * depth + "1" + "]}" * depth)
 
 
+# The long ones are made when they are asked for: each process of pytest imports this.
 HOSTILE = {
     **{
-        f"{name}, {n} columns of {k} values": joint(name, n, k, **more)
+        f"{name}, {n} columns of {k} values": partial(joint, name, n, k, **more)
         for n, k in [(4, 60), (4, 200), (5, 80), (2, 5000)]
         for name, more in [
             ("UnaryEncodingTransformer", {}),
@@ -83,10 +85,10 @@ HOSTILE = {
             ("FrequencyOracleEncoder", {"max_report_bytes": None}),
         ]
     },
-    "reports of too many cells": joint("RandomizedResponseEncoder", 4, 200),
-    "long names of many bits": split("UnaryEncodingTransformer", 1, list(range(20_000)), "c" * 20_000),
-    "long names of sets": split("SubsetSelectionEncoder", 1, list(range(5_000)), "c" * 5_000),
-    "long names of joint bits": json.dumps(
+    "reports of too many cells": partial(joint, "RandomizedResponseEncoder", 4, 200),
+    "long names of many bits": partial(split, "UnaryEncodingTransformer", 1, list(range(20_000)), "c" * 20_000),
+    "long names of sets": partial(split, "SubsetSelectionEncoder", 1, list(range(5_000)), "c" * 5_000),
+    "long names of joint bits": lambda: json.dumps(
         changed(
             "UnaryEncodingTransformer",
             strategy="joint",
@@ -94,24 +96,24 @@ HOSTILE = {
         )
         | {"columns": ["a", "b"]}
     ),
-    "whole numbers of one hash": split("RandomizedResponseEncoder", 1, SAME_HASH),
-    "fractions of one hash": split(
-        "RandomizedResponseEncoder", 1, [{"fraction": f"{number}/1"} for number in SAME_HASH]
+    "whole numbers of one hash": partial(split, "RandomizedResponseEncoder", 1, SAME_HASH),
+    "fractions of one hash": partial(
+        split, "RandomizedResponseEncoder", 1, [{"fraction": f"{number}/1"} for number in SAME_HASH]
     ),
-    "decimals of one hash": split("RandomizedResponseEncoder", 1, [{"decimal": f"{n}"} for n in SAME_HASH]),
+    "decimals of one hash": partial(split, "RandomizedResponseEncoder", 1, [{"decimal": f"{n}"} for n in SAME_HASH]),
     "columns of one hash": json.dumps(
         changed("NumericPerturber", bounds={"mapping": [[{"fraction": f"{n}/1"}, 0] for n in SAME_HASH]})
     ),
-    "shares of one hash": split(
-        "RandomizedResponseEncoder", 1, ["x", "y"], shares={"mapping": [[n, 1] for n in SAME_HASH]}
+    "shares of one hash": partial(
+        split, "RandomizedResponseEncoder", 1, ["x", "y"], shares={"mapping": [[n, 1] for n in SAME_HASH]}
     ),
-    "very many values": split("RandomizedResponseEncoder", 1, [place + 0.5 for place in range(500_000)]),
-    "very many values of all columns": split("RandomizedResponseEncoder", 1000, list(map(str, range(400)))),
+    "very many values": partial(split, "RandomizedResponseEncoder", 1, [place + 0.5 for place in range(500_000)]),
+    "very many values of all columns": partial(split, "RandomizedResponseEncoder", 1000, list(map(str, range(400)))),
     "a large grid": json.dumps(changed("NumericPerturber", grid_size=10**9)),
     "many columns of a grid": json.dumps(changed("NumericPerturber", grid_size=1 << 16) | {"columns": ["a"] * 1000}),
     "a number to be found": json.dumps(changed("NumericPerturber", strategy="sample", epsilon=1e6)),
-    "a plan of many columns": split("LocalTableEncoder", 1000, ["x", "y", "z"], epsilon=1e6),
-    "a plan of many pairs": split("LocalTableEncoder", 1000, ["x", "y"], purpose="pairs"),
+    "a plan of many columns": partial(split, "LocalTableEncoder", 1000, ["x", "y", "z"], epsilon=1e6),
+    "a plan of many pairs": partial(split, "LocalTableEncoder", 1000, ["x", "y"], purpose="pairs"),
     "a large filter": json.dumps(changed("RapporEncoder", n_bits=10**9)),
     "many filters": json.dumps(changed("RapporEncoder", n_bits=1 << 16, n_cohorts=1 << 16)),
     "many blocks": json.dumps(changed("HadamardResponseEncoder", n_blocks=10**12)),
@@ -125,16 +127,21 @@ HOSTILE = {
     "deep lists": "[" * 1_000_000,
     "deep mappings": '{"a":' * 200_000,
     **{f"{depth} tuples in each other": nested(depth) for depth in (300, 900, 3000, 50_000)},
-    "many empty lists": "[" + "[]," * 5_000_000 + "[]]",
-    "long text": json.dumps("x" * 20_000_000),
-    "many values": json.dumps(list(range(600_000))),
+    "many empty lists": lambda: "[" + "[]," * 5_000_000 + "[]]",
+    "long text": lambda: json.dumps("x" * 20_000_000),
+    "many values": lambda: json.dumps(list(range(600_000))),
     "a list of bounds": json.dumps(changed("NumericPerturber", bounds={"mapping": [["sex", [{"float": "nan"}, 5]]]})),
 }
 
 
+def hostile(name):
+    text = HOSTILE[name]
+    return text() if callable(text) else text
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts_are_refused_in_a_second(name):
-    text = HOSTILE[name]
+    text = hostile(name)
     start = time.process_time()
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - many reasons
         ReportTransformer.from_json(text)
@@ -164,7 +171,7 @@ def test_columns_of_one_size_share_an_oracle():
     ],
 )
 def test_hostile_texts_take_no_memory(name):
-    text = HOSTILE[name]
+    text = hostile(name)
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match=r"at most|cannot be read"):

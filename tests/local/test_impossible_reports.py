@@ -17,6 +17,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.local import ReportTally
+from tests.conftest import each
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_what_is_no_whole_number_of_64_bits_is_no_part_of_a_report(value):
                 encoder.tally(reports.assign(**{first: [value, 0.0]}))
 
 
-@pytest.mark.parametrize("value", [1e30, 2, 1 << 63, str(1 << 63), "2", " 1", "1.0", True, None, np.nan, -1, 0.5])
+@each("value", [1e30, 2, 1 << 63, str(1 << 63), "2", " 1", "1.0", True, None, np.nan, -1, 0.5])
 def test_what_was_sampled_is_a_whole_number_too(value):
     rows = pd.DataFrame({"a": ["f", "m"], "b": ["f", "m"]})
     encoder = UnaryEncodingTransformer(1.0, categories={"a": ["f", "m"], "b": ["f", "m"]}, strategy="sample").fit(rows)
@@ -74,8 +75,8 @@ def tally_with(kind, support, n=1000, **parameters):
     return json.dumps(content | {"support": [support], "sizes": [n], "n_reports": n})
 
 
-@pytest.mark.parametrize(
-    ("kind", "support"),
+@each(
+    "kind support",
     [
         (RandomizedResponseEncoder, [-1000, 1000]),
         (RandomizedResponseEncoder, [-1, 1001]),

@@ -42,6 +42,7 @@ from skdp.local import OnFitOnly, SecretKey
 from skdp.local.memo import Memo, canonical, framed, keyed_digests
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import DigestSource
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 KEY = SecretKey(b"a key that everybody knows, for tests")
@@ -248,6 +249,7 @@ class TestChannel:
         rows = pd.DataFrame({"x": [value] * self.N})
         return encoder.fit(rows), np.asarray(encoder.transform(rows, record_id=range_of(self.N)))
 
+    @pytest.mark.whole
     @pytest.mark.parametrize("kind", [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder])
     @pytest.mark.parametrize("value", ["a", "d"])
     def test_of_categories_and_bits(self, kind, value):
@@ -345,6 +347,7 @@ class TestAveraging:
 
 
 class TestSecondRound:
+    @pytest.mark.whole
     @pytest.mark.parametrize("kind", TWO_ROUNDS)
     def test_the_whole_record_is_within_both_epsilons(self, kind, strategy):
         encoder = make(kind, 2.0, instantaneous_epsilon=0.6, strategy=strategy).fit(table())
@@ -550,8 +553,8 @@ class TestPromises:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("parameters", "error", "match"),
+    @each(
+        "parameters error match",
         [
             ({"secret_key": None}, ValueError, "memoize=True needs a secret_key"),
             ({"secret_key": "hush, this is a secret"}, TypeError, "secret_key must be None or bytes, got str"),

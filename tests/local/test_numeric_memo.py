@@ -143,6 +143,7 @@ class TestKey:
 
 
 class TestLaw:
+    @pytest.mark.whole
     @every_mechanism
     @pytest.mark.parametrize("value", [0.0, 10.35, 11.0])
     def test_reports_follow_the_channel_between_the_positions_too(self, mechanism, value):

@@ -22,7 +22,7 @@ from skdp import BudgetExceeded, NumericPerturber, PrivacyLedger
 from skdp.datasets import load_adult
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly
-from tests.conftest import few_kinds, often
+from tests.conftest import each, few_kinds, often
 
 FALSE_ALARM = 1e-6
 MECHANISMS = ["hybrid", "optimal", "duchi", "piecewise", "square_wave", "laplace"]
@@ -88,6 +88,7 @@ def test_a_large_epsilon_reports_the_clipped_truth_in_its_row(people, values_of,
     assert values_of(reports, "income")[3] == pytest.approx(1e6)
 
 
+@pytest.mark.whole
 @every_mechanism
 @pytest.mark.parametrize("epsilon", [1e-9, 0.7, 5, 700])
 def test_the_tuple_of_all_columns_is_within_epsilon(mechanism, epsilon):
@@ -382,8 +383,8 @@ class TestBounds:
         fitted = NumericPerturber(bounds=bounds).fit(pd.DataFrame({"a": [5], "b": [6]}))
         assert fitted.bounds_.tolist() == [[0, 1], [0, 1]]
 
-    @pytest.mark.parametrize(
-        ("bounds", "error", "match"),
+    @each(
+        "bounds error match",
         [
             (None, ValueError, "bounds must be declared"),
             ("auto", TypeError, "bounds must be"),
@@ -417,8 +418,8 @@ class TestBounds:
 
 
 class TestBadInput:
-    @pytest.mark.parametrize(
-        ("epsilon", "error"),
+    @each(
+        "epsilon error",
         [
             *[(value, ValueError) for value in (0, -1, math.nan, math.inf, -math.inf)],
             *[(value, TypeError) for value in (True, "1", None, 1j, [1.0])],

@@ -123,6 +123,7 @@ def test_reports_of_every_kind_of_frame_are_read_back(make_frame, name, strategy
     assert array.tally(array.transform(np.array([raw["sex"], raw["job"], raw["age"]], object).T)).n_reports == 40
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", TRANSFORMERS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_guarantee_bounds_the_whole_record(name, strategy):

@@ -54,6 +54,7 @@ SHAPES = [(k, size) for k in range(2, 6) for size in range(1, k)]
 
 
 class TestLaw:
+    @pytest.mark.whole
     @pytest.mark.parametrize("rank_first", [0, 1])
     @pytest.mark.parametrize(("k", "size"), SHAPES)
     def test_over_all_orders_it_is_the_channel(self, scripted, k, size, rank_first):

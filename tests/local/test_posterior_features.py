@@ -343,6 +343,7 @@ CONTRACT = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "inner",

@@ -34,7 +34,7 @@ from skdp import (
 )
 from skdp.engines import estimate_file
 from skdp.local import ReportTransformer, SecretKey
-from tests.conftest import often
+from tests.conftest import each, often
 
 CLIENT = Path(__file__).parent.parent.parent / "examples" / "client"
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "f", "m"] * 50, "rooms": [1, 2, 3, 1] * 50})
@@ -132,9 +132,7 @@ def test_data_do_not_show():
     assert len(texts) == 1
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{}", "[]", "1", "null", '{"format": "skdp-protocol", "version": 2}', "[" * 100_000, "\ud800"]
-)
+@each("text", ["", "{}", "[]", "1", "null", '{"format": "skdp-protocol", "version": 2}', "[" * 100_000, "\ud800"])
 def test_what_is_no_protocol_is_refused(text):
     with pytest.raises(ValueError, match="no protocol of a local transformer"):
         ReportTransformer.from_json(text)

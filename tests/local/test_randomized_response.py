@@ -29,7 +29,7 @@ from skdp import (
     RandomizedResponseEncoder,
 )
 from skdp.exact import exp_bounds
-from tests.conftest import few_kinds
+from tests.conftest import each, few_kinds
 
 FALSE_ALARM = 1e-6
 CATEGORIES = {"sex": ["Female", "Male"], "job": ["clerk", None, "sales"], "rank": [3, 1, 2]}
@@ -187,6 +187,7 @@ def test_only_the_columns_of_the_transformer_are_in_its_output():
     assert out.columns.tolist() == ["private__sex"]
 
 
+@pytest.mark.processes
 @pytest.mark.slow
 def test_in_a_pipeline_and_a_grid_search_over_processes():
     rng = np.random.default_rng(0)
@@ -304,8 +305,8 @@ class TestDomain:
             )
         )
 
-    @pytest.mark.parametrize(
-        ("categories", "error", "match"),
+    @each(
+        "categories error match",
         [
             ("public", ValueError, "categories must be 'auto'"),
             (3, TypeError, "categories must be 'auto'"),
@@ -384,8 +385,8 @@ class TestUnknownValues:
 
 
 class TestBadInput:
-    @pytest.mark.parametrize(
-        ("epsilon", "error"),
+    @each(
+        "epsilon error",
         [
             *[(value, ValueError) for value in (0, -1, math.nan, math.inf, -math.inf)],
             *[(value, TypeError) for value in (True, "1", None, 1j, [1.0])],
@@ -395,8 +396,8 @@ class TestBadInput:
         with pytest.raises(error, match="epsilon must be a finite number > 0"):
             RandomizedResponseEncoder(epsilon, categories=[["a", "b"]]).fit([["a"]])
 
-    @pytest.mark.parametrize(
-        ("parameters", "error", "match"),
+    @each(
+        "parameters error match",
         [
             ({"strategy": "both"}, ValueError, "strategy must be one of"),
             ({"strategy": None}, ValueError, "strategy must be one of"),
@@ -412,8 +413,8 @@ class TestBadInput:
         with pytest.raises(error, match=match):
             encoder(**parameters).fit(pd.DataFrame({"sex": ["Male"], "job": ["clerk"], "rank": [1]}))
 
-    @pytest.mark.parametrize(
-        ("X", "error", "match"),
+    @each(
+        "X error match",
         [
             (pd.DataFrame({"sex": []}), ValueError, r"0 sample"),
             (pd.DataFrame(index=[0]), ValueError, r"0 feature"),

@@ -45,6 +45,7 @@ ROUNDS = [{"f": 0.5}, {"f": 0.3, "p": 0.1, "q": 0.4}, {"f": 0.9, "p": 0.75, "q":
 
 
 class TestPromise:
+    @pytest.mark.whole
     @pytest.mark.parametrize("rounds", ROUNDS)
     @pytest.mark.parametrize(
         ("n_bits", "n_hashes"), [(2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2), (4, 3), (5, 2)]
@@ -58,6 +59,7 @@ class TestPromise:
         assert worst_ratio(permanent) == rappor.permanent_ratio
         assert worst_ratio(report) == rappor.report_ratio <= rappor.permanent_ratio
 
+    @pytest.mark.whole
     @pytest.mark.parametrize("n_reports", [1, 2, 3])
     @pytest.mark.parametrize("rounds", ROUNDS)
     def test_many_memoised_reports_stay_below_the_permanent_round(self, rounds, n_reports):
@@ -592,8 +594,8 @@ class TestFrames:
 
 
 class TestParameters:
-    @pytest.mark.parametrize(
-        ("parameters", "error"),
+    @each(
+        "parameters error",
         [
             ({"epsilon": 0}, ValueError),
             ({"epsilon": math.nan}, ValueError),

@@ -105,7 +105,9 @@ class TestPlan:
         means = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="means")
         assert means.reports.set_index("columns")["inclusion"]["age"] > share[0]["age"]
         pairs = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="pairs")
-        assert any(set(VALUES) <= set(group) for group in pairs.groups)
+        assert [*pairs.groups] == [*combinations(VALUES, 2), *((name,) for name in BOUNDS)]
+        grouped = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="pairs", strategy="groups")
+        assert any(set(VALUES) <= set(group) for group in grouped.groups)
         model = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="model")
         assert model.n_reported == len(model.groups)
         assert set(model.kinds) == {"hybrid", "randomized_response"}
@@ -130,12 +132,15 @@ def plan_oracle(domain, epsilon):
     return recommend_plan(domain, epsilon, strategy="joint").kinds[0]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", [*STRATEGIES, "overlapping"])
 def test_a_record_spends_epsilon_once(strategy):
     """Enumerate whole records: which groups are reported, and their reports."""
-    values = {"a": [0, 1], "b": [0, 1, 2]}
-    fitted = LocalTableEncoder(1.5, categories=values, bounds={"x": (0, 1)}, grid_size=2, strategy=strategy)
-    fitted.fit(pd.DataFrame({"a": [0], "b": [1], "x": [0.5]}))
+    values = {"a": [0, 1], "b": [0, 1, 2]} | ({"c": [0, 1]} if strategy == "overlapping" else {})
+    purpose = "pairs" if strategy == "overlapping" else "margins"
+    fitted = LocalTableEncoder(
+        1.5, categories=values, bounds={"x": (0, 1)}, grid_size=2, strategy=strategy, purpose=purpose
+    )
+    fitted.fit(pd.DataFrame({"x": [0.5], **{name: [0] for name in values}}))
     plan, protocol = fitted.plan_, fitted.protocol_
     tables = [next(one) for one in protocol.channels(10_000)]
     worst = Fraction(1)
@@ -146,7 +151,7 @@ def test_a_record_spends_epsilon_once(strategy):
     assert fitted.guarantee_.epsilon == pytest.approx(1.5, rel=1e-6)
     assert fitted.guarantee_.epsilon <= 1.5
     assert exact_epsilon(fitted) <= fitted.guarantee_.epsilon * (1 + 1e-12)
-    assert fitted.guarantee_.scope == ("a", "b", "x")
+    assert fitted.guarantee_.scope == ("x", *values)
 
 
 @pytest.mark.parametrize("purpose", ["margins", "pairs"])
@@ -181,7 +186,9 @@ def test_errors_are_those_of_the_plan_and_intervals_cover(strategy):
     assert np.mean(inside) == pytest.approx(0.95, abs=0.04)
 
 
-@pytest.mark.parametrize("strategy", often(["split", "joint", "weighted", "groups"], ["weighted", "groups"]))
+@pytest.mark.parametrize(
+    "strategy", often(["split", "joint", "weighted", "groups", "overlapping"], ["weighted", "groups", "overlapping"])
+)
 def test_pairs_are_estimated_without_bias_and_intervals_cover(strategy):
     rng, n = np.random.default_rng(0), 800
     fitted = LocalTableEncoder(
@@ -190,16 +197,56 @@ def test_pairs_are_estimated_without_bias_and_intervals_cover(strategy):
     rows = pd.DataFrame({"a": rng.integers(0, 2, n), "b": rng.integers(0, 3, n), "c": 0})
     rows["c"] = (rows["a"] + rows["b"]) % 2
     fitted.fit(rows)
+    releases = [fitted.transform(rows) for _ in range(60)]
     for columns in (["b", "a"], ["a", "c"]):
         truth = rows.groupby(columns).size().reindex(fitted_cells(fitted, columns), fill_value=0)
         errors, inside = [], []
-        for _ in range(60):
-            found = fitted.estimate_joint_counts(fitted.transform(rows), columns)
+        for reports in releases:
+            found = fitted.estimate_joint_counts(reports, columns)
             assert found.index.equals(truth.index)
             errors.append((found["count"] - truth) / np.maximum(found["std_error"], 1e-9))
             inside.append((found["lower"] <= truth) & (truth <= found["upper"]))
         assert np.abs(np.mean(errors, axis=0)).max() < 5 / math.sqrt(60)
         assert np.mean(inside) == pytest.approx(0.95, abs=0.05)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 8.0])
+def test_margins_of_overlapping_groups_are_combined(epsilon):
+    """At the larger epsilon the errors are those of sampling, which are correlated."""
+    rng, n, times = np.random.default_rng(0), 900, 100
+    values = {"a": [0, 1], "b": range(3), "c": range(12)}
+    fitted = LocalTableEncoder(epsilon, categories=values, purpose="pairs", strategy="overlapping", random_state=1)
+    rows = pd.DataFrame({name: rng.integers(0, len(known), n) ** 2 // len(known) for name, known in values.items()})
+    fitted.fit(rows)
+    truth = np.concatenate([np.bincount(rows[name], minlength=len(known)) for name, known in values.items()])
+    tables = [fitted.estimate_counts(fitted.transform(rows)) for _ in range(times)]
+    counts, errors = (np.array([table[name] for table in tables]) for name in ("count", "std_error"))
+    inside = np.array([(table["lower"] <= truth) & (truth <= table["upper"]) for table in tables])
+    assert np.abs((counts - truth).mean(axis=0) / errors.mean(axis=0)).max() < 5 / math.sqrt(times)
+    assert np.sqrt((errors**2).mean(axis=0)) == pytest.approx(counts.std(axis=0), rel=0.35)
+    assert inside.mean() == pytest.approx(0.95, abs=0.02)
+    cut = fitted.estimate_counts(fitted.transform(rows), postprocess="simplex")
+    assert cut.groupby(level="column")["count"].sum().to_numpy() == pytest.approx(n)
+    assert (cut["count"] >= 0).all()
+
+
+def test_pairs_of_overlapping_groups_have_the_error_of_the_plan():
+    rng, n = np.random.default_rng(0), 2_000
+    values = {"a": [0, 1], "b": range(3), "c": range(4)}
+    fitted = LocalTableEncoder(2.0, categories=values, purpose="pairs", strategy="overlapping", random_state=1)
+    squares = []
+    for _ in range(25):
+        rows = pd.DataFrame({name: rng.integers(0, len(known), n) for name, known in values.items()})
+        reports = fitted.fit(rows).transform(rows)
+        for pair in combinations(values, 2):
+            found = fitted.estimate_joint_counts(fitted.tally(reports), pair)["count"]
+            truth = rows.value_counts([*pair]).reindex(found.index, fill_value=0)
+            squares += [*((found - truth) / n) ** 2]
+    assert n * np.mean(squares) == pytest.approx(fitted.plan_.strategies.loc["overlapping", "error"], rel=0.2)
+    one = fitted.estimate_joint_counts(reports, ["c"])
+    assert one["count"].tolist() == fitted.estimate_counts(reports).loc["c", "count"].tolist()
+    with pytest.raises(ValueError, match=r"no record reports the columns \['a', 'b', 'c'\] together"):
+        fitted.estimate_joint_counts(reports, ["a", "b", "c"])
 
 
 def fitted_cells(fitted, columns):
@@ -344,7 +391,8 @@ class TestShuffled:
     def test_a_plan_of_several_drawn_reports_counts_as_the_worst_randomiser(self):
         domain = {name: range(20) for name in "abcde"}
         wanted = Shuffled(2.0, 1e-6, 100_000)
-        fitted = LocalTableEncoder(wanted, categories=domain, purpose="pairs").fit(pd.DataFrame(0, [0], [*domain]))
+        fitted = LocalTableEncoder(wanted, categories=domain, purpose="pairs", strategy="weighted")
+        fitted.fit(pd.DataFrame(0, [0], [*domain]))
         assert 1 < fitted.plan_.n_reported < len(fitted.plan_.groups)
         assert fitted.protocol_.shuffle_pairs("tally") == (any_pair(fitted.guarantee_.epsilon),)
         assert shuffled_guarantee(fitted, wanted.n, wanted.delta).epsilon <= wanted.epsilon

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from skdp.metrics import to_aif360
+from tests.conftest import each
 
 aif360_datasets = pytest.importorskip("aif360.datasets")
 
@@ -146,8 +147,8 @@ def test_a_null_is_missing(library):
         )
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
+@each(
+    "change message",
     [
         ({"y": ["no", "yes"]}, "X has 4 rows, y has 2 labels"),
         ({"y": ["no", "yes", None, "no"]}, "y has missing values"),

@@ -113,7 +113,7 @@ def test_single_numbers_are_for_percentages_only(error):
         error(1, 2)
 
 
-@pytest.mark.parametrize(
+@each(
     "column",
     [
         tuple,

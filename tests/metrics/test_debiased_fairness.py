@@ -23,7 +23,7 @@ from skdp.metrics.private_groups._reports import GroupReports, find_privileged, 
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import SeededSource
 from skdp.testing import check_intervals
-from tests.conftest import often
+from tests.conftest import each, often
 
 SEX = {"sex": ["Female", "Male"]}
 RACES = ["Black", "Other", "White"]
@@ -500,8 +500,8 @@ def test_inverting_expected_reports_gives_the_true_metrics():
     assert (shrunk["value"][[0, 2, 3]].abs() < 0.6 * truth["value"][[0, 2, 3]].abs()).all()
 
 
-@pytest.mark.parametrize(
-    ("domain", "privileged", "marked"),
+@each(
+    "domain privileged marked",
     [
         (SEX, "Male", [0, 1]),
         (SEX, ["Male"], [0, 1]),
@@ -543,8 +543,8 @@ def arguments(**changes):
     return given | {"privileged": "Male", "positive_label": 1} | changes
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
+@each(
+    "changes error message",
     [
         ({"y_true": [1, 0]}, ValueError, "'y_true': 2, 'y_pred': 50, 'reports': 50"),
         ({"y_pred": [None] * 50}, ValueError, "y_pred has missing values"),

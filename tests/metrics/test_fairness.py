@@ -17,6 +17,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from skdp.metrics import fairness_report
 from skdp.metrics.fairness import combine, ratio
 from skdp.metrics.fairness._intervals import proportion, spread, theil
+from tests.conftest import each
 
 pytest.importorskip("aif360")
 fairlearn_metrics = pytest.importorskip("fairlearn.metrics")
@@ -546,8 +547,8 @@ def test_what_is_undefined_is_said_so_and_the_rest_is_there(unprivileged, privil
 TRUE, PREDICTED, GROUPS = [0, 1, 0, 1], [0, 1, 1, 1], ["a", "a", "b", "b"]
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
+@each(
+    "columns message",
     [
         ((TRUE, PREDICTED[1:], GROUPS), "same length, got 4, 3 and 4"),
         ((TRUE, PREDICTED, GROUPS[1:]), "same length, got 4, 4 and 3"),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from skdp import Domain, Interval
 from skdp.metrics import marginal_error, marginal_errors, marginal_table, total_variation, workload_error
 from skdp.metrics.tables import _pairs as _paired_tables
+from tests.conftest import each
 
 REAL = {
     "sex": ["F", "M", "M", None, "F", "M", "F"],
@@ -267,8 +268,8 @@ def test_what_does_not_fit_is_refused(function, real, synthetic, options, messag
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("workload", "options", "message"),
+@each(
+    "workload options message",
     [
         ([], {}, "at least one marginal"),
         (["ab"], {}, "must be a tuple of column names, got str"),

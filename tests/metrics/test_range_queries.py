@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from skdp import Domain, Interval
 from skdp.metrics import random_range_queries, range_query_error
-from tests.conftest import few_kinds
+from tests.conftest import each, few_kinds
 
 REAL = {
     "sex": ["F", "M", "M", None, "F", "M", "F"],
@@ -165,8 +165,8 @@ def test_columns_of_one_value_and_of_none_can_be_asked_for():
     assert range_query_error(table, table, order=3) == 0
 
 
-@pytest.mark.parametrize(
-    ("queries", "options", "message"),
+@each(
+    "queries options message",
     [
         ([], {}, "at least one query"),
         ([{}], {}, "at least one column"),

@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 from skdp.metrics import train_on_synthetic
-from tests.conftest import few_kinds
+from tests.conftest import each, few_kinds
 
 
 def table(size, seed, labels=("no", "yes")):
@@ -142,8 +142,8 @@ FRAME = pd.DataFrame({"age": [20, 30], "buys": ["no", "yes"]})
 PAIR = FRAME[["age"]], FRAME["buys"]
 
 
-@pytest.mark.parametrize(
-    ("synthetic", "test", "options", "message"),
+@each(
+    "synthetic test options message",
     [
         (FRAME, FRAME, {}, "synthetic is a dataframe: target must name"),
         (FRAME, FRAME, {"target": "sells"}, r"synthetic has no column 'sells'; it has \['age', 'buys'\]"),

@@ -355,7 +355,7 @@ ALL = {
 }
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_each_oracle_tells_how_its_reports_look(name):
     make, fields, state = ALL[name]
     oracle = make(6, 1.0)
@@ -379,7 +379,7 @@ def test_columns_of_whole_numbers_are_read_as_reports(name, dtype):
     assert len(oracle.read(np.empty((0, oracle.width), dtype))) == 0
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_booleans_are_read_as_zeros_and_ones(name):
     oracle = ALL[name][0](2, 1.0)
     block = np.array([[False, True], [True, True]])[:, : oracle.width]
@@ -396,7 +396,7 @@ def test_numbers_that_no_report_has_are_refused(name, number):
         oracle.read(block)
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_blocks_of_another_shape_or_type_are_refused(name):
     oracle = ALL[name][0](6, 1.0)
     for block in (np.zeros((3, oracle.width + 1), int), np.zeros(3, int), np.zeros((3, oracle.width))):
@@ -404,7 +404,7 @@ def test_blocks_of_another_shape_or_type_are_refused(name):
             oracle.read(block)
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_the_report_without_noise_supports_the_value_alone(name):
     oracle, codes = ALL[name][0](6, 1.0), np.arange(6, dtype=np.uint8)
     assert oracle.is_encodable == (name in ("GRR", "OUE", "SS", "L-GRR", "L-OSUE"))

@@ -13,6 +13,7 @@ from skdp.exact import exp_bounds
 from skdp.oracles import HadamardResponse
 from skdp.oracles._hadamard_response import walsh_hadamard
 from skdp.randomness import ONE, SeededSource
+from tests.conftest import each
 
 SHAPES = [(k, blocks) for k in (2, 3, 4, 7, 8) for blocks in (1, 2, 4, 8)]
 
@@ -61,7 +62,7 @@ def test_the_number_of_blocks_is_the_best_one(k, epsilon):
     assert HadamardResponse(k, min(epsilon, 1.0)).n_blocks <= 2
 
 
-@pytest.mark.parametrize(("k", "blocks"), [*SHAPES, (100, 4), (1000, 1), (1000, 16)])
+@each("k blocks", [*SHAPES, (100, 4), (1000, 1), (1000, 16)])
 def test_the_error_is_the_mean_variance_of_uniform_data(k, blocks):
     oracle = HadamardResponse(k, 1.5, n_blocks=blocks)
     assert oracle.variance(np.full(k, 10.0), 10 * k).sum() == pytest.approx(10 * k * k * oracle.mean_squared_error)

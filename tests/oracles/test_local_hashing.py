@@ -11,6 +11,7 @@ import skdp.oracles._hashing as hashing
 import skdp.oracles._local_hashing as module
 from skdp.oracles import LocalHashing
 from skdp.randomness import SecureSource, SeededSource
+from tests.conftest import each
 
 
 def partitions(k, g):
@@ -105,7 +106,7 @@ def test_the_tally_counts_supports():
     assert oracle.tally(reports).tolist() == oracle.supports(reports).sum(axis=0).tolist()
 
 
-@pytest.mark.parametrize(
+@each(
     "reports",
     [
         np.zeros(3, np.uint64),

@@ -13,7 +13,7 @@ from skdp.exact import exp_bounds
 from skdp.oracles import Duchi, Hybrid, Optimal
 from skdp.oracles.numeric._program import best_plan
 from skdp.randomness import SeededSource
-from tests.conftest import often
+from tests.conftest import each, often
 
 LARGEST = {0.5: 16.01, 1.0: 3.994, 2.0: 0.869, 4.0: 0.1285, 6.0: 0.0281}
 """The largest variance of a report of a number in -1 ... 1, at most."""
@@ -86,8 +86,8 @@ def test_the_outcomes_make_the_same_mechanism_again():
 TWO = Optimal(2, 1.0).outcomes
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "message"),
+@each(
+    "outcomes message",
     [
         ([], "triples of whole numbers"),
         ("abc", "triples of whole numbers"),

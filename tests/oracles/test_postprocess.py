@@ -14,6 +14,7 @@ from scipy.stats import norm
 from skdp.oracles import POSTPROCESSORS, Postprocess, RandomizedResponse, UnaryEncoding, project_to_simplex
 from skdp.oracles._postprocess import _fit_power_law, cut_to_total, scale_to_total, shrink_by_power_law
 from skdp.randomness import SeededSource
+from tests.conftest import each
 
 COUNTS = st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=8)
 
@@ -45,7 +46,7 @@ def test_what_is_unknown_stays_unknown():
     assert np.isnan(project_to_simplex([np.nan, 1.0], 2)).any()
 
 
-@pytest.mark.parametrize("name", POSTPROCESSORS)
+@each("name", POSTPROCESSORS)
 def test_every_postprocess_agrees_where_nothing_needs_repair(name):
     oracle = RandomizedResponse(3, 2.0)
     counts = np.array([500.0, 300.0, 200.0])

@@ -219,8 +219,8 @@ def test_codes_of_a_dtype_that_cannot_hold_every_report_are_refused(scripted_sou
         RandomizedResponse(300, 1).report(np.zeros(3, np.uint8), scripted_source())
 
 
-@pytest.mark.parametrize(
-    ("k", "epsilon", "error"),
+@each(
+    "k epsilon error",
     [
         (1, 1, ValueError),
         (0, 1, ValueError),

@@ -179,8 +179,8 @@ def test_extreme_probabilities_are_drawn(way, k, p, q):
     assert abs(own - n * p) <= 6 * math.sqrt(n * p * (1 - p))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
+@each(
+    "arguments error",
     [
         ({"epsilon": 1, "variant": "best"}, ValueError),
         ({}, ValueError),
@@ -201,7 +201,7 @@ def test_probabilities_that_make_no_sense_are_refused(arguments, error):
         UnaryEncoding(4, **arguments)
 
 
-@pytest.mark.parametrize(
+@each(
     "reports",
     [
         np.zeros(4),

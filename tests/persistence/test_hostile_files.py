@@ -34,6 +34,7 @@ from skdp import (
     SecretKey,
     UnaryEncodingTransformer,
 )
+from tests.conftest import each
 from tests.persistence.same import assert_same
 
 WORDS = pd.DataFrame({"job": ["clerk", "nurse"] * 20, "sex": ["f", "m", "m", "f"] * 10})
@@ -351,7 +352,7 @@ class TestJson:
         text = SCALER["estimator.json"].replace(b'"epsilon": 100.0', b'"epsilon": ' + b"9" * 100_000)
         refused(written(listed(SCALER | {"estimator.json": text})), "header of the file cannot be read")
 
-    @pytest.mark.parametrize(
+    @each(
         "name", ["os.system", "builtins.eval", "skdp.load", "sklearn.ensemble.RandomForestClassifier", "", None, [], 1]
     )
     def test_classes(self, name):

@@ -15,6 +15,7 @@ from scipy.special import ndtri_exp
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss, compose, gaussian_delta, zcdp_epsilon
 from skdp.privacy.accounting import joint_failure, least_rho, pure_mu, smallest_epsilon
+from tests.conftest import each
 
 D = 1e-6
 
@@ -167,7 +168,7 @@ def test_fewer_radii_state_hardly_more_rho(epsilon):
     assert truth * (1 - 1e-4) <= least_rho(fine) <= truth * (1.01 if epsilon < 10 else 1.1)
 
 
-@pytest.mark.parametrize("count", ["1", 1.0, None, True, [1], 10**30, 0, -1])
+@each("count", ["1", 1.0, None, True, [1], 10**30, 0, -1])
 def test_a_count_of_a_record_that_is_none_is_named(count):
     content = PrivacyGuarantee(0.1, losses=(LaplaceLoss(0.1, 3),)).to_dict()
     for name in ("count", "sensitivity"):

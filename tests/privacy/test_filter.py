@@ -14,6 +14,7 @@ from scipy.stats import norm
 from skdp import BudgetExceeded, DPMean, PrivacyGuarantee, PrivacyLedger, privacy_statement
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, compose, gaussian_delta, gaussian_epsilon, zcdp_epsilon
 from skdp.privacy.accounting import pure_epsilon, pure_mu
+from tests.conftest import each
 
 D = 1e-6
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
@@ -181,8 +182,8 @@ def test_mixed_noise_in_a_ledger_of_mu_or_rho_doubles_for_replacing(make):
     assert ledger.balance().loc["spent", "rho"] == 1
 
 
-@pytest.mark.parametrize(
-    ("budget", "message"),
+@each(
+    "budget message",
     [
         ({"rho": 1.0, "mu": 1.0}, "one of epsilon"),
         ({"epsilon": 1.0, "rho": 1.0}, "one of epsilon"),
@@ -289,7 +290,7 @@ def test_plans_count_in_filters_by_their_rhos(make):
     assert ledger.balance().loc["spent", "rho"] == pytest.approx(0.375)
 
 
-@pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 0.1, 0.999, 1.001, 3.0, 20.0, 400.0])
+@each("epsilon", [1e-9, 1e-3, 0.1, 0.999, 1.001, 3.0, 20.0, 400.0])
 def test_the_mu_of_a_pure_release(epsilon):
     mu = float(pure_mu(Fraction(epsilon)))
     likelier = math.tanh(epsilon / 2)

@@ -199,8 +199,8 @@ def test_delta_of_extremes():
     assert gaussian_delta(16, 0) < 1
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
+@each(
+    "call error message",
     [
         (lambda: gaussian_delta(-1, 1), ValueError, "mu must be"),
         (lambda: gaussian_delta(math.inf, 1), ValueError, "mu must be"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from skdp import PrivacyGuarantee
 from skdp.exact import exp_bounds
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss
+from tests.conftest import each
 
 EPSILONS = st.floats(0, 100)
 DELTAS = st.floats(0, 0.3)
@@ -128,8 +129,8 @@ def test_replace_does_not_imply_add_remove():
         PrivacyGuarantee(1).to("swap")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
+@each(
+    "arguments error",
     [
         ({"epsilon": -1}, ValueError),
         ({"epsilon": float("nan")}, ValueError),

@@ -291,6 +291,7 @@ def test_cross_validation_charges_what_is_privatised_for_scoring_too(make):
 ADVICE = r"in memory belongs to one process .*PrivacyLedger\('ledger\.jsonl', epsilon=\.\.\.\).* n_jobs=1"
 
 
+@pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.parametrize("searched", often([False, True], [True]))
 def test_in_memory_work_over_processes_is_refused_with_advice(searched):
@@ -306,6 +307,7 @@ def test_in_memory_work_over_processes_is_refused_with_advice(searched):
     assert ledger.spent == (0, 0)
 
 
+@pytest.mark.processes
 @pytest.mark.slow
 def test_cross_validation_over_processes_charges_every_fit(tmp_path):
     ledger = PrivacyLedger(tmp_path / "ledger.sqlite", epsilon=3)

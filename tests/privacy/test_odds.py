@@ -6,10 +6,11 @@ import pytest
 
 from skdp import PrivacyGuarantee
 from skdp.privacy._odds import best_guess, largest_ratio
+from tests.conftest import each
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "ratio", "guess"),
+@each(
+    "epsilon delta ratio guess",
     [
         (0.0, 0.0, "1.00", "at most 50"),
         (math.log(2), 0.0, "2.00", "at most 67"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from skdp.privacy import check_delta, check_epsilon
+from tests.conftest import each
 
 NOT_NUMBERS = [True, np.True_, "1", None, 1j, [1], np.array([1.0])]
 
@@ -15,9 +16,7 @@ def test_any_real_number_is_taken_exactly(value):
     assert check_epsilon(value) == 1
 
 
-@pytest.mark.parametrize(
-    "value", [0, 0.0, -1, float("nan"), float("inf"), -float("inf"), np.float64("nan"), 10**400, Fraction(10**400)]
-)
+@each("value", [0, 0.0, -1, float("nan"), float("inf"), -float("inf"), np.float64("nan"), 10**400, Fraction(10**400)])
 def test_epsilon_out_of_range(value):
     with pytest.raises(ValueError, match=r"epsilon must be a finite number > 0, got"):
         check_epsilon(value)

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
 from skdp.privacy import GaussianLoss, LaplaceLoss, PrivacyStatement, PureLoss
+from tests.conftest import each
 
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 VALID = Draft202012Validator(SCHEMA)
@@ -111,8 +112,8 @@ def test_a_record_of_before_has_no_losses():
     assert PrivacyGuarantee.from_json(json.dumps(content)) == PrivacyGuarantee(1.0)
 
 
-@pytest.mark.parametrize(
-    ("loss", "message"),
+@each(
+    "loss message",
     [
         ({"kind": "pure", "count": 1, "epsilon": 1.0}, r"losses\[0\].share is missing"),
         (
@@ -149,7 +150,7 @@ def test_too_many_losses_are_refused():
         PrivacyGuarantee.from_json(json.dumps(PrivacyGuarantee(1.0).to_dict() | {"losses": many}))
 
 
-@pytest.mark.parametrize("name", [name for name in PrivacyGuarantee(1.0).to_dict() if name != "losses"])
+@each("name", [name for name in PrivacyGuarantee(1.0).to_dict() if name != "losses"])
 def test_what_is_missing_is_named(name):
     content = PrivacyGuarantee(1.0).to_dict()
     del content[name]

@@ -27,7 +27,7 @@ from skdp.privacy import (
     shuffled_guarantee,
 )
 from skdp.privacy.shuffle import ReportPair, any_pair
-from tests.conftest import often
+from tests.conftest import each, often
 from tests.privacy.shuffle_exact import AllTables, attained_delta
 
 PARTS = 0.01, 0.3, 0.6, 0.9
@@ -346,8 +346,8 @@ def test_trust_of_several_releases_is_the_most_that_is_needed():
     assert (central | shuffled).trust == compose([shuffled, central]).trust == "central"
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "match"),
+@each(
+    "changes error match",
     [
         ({"n": 0}, ValueError, "n must be at least 1, got 0"),
         ({"n": 10.0}, TypeError, "n must be an integer, got float"),

@@ -11,6 +11,7 @@ from scipy.stats import laplace
 
 from skdp.randomness import BLOCK, SecureSource, SeededSource, discrete_laplace, geometric
 from skdp.randomness._discrete_noise import GeometricDigits
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 SCALES = [Fraction(1, 700), Fraction(1, 5), Fraction(1, 2), 1, Fraction(7, 3), 18, 19, 100, 1000, 2**20]
@@ -65,7 +66,7 @@ def test_the_digits_multiply_to_the_law(scale, number):
     assert float(lower) == pytest.approx(exact, rel=1e-12, abs=0)
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@each("scale", SCALES)
 def test_the_sign_has_the_odds_of_a_step(scale):
     """a / (1 + a): the numbers -1 - g < 0 begin one step further from 0 than the numbers g."""
     lower, upper = (Fraction(bound, 2**1_200) for bound in GeometricDigits(Fraction(scale))._sign._bounds(1_200))

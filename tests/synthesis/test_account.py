@@ -25,6 +25,7 @@ def test_without_delta_epsilon_is_the_budget():
     assert (budget.epsilon, budget.reach, budget.left, rho) == (Fraction(1, 3), 2, 1, None)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
 def test_gaussian_privacy_is_used_up_and_not_exceeded(epsilon, delta):
     budget, rho = open_budget(Share("epsilon", Fraction(epsilon)), Fraction(delta), 1, choices=False)

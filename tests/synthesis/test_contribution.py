@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from skdp.synthesis.tables import rows_within
+from tests.conftest import each
 
 GROUPS = ["ann", "bob", "ann", "cid", "ann", "bob"]
 
@@ -69,7 +70,7 @@ def test_a_large_table(most):
     np.testing.assert_array_equal(np.bincount(groups[kept]), np.minimum(np.bincount(groups), most))
 
 
-@pytest.mark.parametrize(
+@each(
     "make",
     [list, tuple, np.array, pd.Series, pd.Index, pl.Series, lambda values: pa.chunked_array([values]),
      lambda values: pd.Series(values, index=range(50, 56)), lambda values: pd.Series(values, dtype="category")],

@@ -93,6 +93,7 @@ def partitions(total, largest):
         yield from ((first, *rest) for rest in partitions(total - first, first))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 9])
 @each("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3), Fraction(12)])
 @pytest.mark.parametrize("delta", [Fraction(9, 20), Fraction(1, 10), Fraction(1, 10**9)])
@@ -150,8 +151,8 @@ def test_values_of_any_frame_are_counted_in_a_fixed_order(make_frame):
     assert all(type(value) is int for value in counted[1][0])
 
 
-@pytest.mark.parametrize(
-    ("column", "expected"),
+@each(
+    "column expected",
     [
         (np.array([1.5, math.inf, math.nan, 1.5, -math.inf]), {1.5: 2, None: 1}),
         (pl.Series([math.nan, None, -0.0, 0.0]), {0: 2, None: 2}),

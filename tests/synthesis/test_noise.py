@@ -43,6 +43,7 @@ def calls(monkeypatch):
     return found
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("amount", [Fraction(1, 7), Fraction(5)])
@@ -91,6 +92,7 @@ def law_of_choice(scores, rate):
     return [power / sum(powers) for power in powers]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("amount", [Fraction(1, 10), Fraction(3)])
 @pytest.mark.parametrize(("rows", "weights"), [(1, (1, 1, 1)), (2, (1, 2, 1))])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from skdp.domain import Domain, Interval
 from skdp.synthesis._queries import range_weights, read_conditions
+from tests.conftest import each
 
 AGES = Interval(edges=[0, 20, 40, 60])
 DOMAIN = Domain({"age": AGES, "size": ["small", "medium", "large", None], "n": [1, 2, 5], "paid": [False, True]})
@@ -43,8 +44,8 @@ def test_ranges_of_values_are_half_open():
     assert range_weights("size", DOMAIN["size"], None, None).tolist() == [1, 1, 1, 0]  # missing is in no range
 
 
-@pytest.mark.parametrize(
-    ("condition", "weights"),
+@each(
+    "condition weights",
     [
         ({"size": "small"}, {1: [1, 0, 0, 0]}),
         ({"size": ["small", None]}, {1: [1, 0, 0, 1]}),
@@ -67,8 +68,8 @@ def test_conditions(condition, weights):
     assert {place: weight.tolist() for place, weight in found.items()} == weights
 
 
-@pytest.mark.parametrize(
-    ("condition", "error", "message"),
+@each(
+    "condition error message",
     [
         ("size", TypeError, "must be a mapping"),
         ({"colour": "red"}, ValueError, "there is no column 'colour'"),

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.domain import Domain
 from skdp.testing._tools import counted_draws
+from tests.conftest import each
 
 N = 60
 DATES = [date(2020, 1, 1), date(2021, 6, 1)]
@@ -305,7 +306,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("parameters", "message"), WRONG)
+@each("parameters message", WRONG)
 def test_a_wrong_parameter_is_named_and_costs_nothing(parameters, message):
     ledger = PrivacyLedger(epsilon=10)
     with counted_draws() as drawn, pytest.raises((TypeError, ValueError), match=message):

@@ -395,7 +395,7 @@ def ages():
 
     frame = load_adult().frame[["age"]]
     assert (frame["age"] == 86).sum() == 1
-    return frame
+    return pd.concat([frame[frame["age"] == 86], frame[frame["age"] != 86].iloc[:1_999]])
 
 
 @pytest.mark.parametrize("delta", often([0.0, 1e-9], [0.0]), ids=["laplace", "gaussian"])
@@ -408,7 +408,7 @@ def test_the_one_86_year_old_does_not_show(ages, delta):
                 EPSILON, delta=delta, domain={"age": list(range(17, 91))}, marginals="independent",
                 random_state=seed + FITS * len(seen), max_iter=30,
             ).fit(rows)  # fmt: skip
-            made = synthesizer.sample(32_561)["age"]
+            made = synthesizer.sample(2_000)["age"]
             assert made.between(17, 90).all()
             times += int((made == 86).any())
         seen.append(times)
@@ -449,8 +449,8 @@ def test_a_domain_that_is_read_from_the_data_fails_the_same_check(ages):
         for seed in range(FITS):
             synthesizer = DPMarginalSynthesizer(
                 EPSILON, domain={"age": observed}, marginals="independent", random_state=seed, max_iter=30
-            ).fit(rows.iloc[-2000:])
-            times += int((synthesizer.sample(32_561)["age"] == 86).any())
+            ).fit(rows)
+            times += int((synthesizer.sample(2_000)["age"] == 86).any())
         seen.append(times)
     assert seen[1] == 0
     assert not is_within_epsilon(*seen)

@@ -14,6 +14,7 @@ from skdp.domain import Domain, Interval
 from skdp.frames import Table, read_table
 from skdp.synthesis.tables import assemble, decode
 from skdp.synthesis.tables._decode import empty_table
+from tests.conftest import each
 
 SECRET = "hunter2hunter2"
 N = 1237
@@ -69,7 +70,7 @@ def numbers(dtype, edges, n=4000, seed=0):
     return interval, codes, pd.Series(column)
 
 
-@pytest.mark.parametrize(
+@each(
     "dtype",
     ["int8", "int64", "uint16", "Int32", "float64", "float32", "Float64", "int64[pyarrow]", "double[pyarrow]", object],
 )
@@ -204,7 +205,7 @@ def test_dates_keep_their_dtype_stay_in_their_bin_and_cover_it(kind, missing):
             assert np.unique(times).size > 0.7 * times.size  # a whole second of several days is seldom drawn twice
 
 
-@pytest.mark.parametrize("kind", DATE_COLUMNS)
+@each("kind", DATE_COLUMNS)
 def test_bins_shorter_than_a_second_have_microseconds_if_the_column_has(kind):
     start = datetime(2020, 2, 29, 12)
     interval = Interval(edges=[start + timedelta(microseconds=number) for number in (0, 3, 500_000, 2_000_000)])
@@ -251,7 +252,7 @@ def test_dates_in_categories_become_plain_dates():
     assert column.dtype == like.cat.categories.dtype
 
 
-@pytest.mark.parametrize("kind", DATE_COLUMNS)
+@each("kind", DATE_COLUMNS)
 def test_edges_between_two_steps_of_the_column(kind):
     interval = Interval(edges=[datetime(1969, 12, day, 12, 30) for day in (1, 3, 5)])
     codes = np.arange(400) % 2

@@ -61,8 +61,8 @@ KEEPING = {
     "sampled numbers": NumericPerturber(6.0, strategy="sample", n_sampled=2, grid_size=16),
     "Laplace noise": NumericPerturber(mechanism="laplace", grid_size=16),
 }
-# In `make test` labels and bits, and numbers and features in tests of their own; all in `make test-long`.
-OFTEN = ["interval", "unbiased bits"]
+# In `make test` labels, and bits, numbers and features in tests of their own; all in `make test-long`.
+OFTEN = ["interval"]
 TRANSFORMERS = [
     pytest.param(estimator, id=name, marks=[] if name in OFTEN else pytest.mark.long)
     for name, estimator in KEEPING.items()

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from skdp.testing import check_intervals
+from tests.conftest import each
 
 TRUTH = {"one": 1.0, "two": -2.0}
 
@@ -91,8 +92,8 @@ def test_the_rate_of_false_alarms():
                     check_intervals(estimate, [0.5], n_repeats=n)
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
+@each(
+    "change error message",
     [
         ({"n_repeats": 5}, ValueError, "n_repeats"),
         ({"n_repeats": 40.0}, ValueError, "n_repeats"),

@@ -49,6 +49,7 @@ CHECKS = [name for name, _ in privatizer_checks(RandomizedResponseEncoder(**MEMO
 ABOUT_MEMORY = CHECKS[-4:]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "case",
     ["labels", *(pytest.param(case, marks=pytest.mark.long) for case in (*KEEPING, *SLOWLY) if case != "labels")],

@@ -21,7 +21,7 @@ from skdp.coding import is_missing
 from skdp.domain import Categories, Domain, Interval
 from skdp.evaluation.audits._outputs import combine, hash_cells, read_rows
 from skdp.frames import is_frame
-from skdp.local import HeavyHitters, ReportTransformer
+from skdp.local import HeavyHitters, KeyValueEncoder, ReportTransformer, SetValuedEncoder
 
 _MOST_CELLS = 6
 _UNDECLARED = "undeclared"
@@ -35,6 +35,8 @@ def make_records(estimator: Any) -> list[pd.DataFrame]:
             return make_records(parameters[wrapped])
     if isinstance(estimator, FrozenEstimator):
         return make_records(estimator.estimator)
+    if isinstance(estimator, SetValuedEncoder | KeyValueEncoder):
+        return _list_records(estimator, parameters)
     if "bounds" in parameters:
         return _number_records(parameters["bounds"])
     if isinstance(estimator, ReportTransformer | HeavyHitters) and "categories" not in parameters:
@@ -59,6 +61,23 @@ def make_records(estimator: Any) -> list[pd.DataFrame]:
         records.append(dict.fromkeys(declared))
     dtypes = {name: _dtype(attribute, [record[name] for record in records]) for name, attribute in declared.items()}
     return [_frame(record, dtypes) for record in records]
+
+
+def _list_records(estimator: Any, parameters: Mapping[str, Any]) -> list[pd.DataFrame]:
+    """Make records of lists: the first values, none, one, all, and the last ones; keys have values at the bounds."""
+    declared = _declared(getattr(estimator, "domain_", parameters["categories"]))
+    records: list[dict[Any, Any]] = [{}, {}, {}, {}, {}]
+    bounds = read_bounds(parameters["bounds"], tuple(declared)).tolist() if "bounds" in parameters else None
+    for place, (name, attribute) in enumerate(declared.items()):
+        values, size = _values(attribute), parameters["max_size"]
+        size = size[name] if isinstance(size, Mapping) else size
+        cells: list[Any] = [values[:size], [], values[:1], values, values[-size:]]
+        if bounds is not None:
+            low, high = bounds[place]
+            cells = [dict.fromkeys(cell, end) for cell, end in zip(cells, (low, low, high, high, high), strict=True)]
+        for record, cell in zip(records, cells, strict=True):
+            record[name] = cell
+    return [_frame(record, object) for record in records]
 
 
 def _words(parameters: Mapping[str, Any]) -> list[Any]:

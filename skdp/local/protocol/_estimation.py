@@ -78,6 +78,39 @@ def estimate_counts(
     return pd.DataFrame({name: values / scale for name, values in table.items()}, index=index)
 
 
+def combine_samples(
+    groups: Sequence[tuple[Any, ReportTally]],
+    column: Any,
+    *,
+    postprocess: str = "none",
+    confidence_level: float = 0.95,
+    what: str = "count",
+) -> pd.DataFrame:
+    """Estimate the count, or the frequency, of each value of a column that each record reports in one group at most."""
+    given = {"columns": [column], "confidence_level": confidence_level}
+    tables = [protocol.estimate(tally, postprocess=postprocess, **given) for protocol, tally in groups]
+    raw = tables if postprocess == "none" else [protocol.estimate(tally, **given) for protocol, tally in groups]
+    n, cells = groups[0][1].n_reports, len(raw[0])
+    # The weights follow from the mechanisms and from who reports what, not from values: so the sum has no bias.
+    errors = np.array([margin_error(protocol.oracles[0], cells) + (1 - 1 / cells) / cells for protocol, _ in groups])
+    weights = np.array([tally.sizes[0] for _, tally in groups]) / errors
+    weights = weights / weights.sum()
+    unbiased = weights @ np.array([table["count"] for table in raw])
+    inside = np.clip(unbiased, 0, n)
+    # No record is in two samples, so what two of them say is correlated: by as much for any two.
+    shared = inside * (n - inside) / max(n - 1, 1) * (1 - weights @ weights)
+    variances = weights**2 @ np.array([table["std_error"] for table in raw]) ** 2 - shared
+    std_error = np.sqrt(np.clip(variances, 0, None))
+    reach = -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2) * std_error
+    lower, upper = unbiased - reach, unbiased + reach
+    if postprocess != "none":
+        lower, upper = np.clip(lower, 0, n), np.clip(upper, 0, n)
+    counts = weights @ np.array([table["count"] for table in tables])
+    scale = n if what == "frequency" else 1
+    found = {what: counts, "std_error": std_error, "lower": lower, "upper": upper}
+    return pd.DataFrame({name: values / scale for name, values in found.items()}, index=raw[0].index)
+
+
 def check_columns(known: Sequence[Any], columns: Sequence[Any]) -> list[Any]:
     """Check that columns are distinct ones of those that are known."""
     chosen = list(columns)
@@ -111,6 +144,12 @@ def _support_variances(oracle: FrequencyOracle, g: int) -> tuple[float, float]:
     p, q, (together, apart) = float(oracle.p), float(oracle.q), oracle.pair_supports
     inside = p + (g - 1) * q + 2 * (g - 1) * together + (g - 1) * (g - 2) * apart - (p + (g - 1) * q) ** 2
     return inside, g * q + g * (g - 1) * apart - (g * q) ** 2
+
+
+def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:
+    """Return the mean over equal groups of values of n times the variance of the frequency of a group."""
+    inside, outside = _support_variances(oracle, oracle.k // n_groups)
+    return (inside + (n_groups - 1) * outside) / n_groups / float(oracle.p - oracle.q) ** 2
 
 
 def _sampled_variances(

@@ -2,6 +2,7 @@
 
 from skdp.local.table._encoder import LocalTableEncoder
 from skdp.local.table._plan import TablePlan
+from skdp.local.table._protocol import TableProtocol as TableProtocol
 from skdp.local.table._recommend import recommend_plan
 from skdp.local.table._tally import TableTally
 

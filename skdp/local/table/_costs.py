@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from skdp.local._frequency_oracle import margin_error
+from skdp.local.protocol import margin_error
 from skdp.oracles import NumericMechanism, choose_oracle
 from skdp.oracles.numeric import mean_error
 
@@ -23,6 +23,8 @@ Group: TypeAlias = tuple[Any, ...]
 
 _OF_GROUPS = ("randomized_response", "subset_selection", "optimized_unary_encoding", "symmetric_unary_encoding")
 """Oracles whose margins have errors in closed form."""
+_OF_OVERLAPPING = ("randomized_response", "local_hashing")
+"""Oracles for many groups, whose reports have one column or two."""
 _MOST_BYTES = 1024
 _CELLS_OF_A_MEAN = 2
 """A number counts as what it is rounded to at random: one of its two ends."""
@@ -66,9 +68,11 @@ class Costs:
         oracle: str,
         mechanism: Callable[[Fraction], NumericMechanism],
         described: str,
+        among: Sequence[str] = _OF_GROUPS,
     ) -> None:
         self.sizes, self.numbers, self.epsilon, self.purpose = dict(sizes), frozenset(numbers), epsilon, purpose
         self._importance, self._oracle, self._mechanism, self._described = importance, oracle, mechanism, described
+        self._among = among
         self.report, self._of_sizes = cache(self._report), cache(self._report_of_sizes)
 
     def _report(self, group: Group, size: int) -> Report:
@@ -86,7 +90,7 @@ class Costs:
         if self._oracle != "auto":
             settings = {"among": (self._oracle,)}
         elif len(sizes) > 1:
-            settings["among"] = _OF_GROUPS
+            settings["among"] = self._among
         name, oracle = choose_oracle(prod(sizes), share, **settings)
         if len(sizes) == 1:
             return Report(name, oracle.k, (_margin(oracle.k, oracle.mean_squared_error),))
@@ -94,6 +98,15 @@ class Costs:
         products = [sizes[one] * sizes[two] for two in range(len(sizes)) for one in range(two)]
         pairs = tuple(_margin(cells, margin_error(oracle, cells)) for cells in products)
         return Report(name, oracle.k, margins, pairs)
+
+    def of(self, groups: Sequence[Group]) -> Costs:
+        """Return the costs of groups, which are reported in few columns each where they overlap."""
+        if not is_overlapping(groups):
+            return self
+        return Costs(
+            self.sizes, tuple(self.numbers), self.epsilon, self.purpose, self._importance, self._oracle,
+            self._mechanism, self._described, _OF_OVERLAPPING,
+        )  # fmt: skip
 
     def weight(self, column: Any, cells: int) -> float:
         """Return how much the error of a cell of a column counts."""
@@ -120,7 +133,8 @@ class Costs:
                     total, weights = total + weight * margin.error(share), weights + weight
         if self.purpose != "pairs":
             return total / weights
-        for weight, error in self._pair_errors(groups, size, inclusions):
+        found = self._inside_errors if is_overlapping(groups) else self._pair_errors
+        for weight, error in found(groups, size, inclusions):
             total, weights = total + weight * error, weights + weight
         return total / weights
 
@@ -128,16 +142,13 @@ class Costs:
         """Iterate over the pairs of columns of values: how much the error of a pair counts, and this error."""
         # Two groups are reported by the same record with this probability, if all are drawn alike.
         together = size * (size - 1) / (len(groups) * (len(groups) - 1)) if len(groups) > 1 else 1.0
-        columns = []
-        for place, group in enumerate(groups):
-            report = self.report(group, size)
-            inside = iter(report.pairs)
-            if group[0] not in self.numbers:
-                columns += [(place, *pair) for pair in zip(group, report.margins, strict=True)]
-            for two in range(len(group)):
-                for one in range(two):
-                    margin = next(inside)
-                    yield self._of_pair(group[one], group[two]) * margin.cells, margin.error(inclusions[place])
+        yield from self._inside_errors(groups, size, inclusions)
+        columns = [
+            (place, *pair)
+            for place, group in enumerate(groups)
+            if group[0] not in self.numbers
+            for pair in zip(group, self.report(group, size).margins, strict=True)
+        ]
         for two, (place, column, margin) in enumerate(columns):
             for other_place, other, other_margin in columns[:two]:
                 if place == other_place:
@@ -148,8 +159,20 @@ class Costs:
                 error = _margin(cells, (squares - 1) / cells).error(together) if together else inf
                 yield self._of_pair(column, other) * cells, error
 
+    def _inside_errors(self, groups: Sequence[Group], size: int, inclusions: Sequence[float]) -> Any:
+        """Iterate over the pairs of columns that are in one group."""
+        for group, inclusion in zip(groups, inclusions, strict=True):
+            pairs = [(group[one], group[two]) for two in range(len(group)) for one in range(two)]
+            for pair, margin in zip(pairs, self.report(group, size).pairs, strict=True):
+                yield self._of_pair(*pair) * margin.cells, margin.error(inclusion)
+
     def _of_pair(self, one: Any, two: Any) -> float:
         return self._importance[one] * self._importance[two]
+
+
+def is_overlapping(groups: Sequence[Group]) -> bool:
+    """Return whether a column is in several groups."""
+    return len({name for group in groups for name in group}) < sum(map(len, groups))
 
 
 def _margin(cells: int, noise: float) -> Margin:

@@ -20,7 +20,7 @@ from skdp.local._oracle_encoder import Categories, input_names
 from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local.numeric import NumericPerturber
 from skdp.local.protocol import Sampling
-from skdp.local.table._costs import Group, Purpose
+from skdp.local.table._costs import Group, Purpose, is_overlapping
 from skdp.local.table._estimator import TableEstimator
 from skdp.local.table._plan import TablePlan
 from skdp.local.table._protocol import TableProtocol
@@ -56,14 +56,16 @@ class LocalTableEncoder(TableEstimator):
         missing, and categories are reported as values.
     weights : "uniform" or mapping of column name to number, default="uniform"
         How much the error of each column counts; public. Of a pair, the product counts.
-    strategy : {"auto", "split", "joint", "sample", "weighted", "groups"}, default="auto"
+    strategy : {"auto", "split", "joint", "sample", "weighted", "groups", "overlapping"}, default="auto"
         ``"auto"``: the one with the least error. ``"split"``: each column has an equal part of epsilon. ``"joint"``:
         the columns of categories are one attribute. ``"sample"``: a record reports one column, all alike.
         ``"weighted"``: it reports the best number of columns, with the best probabilities. ``"groups"``: the same with
-        groups of columns, each reported as one attribute.
+        groups of columns, each reported as one attribute. ``"overlapping"``, for pairs of 3 to 16 columns of
+        categories: a record reports one pair, of all pairs, as one attribute, or one number.
     oracle : {"auto", "randomized_response"}, default="auto"
         How groups of categories are reported: by the oracle with the least error whose report has at most 1,024 bytes,
-        bits packed, or as values in columns like those of the input.
+        bits packed, or as values in columns like those of the input. Overlapping pairs are reported by hashing, or as
+        the number of the combination.
     mechanism : str, default="hybrid"
         How numbers are reported, as for `NumericPerturber`.
     grid_size : int, default=1024
@@ -98,6 +100,7 @@ class LocalTableEncoder(TableEstimator):
     --------
     recommend_plan : The plan without a table.
     RandomizedResponseEncoder, FrequencyOracleEncoder, NumericPerturber : What reports the groups.
+    skdp.ReportSynthesizer : A synthetic table from the reports.
 
     Notes
     -----
@@ -246,7 +249,7 @@ class LocalTableEncoder(TableEstimator):
         share = epsilon / plan.n_reported
         parts, columns = [], dict(zip(table.names, table.columns, strict=True))
         for group, kind in zip(plan.groups, plan.kinds, strict=True):
-            part = self._part(group, kind, share, domain, bounds)
+            part = self._part(group, kind, share, domain, bounds, alone=not is_overlapping(plan.groups))
             parts.append(part._make_protocol(Table(group, tuple(columns[name] for name in group), table.native)))
         losses = sorted((Fraction(part.guarantee.epsilon) for part in parts), reverse=True)
         achieved = min(round_up(sum(losses[: plan.n_reported], Fraction(0))), round_up(epsilon))
@@ -261,8 +264,10 @@ class LocalTableEncoder(TableEstimator):
         sampling = None if of_all else Sampling(plan.weights, plan.n_reported)
         return TableProtocol(tuple(parts), table.names, sampling, guarantee)
 
-    def _part(self, group: Group, kind: str, share: Any, domain: Domain | None, bounds: Mapping[Any, Any]) -> Any:
-        """Return the transformer of a group."""
+    def _part(
+        self, group: Group, kind: str, share: Any, domain: Domain | None, bounds: Mapping[Any, Any], *, alone: bool
+    ) -> Any:
+        """Return the transformer of a group, which is alone in reporting its columns or not."""
         part: Any
         if group[0] in bounds:
             own = {name: bounds[name] for name in group}
@@ -271,7 +276,7 @@ class LocalTableEncoder(TableEstimator):
             assert domain is not None
             settings: dict[str, Any] = {"strategy": "joint", "categories": domain.select(group)}
             settings["handle_unknown"] = self.handle_unknown
-            if kind == "randomized_response":
+            if kind == "randomized_response" and alone:
                 part = RandomizedResponseEncoder(share, **settings)
             else:
                 part = FrequencyOracleEncoder(share, oracle=kind, max_report_bytes=None, **settings)

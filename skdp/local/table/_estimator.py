@@ -119,7 +119,10 @@ class TableEstimator(ReportTransformer):
         protocol = self.protocol_
         values = [name for part in protocol.parts if isinstance(part, OracleProtocol) for name in part.columns]
         asked = check_columns([name for name in protocol.names if name in values], columns)
-        places = sorted({protocol.part_of(name) for name in asked})
+        together = protocol.places_of(*asked)
+        if len(asked) == 1 < len(together):
+            return protocol.estimate_margin(self._tally_of(reports), asked[0], confidence_level=confidence_level)
+        places = together or sorted({place for name in asked for place in protocol.places_of(name)})
         if isinstance(reports, TableTally):
             if len(places) > 1:
                 raise ValueError(
@@ -130,7 +133,7 @@ class TableEstimator(ReportTransformer):
             found: pd.DataFrame = part.estimate(own, columns=asked, confidence_level=confidence_level)
             return found
         size = protocol.n_sampled
-        if size is not None and size < len(places):
+        if size is not None and size < len(places):  # as also if a column is in several groups
             raise ValueError(f"no record reports the columns {asked} together: plan_ has {size} report(s) a record")
         arrays = self._read_reports(reports)
         drawn = protocol.rows(arrays)

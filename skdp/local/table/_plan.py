@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from math import ceil, prod
 from typing import Any
 
@@ -125,9 +126,9 @@ def make_plan(costs: Costs, names: Sequence[Any], only: str) -> TablePlan:
         raise ValueError(f"strategy={best.strategy!r} does not give what the purpose {costs.purpose!r} asks for")
     weights = _whole(best.inclusions, best.size)
     shares = Sampling(weights, best.size).inclusions
-    rows = []
+    rows, used = [], costs.of(best.groups)
     for group, share in zip(best.groups, map(float, shares), strict=True):
-        report = costs.report(group, best.size)
+        report = used.report(group, best.size)
         error = np.average([one.error(share) for one in report.margins], weights=[one.cells for one in report.margins])
         epsilon = float(costs.epsilon / best.size)
         rows.append((" x ".join(map(str, group)), report.kind, report.cells, epsilon, share, float(error)))
@@ -166,6 +167,11 @@ def _candidates(costs: Costs, names: Sequence[Any]) -> Iterator[_Candidate]:
         yield _best_of("weighted", costs, singles)
     if len(values) > 1 and len(names) <= _MOST_GROUPED:
         yield _grouped(costs, singles)
+    if costs.purpose == "pairs" and 2 < len(values) <= _MOST_GROUPED:
+        largest = sorted(costs.sizes.values())[-2:]
+        if prod(largest) <= _MOST_MERGED:
+            groups = (*combinations(values, 2), *((name,) for name in names if name in costs.numbers))
+            yield _candidate("overlapping", costs.of(groups), groups, 1, True)
 
 
 def _candidate(strategy: str, costs: Costs, groups: tuple[Group, ...], size: int, weighted: bool) -> _Candidate:

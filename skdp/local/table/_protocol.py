@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ from skdp.local.protocol import (
     Reports,
     Sampling,
     ValueProtocol,
+    combine_samples,
     read_report_table,
     read_sampled,
     shuffled_parts,
@@ -180,9 +181,9 @@ class TableProtocol(ReportProtocol):
     def _weights(self) -> list[int] | None:
         return None if self.sampling is None else list(self.sampling.weights)
 
-    def part_of(self, column: Any) -> int:
-        """Return the place of the group of a column."""
-        return next(place for place, part in enumerate(self.parts) if column in part.columns)
+    def places_of(self, *columns: Any) -> list[int]:
+        """Return the places of the groups that have all of some columns."""
+        return [place for place, part in enumerate(self.parts) if {*columns} <= {*part.columns}]
 
     def tally_of(self, tally: TableTally, place: int) -> Any:
         """Return the sums of a group, and of values also the numbers of records and of those that report them."""
@@ -195,19 +196,14 @@ class TableProtocol(ReportProtocol):
 
     def estimate(self, tally: TableTally, **parameters: Any) -> pd.DataFrame:
         """Estimate the count, or the frequency, of each value of each column of values."""
-        tables = {}
-        for place, part in enumerate(self.parts):
-            if isinstance(part, OracleProtocol):
-                own = self.tally_of(tally, place)
-                for name in part.columns:
-                    tables[name] = part.estimate(own, columns=[name], **parameters)
+        found = {name for part in self.parts if isinstance(part, OracleProtocol) for name in part.columns}
+        tables = {name: self.estimate_margin(tally, name, **parameters) for name in self.names if name in found}
         names = ["column", "category"]
         if not tables:
             index = pd.MultiIndex.from_arrays([[], []], names=names)
             columns = [parameters.get("what", "count"), "std_error", "lower", "upper"]
             return pd.DataFrame(columns=columns, index=index, dtype=float)
-        found = pd.concat(tables, names=names)
-        return found.loc[[name for name in self.names if name in tables]]
+        return pd.concat(tables, names=names)
 
     def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
         pairs = [pair for part in self.parts for pair in part.shuffle_pairs("reports")]
@@ -216,6 +212,16 @@ class TableProtocol(ReportProtocol):
         if self.sampling.size == 1:
             return (ReportPair.mixed(zip(self.sampling.inclusions, pairs, strict=True)),)
         return super().shuffle_pairs(released)
+
+    def estimate_margin(self, tally: TableTally, column: Any, **parameters: Any) -> pd.DataFrame:
+        """Estimate the count, or the frequency, of each value of a column, from all groups that have it."""
+        places = self.places_of(column)
+        if len(places) > 1:
+            places = [place for place in places if tally.parts[place].n_reports] or places[:1]
+        groups = [(cast(OracleProtocol, self.parts[place]), self.tally_of(tally, place)) for place in places]
+        if len(groups) == 1:
+            return groups[0][0].estimate(groups[0][1], columns=[column], **parameters)
+        return combine_samples(groups, column, **parameters)
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         found = [part.channels(most_entries) for part in self.parts]

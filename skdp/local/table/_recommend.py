@@ -17,7 +17,7 @@ from skdp.local.table._plan import TablePlan, make_plan
 from skdp.oracles import NumericMechanism
 from skdp.privacy import check_epsilon
 
-Strategy: TypeAlias = Literal["auto", "split", "joint", "sample", "weighted", "groups"]
+Strategy: TypeAlias = Literal["auto", "split", "joint", "sample", "weighted", "groups", "overlapping"]
 Importance: TypeAlias = Literal["uniform"] | Mapping[Any, float]
 
 _MOST_PAIRED = 64

@@ -72,6 +72,8 @@ class Walk:
     def _follow(self, estimator: Any, flow: Flow, path: str) -> Flow:
         step = f"{path}: {type(estimator).__name__}" if path else type(estimator).__name__
         if self._is_private(estimator):
+            if getattr(estimator, "reads_reports", False) and not flow.merged.raw:
+                return self._plain(estimator, flow, step)  # the reports are those of steps before
             return self._privatizer(estimator, flow, step)
         if is_a(estimator, "sklearn.frozen.FrozenEstimator"):
             return self.visit(estimator.estimator, flow, path)

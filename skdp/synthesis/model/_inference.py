@@ -66,6 +66,20 @@ class _Target:
     groups: Groups | None
     shares: Table
     weight: float
+    precision: Table | None = None
+    """Weights of the products of errors, if they are not alike; `weight` is then a typical one."""
+
+    @property
+    def largest(self) -> float:
+        """A bound of the weights."""
+        return self.weight if self.precision is None else float(np.abs(self.precision).sum(axis=1).max())
+
+    def pull(self, have: Table) -> Table:
+        """Return the gradient of the loss: the weighted errors."""
+        errors = have - self.shares
+        if self.precision is None:
+            return self.weight * errors
+        return (self.precision @ errors.ravel()).reshape(errors.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +113,9 @@ class _Descent:
     @property
     def least(self) -> float:
         """A length that is too short."""
-        return 2 / sum(target.weight * float(rate.max()) for target, rate in zip(self.targets, self.rates, strict=True))
+        return 2 / sum(
+            target.largest * float(rate.max()) for target, rate in zip(self.targets, self.rates, strict=True)
+        )
 
     def flatten(self) -> None:
         """Use plain gradient steps, which always decrease the loss: divided by uneven shares they may not."""
@@ -119,7 +135,7 @@ class _Descent:
     def squares(self, projected: list[Table]) -> list[float]:
         """Sum the squares of each marginal's standardised residuals."""
         pairs = zip(self.targets, projected, strict=True)
-        return [target.weight * float(((have - target.shares) ** 2).sum()) for target, have in pairs]
+        return [float(((have - target.shares) * target.pull(have)).sum()) for target, have in pairs]
 
     def scale(self, state: _State, most: int) -> list[_State]:
         """Fit what has little noise by scaling, as long as that helps; the last state is the best."""
@@ -144,10 +160,7 @@ class _Descent:
         for place, members in self.members.items():
             changes = [
                 spread(
-                    length
-                    * self.targets[index].weight
-                    * self.rates[index]
-                    * (state.projected[index] - self.targets[index].shares),
+                    length * self.rates[index] * self.targets[index].pull(state.projected[index]),
                     self.targets[index].groups,
                 )
                 for index in members
@@ -246,6 +259,9 @@ def _place(tree: JunctionTree, marginal: Marginal, total: float) -> _Target:
     if place is None:
         raise ValueError(f"no clique of the tree holds the columns {marginal.clique}")
     shares = np.asarray(marginal.counts, float) / total
+    if marginal.precision is not None:
+        precision = total**2 * marginal.precision
+        return _Target(place, None, shares, float(np.trace(precision)) / len(precision), precision)
     return _Target(place, marginal.groups, shares, (total / max(_FINEST, marginal.std_error)) ** 2)
 
 

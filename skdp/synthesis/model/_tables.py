@@ -129,6 +129,8 @@ class Marginal:
     counts: NDArray[np.float64]
     std_error: float
     groups: Groups | None = None
+    precision: NDArray[np.float64] | None = None
+    """The inverse covariances of all counts, flat, if their noise is not independent and alike."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -165,9 +167,9 @@ def spread(table: NDArray[np.float64], groups: Groups | None) -> NDArray[np.floa
 def merge(marginals: Sequence[Marginal]) -> list[Marginal]:
     """Combine releases of the same columns, weighted by their inverse variances."""
     found: dict[Clique, Marginal] = {}
-    grouped = [marginal for marginal in marginals if marginal.groups is not None]
+    kept = [marginal for marginal in marginals if marginal.groups is not None or marginal.precision is not None]
     for marginal in marginals:
-        if marginal.groups is not None:
+        if marginal.groups is not None or marginal.precision is not None:
             continue
         other = found.get(marginal.clique)
         if other is None:
@@ -176,7 +178,7 @@ def merge(marginals: Sequence[Marginal]) -> list[Marginal]:
         weights = other.std_error**-2, marginal.std_error**-2
         counts = (weights[0] * other.counts + weights[1] * marginal.counts) / sum(weights)
         found[marginal.clique] = Marginal(marginal.clique, counts, 1 / math.sqrt(sum(weights)))
-    return [*found.values(), *grouped]
+    return [*found.values(), *kept]
 
 
 def estimate_total(marginals: Sequence[Marginal]) -> tuple[float, float]:

@@ -4,11 +4,15 @@ from skdp.synthesis.selection._private_table import PrivateTable, check_promise,
 from skdp.synthesis.selection._registry import (
     STRATEGIES,
     check_marginals,
+    check_size_of_model,
+    given,
     largest_sizes,
+    read_cliques,
     read_plan,
+    read_zeros,
     uses_choices,
 )
-from skdp.synthesis.selection._strategy import Plan, Strategy, first_cliques, warn_not_chosen, warn_out_of_reach
+from skdp.synthesis.selection._strategy import Plan, Strategy, first_cliques, forbid, warn_not_chosen, warn_out_of_reach
 
 __all__ = [
     "STRATEGIES",
@@ -17,10 +21,15 @@ __all__ = [
     "Strategy",
     "check_marginals",
     "check_promise",
+    "check_size_of_model",
     "first_cliques",
+    "forbid",
+    "given",
     "largest_sizes",
     "open_budget",
+    "read_cliques",
     "read_plan",
+    "read_zeros",
     "uses_choices",
     "warn_not_chosen",
     "warn_out_of_reach",

@@ -128,12 +128,12 @@ def read_plan(
         domain.sizes,
         tuple(is_ordered(domain[name]) for name in domain.columns),
         min(check_size(max_cells, name="max_cells"), MOST_CELLS),
-        () if workload is None else _read_cliques("workload", workload, domain),
+        () if workload is None else read_cliques("workload", workload, domain),
         check_size(max_iter, name="max_iter", least=1),
         read_zeros(structural_zeros, domain),
     )
     named = isinstance(marginals, str)
-    strategy = STRATEGIES[marginals] if named else given(_read_cliques("marginals", marginals, domain))
+    strategy = STRATEGIES[marginals] if named else given(read_cliques("marginals", marginals, domain))
     check_size_of_model(plan, strategy)
     return plan, strategy
 
@@ -226,7 +226,7 @@ def _leaves_something(plan: Plan) -> bool:
     return bool(possible[0].any())
 
 
-def _read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
+def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
     if isinstance(cliques, str | Mapping) or not isinstance(cliques, Iterable):
         raise TypeError(f"{name} must be a list of tuples of column names, got {type(cliques).__name__}")
     found = []

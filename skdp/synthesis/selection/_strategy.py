@@ -180,12 +180,20 @@ def fit_table(
     start = None if start_from is None else _carry_over(start_from.model, tree)
     if start is None:
         start = independent_start(tree, [_share(column, size, merged, total) for column, size in enumerate(sizes)])
+    fit = fit_model(tree, merged, total, max_iter=max_iter, start=forbid(tree, start, zeros))
+    return FittedTable(fit.model, total, std_error, fit.losses)
+
+
+def forbid(
+    tree: JunctionTree, potentials: Sequence[NDArray[np.float64]], zeros: Sequence[tuple[Clique, NDArray[np.bool_]]]
+) -> list[NDArray[np.float64]]:
+    """Give combinations that cannot occur no probability."""
+    found = list(potentials)
     for clique, impossible in zeros:
         place = tree.holder(clique)
         assert place is not None  # the tree was made for it
-        start[place] = np.where(expand(impossible, clique, tree.cliques[place]), -np.inf, start[place])
-    fit = fit_model(tree, merged, total, max_iter=max_iter, start=start)
-    return FittedTable(fit.model, total, std_error, fit.losses)
+        found[place] = np.where(expand(impossible, clique, tree.cliques[place]), -np.inf, found[place])
+    return found
 
 
 def fit_measured(

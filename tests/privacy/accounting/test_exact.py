@@ -15,6 +15,7 @@ from skdp.exact import exp_bounds
 from skdp.oracles import HadamardResponse, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss
 from skdp.privacy.accounting import _total, least_rho, smallest_epsilon
+from tests.conftest import each
 
 
 def exp(exponent):
@@ -115,7 +116,7 @@ def test_the_worst_pair_of_a_channel_is_that_of_its_total_variation(make):
         assert largest_divergence(channel, order) == share * max(Fraction(0), (ratio - order) / (1 + ratio))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_no_channel_is_worse_than_that_of_its_total_variation(seed):
     drawn = random.Random(seed)
     channel = []

@@ -1,0 +1,94 @@
+"""Take columns of lists apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.coding._encode import ColumnError, library_of, shielded
+
+_LISTS = (list, tuple, set, frozenset, np.ndarray)
+
+
+def flatten_lists(column: Any) -> tuple[Any, NDArray[np.int64]]:
+    """Return the values of all lists of a column, as a column of its own, and the number of values of each list."""
+    if isinstance(column, np.ndarray):
+        return shielded(_from_objects, column.tolist())
+    library = library_of(column)
+    if library == "pandas":
+        if isinstance(column.dtype, pd.ArrowDtype):
+            import pyarrow
+
+            return shielded(_from_arrow, pyarrow.array(column.array))
+        return shielded(_from_objects, column.to_numpy(dtype=object).tolist())
+    if library == "polars":
+        import polars
+
+        if not isinstance(column.dtype, polars.List | polars.Array):
+            return shielded(_from_objects, column.to_list())
+        return shielded(_from_arrow, column.to_arrow())
+    return shielded(_from_arrow, column)
+
+
+def _from_objects(cells: list[Any]) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
+    for cell in cells:
+        if not isinstance(cell, _LISTS) or (isinstance(cell, np.ndarray) and cell.ndim != 1):
+            raise ColumnError("expected lists of values; a missing list is written as an empty one")
+    sizes = np.fromiter(map(len, cells), np.int64, len(cells))
+    flat = np.empty(int(sizes.sum()), object)
+    for place, value in enumerate(chain.from_iterable(cells)):
+        flat[place] = value
+    return flat, sizes
+
+
+def _from_arrow(column: Any) -> tuple[Any, NDArray[np.int64]]:
+    import pyarrow
+    from pyarrow import compute, types
+
+    kind = column.type
+    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
+        raise ColumnError(f"expected lists of values, got a column of {'text' if types.is_string(kind) else 'values'}")
+    if column.null_count:
+        raise ColumnError("expected lists of values; a missing list is written as an empty one")
+    chunked = pyarrow.chunked_array([column]) if isinstance(column, pyarrow.Array) else column
+    return compute.list_flatten(chunked), compute.list_value_length(chunked).to_numpy().astype(np.int64)
+
+
+def flatten_pairs(column: Any) -> tuple[Any, Any, NDArray[np.int64]]:
+    """Return the keys and the values of all pairs of a column, as columns of their own, and the sizes of the cells."""
+    # A cell is a mapping, or a list of pairs; in polars and pyarrow a list of structs of two fields, or a map.
+    if not isinstance(column, np.ndarray) and library_of(column) != "pandas":
+        return shielded(_from_structs, column)
+    cells = column.tolist() if isinstance(column, np.ndarray) else column.to_numpy(dtype=object).tolist()
+    return shielded(_from_pairs, cells)
+
+
+def _from_pairs(cells: list[Any]) -> tuple[Any, Any, NDArray[np.int64]]:
+    pairs, sizes = _from_objects([[*cell.items()] if isinstance(cell, Mapping) else cell for cell in cells])
+    keys, values = np.empty(pairs.size, object), np.empty(pairs.size, object)
+    for place, pair in enumerate(pairs):
+        if isinstance(pair, Mapping) and len(pair) == 2:
+            pair = tuple(pair.values())
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ColumnError("expected mappings, or lists of pairs of a key and a value")
+        keys[place], values[place] = pair
+    return keys, values, sizes
+
+
+def _from_structs(column: Any) -> tuple[Any, Any, NDArray[np.int64]]:
+    from pyarrow import compute, types
+
+    table = column.to_arrow() if library_of(column) == "polars" else column
+    if types.is_map(table.type):
+        return _from_pairs(table.to_pylist())
+    pairs, sizes = _from_arrow(table)
+    if not types.is_struct(pairs.type) or pairs.type.num_fields != 2:
+        raise ColumnError("expected lists of structs of a key and a value, or maps")
+    if pairs.null_count:
+        raise ColumnError("expected lists of pairs, got a missing one")
+    return compute.struct_field(pairs, [0]), compute.struct_field(pairs, [1]), sizes

@@ -1,0 +1,219 @@
+"""Randomise columns of keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from math import inf, prod
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import read_bounds
+from skdp.domain import Domain
+from skdp.exact import log_upper, round_up
+from skdp.frames import Table
+from skdp.local._oracle_encoder import input_names
+from skdp.local.pairs._estimation import pair_error
+from skdp.local.pairs._estimator import PairEstimator
+from skdp.local.pairs._protocol import PairProtocol
+from skdp.local.sets import check_limits, read_lists_domain, read_sizes, row_of_lists
+from skdp.oracles import SetOracle, SetSelection, SetUnaryEncoding, SignedUnaryEncoding
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, PureLoss, Shuffled
+from skdp.typing import Bounds
+
+PairOracleName: TypeAlias = Literal["auto", "set_selection", "set_unary_encoding", "pckv_grr", "pckv_ue"]
+
+_ORACLES: dict[str, Any] = {
+    "set_selection": SetSelection,
+    "set_unary_encoding": SetUnaryEncoding,
+    "pckv_grr": partial(SetSelection, subset_size=1),
+    "pckv_ue": SignedUnaryEncoding,
+}
+_TITLES = {
+    SetSelection: "set selection of signed keys",
+    SetUnaryEncoding: "unary encoding of signed keys",
+    SignedUnaryEncoding: "PCKV-UE",
+}
+
+
+class KeyValueEncoder(PairEstimator):
+    """Report columns of pairs: at most `max_size` keys of a declared domain, each with a number.
+
+    A record may rate films, or report how long it used each of some programs. One epsilon protects all of it: which
+    keys it holds, how many, and their values. How many records hold each key and the mean of its values are estimated
+    from the same reports. A value is rounded at random to one of its bounds, minus or plus, and the set of signed keys
+    is reported by a protocol for sets: key and value are perturbed together, as in PCKV ([1]_), and the error grows as
+    `max_size` where that of PCKV grows as its square.
+
+    Parameters
+    ----------
+    epsilon : float or Shuffled, default=1.0
+        Privacy loss of one record over all columns together, in equal parts; finite and > 0. Smaller is more private.
+    categories : mapping, list of array-like, or Domain
+        The keys that the pairs of each column may have: {column: keys}, or a list of keys per column. Declared from
+        public knowledge, always; at least two keys.
+    bounds : (low, high), mapping of column name to (low, high), or array of shape (n_features, 2)
+        The public bounds of the values of each column; values beyond are moved to them.
+    max_size : int or mapping of column name to int, default=5
+        How many pairs of a record are reported, at least 1; public. Of more, as many are drawn at random and reported.
+    oracle : {"auto", "set_selection", "set_unary_encoding", "pckv_grr", "pckv_ue"}, default="auto"
+        ``"auto"``: the one with the least exact error of the counts of keys and of the sums of values. ``"pckv_grr"``:
+        one signed key, by randomised response whose epsilon sampling amplifies (set selection in sets of one code).
+        ``"pckv_ue"``: a sampled key as a vector of nothing, minus and plus.
+    handle_unknown : {"error", "ignore"}, default="error"
+        What to do with a key that is not declared: raise a ValueError, or leave the pair out.
+    ledger : PrivacyLedger, optional
+        Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
+    random_state : int, optional
+        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only: with it,
+        the noise can be undone.
+
+    Attributes
+    ----------
+    domain_ : Domain
+        The declared keys.
+    bounds_ : ndarray of shape (n_features, 2)
+        The bounds.
+    oracles_ : tuple of SetOracle
+        The protocol of each column, for the codes ``2 key`` (minus) and ``2 key + 1`` (plus).
+    guarantee_ : PrivacyGuarantee
+        What a call of `transform` promises for one record, computed from the exact probabilities and rounded up.
+    local_epsilon_ : float
+        With `Shuffled`, the epsilon of one record that was found.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of str
+        Their names, if X had string names.
+
+    Raises
+    ------
+    TypeError, ValueError
+        By `fit`, for a parameter out of range, or a declaration that does not fit the columns. By `transform`, also for
+        cells that hold no pairs, and values that are no finite numbers.
+
+    See Also
+    --------
+    SetValuedEncoder : Lists of values without numbers.
+
+    Notes
+    -----
+    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of all its
+    pairs in the fitted columns by any others, as many as they are; epsilon as stated by `guarantee_`, at most the
+    parameter, ``delta = 0``. Rounding to signs comes before the protocol for sets, which has this epsilon for any two
+    sets of signed keys. `fit` reads column names and nothing else. Every call of `transform` is a new release. Other
+    columns, and the row index, are as for `RandomizedResponseEncoder`.
+
+    The cells of a column are mappings, or lists of pairs (pandas, NumPy); in polars and pyarrow, lists of structs of
+    two fields, or maps. A key that comes twice has the mean of its values. The output has two bits ``column_key-`` and
+    ``column_key+`` per key.
+
+    References
+    ----------
+    .. [1] X. Gu et al. (2020). PCKV: locally differentially private correlated key-value data collection with
+       optimized utility. USENIX Security.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import KeyValueEncoder
+    >>> ratings = pd.DataFrame({"films": [{"Alien": 4}, {"Alien": 5, "Brazil": 2}, {}, {"Brazil": 3}] * 5_000})
+    >>> films = {"films": ["Alien", "Brazil", "Casablanca"]}
+    >>> encoder = KeyValueEncoder(4.0, categories=films, bounds=(1, 5), max_size=2, random_state=0)
+    >>> reports = encoder.fit_transform(ratings)
+    >>> encoder.estimate_counts(reports).round()
+                  count  std_error   lower    upper
+    films
+    Alien       10153.0      112.0  9934.0  10372.0
+    Brazil      10000.0      111.0  9782.0  10218.0
+    Casablanca    -22.0       40.0  -100.0     56.0
+    >>> encoder.estimate_mean(reports).round(2)
+                mean  std_error  lower  upper
+    films
+    Alien       4.49       0.02   4.45   4.53
+    Brazil      2.47       0.03   2.41   2.52
+    Casablanca   NaN        inf   1.00   5.00
+    """
+
+    protocol_: PairProtocol
+    domain_: Domain
+    oracles_: tuple[SetOracle, ...]
+    _most_cells: float = 1 << 31
+    _most_columns: float = inf
+    _most_characters: float = inf
+
+    def __init__(
+        self,
+        epsilon: float | Shuffled = 1.0,
+        *,
+        categories: Mapping[Any, Any] | Sequence[Any] | Domain | None = None,
+        bounds: Bounds | None = None,
+        max_size: int | Mapping[Any, int] = 5,
+        oracle: PairOracleName = "auto",
+        handle_unknown: Literal["error", "ignore"] = "error",
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.categories = categories
+        self.bounds = bounds
+        self.max_size = max_size
+        self.oracle = oracle
+        self.handle_unknown = handle_unknown
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _make_protocol(self, table: Table) -> PairProtocol:
+        if not isinstance(self.oracle, str) or self.oracle not in ("auto", *_ORACLES):
+            raise ValueError(f"oracle must be one of {('auto', *_ORACLES)}, got {self.oracle!r}")
+        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "ignore"):
+            raise ValueError(f"handle_unknown must be 'error' or 'ignore', got {self.handle_unknown!r}")
+        domain = read_lists_domain(table, self.categories)
+        bounds = read_bounds(self.bounds, table.names)
+        sizes = read_sizes(self.max_size, domain, "max_size")
+        if 2 * max(domain.sizes) >= self._most_cells:
+            raise ValueError(f"{max(domain.sizes):,} keys are too many")
+        share = self._local_epsilon() / len(domain.columns)
+        oracles = tuple(self._make_oracle(2 * k, size, share) for k, size in zip(domain.sizes, sizes, strict=True))
+        check_limits(self, oracles, domain)
+        ratios = [oracle.worst_ratio for oracle in oracles]
+        guarantee = PrivacyGuarantee(
+            log_upper(prod(ratios, start=Fraction(1))),
+            scope=domain.columns,
+            mechanism=" and ".join(dict.fromkeys(_TITLES[type(oracle)] for oracle in oracles)),
+            secure=self.random_state is None,
+            losses=tuple(
+                PureLoss(log_upper(ratio), round_up(one.share)) for ratio, one in zip(ratios, oracles, strict=True)
+            ),
+        )
+        protocol = PairProtocol(domain, bounds, oracles, guarantee, self.handle_unknown)
+        _ = protocol.report_columns  # refuses two of one name
+        return protocol
+
+    def _make_oracle(self, k: int, size: int, epsilon: Any) -> SetOracle:
+        if self.oracle != "auto":
+            made: SetOracle = _ORACLES[self.oracle](k, size, epsilon)
+            return made
+        return min((make(k, size, epsilon) for make in _ORACLES.values()), key=pair_error)
+
+    def _set_fitted(self, protocol: PairProtocol) -> None:
+        self.domain_, self.bounds_, self.oracles_ = protocol.domain, protocol.bounds, protocol.oracles
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        check_is_fitted(self)
+        given = input_names(self, self.domain_.columns, input_features)
+        return np.array(self.protocol_.names(given), dtype=object)
+
+    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+        return row_of_lists(self.categories)

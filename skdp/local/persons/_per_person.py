@@ -1,0 +1,382 @@
+"""Report a few random rows of each person, so that the guarantee is one for persons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
+from operator import add
+from statistics import NormalDist
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import OnSite, all_or_nothing, as_asked, check_confidence_level, check_names, read_input
+from skdp.frames import read_table, rows_at
+from skdp.local._carried import text_in_memory, with_protocol
+from skdp.local._transformer import ReportTransformer
+from skdp.local.memo import read_record_ids
+from skdp.oracles import check_size
+from skdp.privacy import PrivacyGuarantee, spend
+from skdp.randomness import ByteSource
+
+_MOST_ROWS = 1024
+
+
+def _estimates(method: str) -> Callable[[Any], bool]:
+    return lambda own: hasattr(own.transformer, method)
+
+
+class PerPerson(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
+    """Report the same number of random rows of each person, with a guarantee for persons.
+
+    In a table with several rows a person, a transformer that protects each row protects no person: r rows cost r times
+    epsilon, and how many rows a person has is shown. This one reports exactly `max_rows_per_person` rows of each person
+    by a transformer that it wraps, and nothing else of the others.
+
+    Parameters
+    ----------
+    transformer : local transformer
+        What reports a row; its ``epsilon`` is that of one report. It is cloned; the original is never fitted. Its
+        ledger is charged with the guarantee for persons.
+    max_rows_per_person : int, default=1
+        The number r of reports of each person, from 1 to 1,024. For a given epsilon of a person, one row with all of
+        it has less error than several that share it.
+
+    Attributes
+    ----------
+    transformer_ : local transformer
+        The fitted clone: it reads the reports, and `to_json` of it is what a server needs.
+    guarantee_ : PrivacyGuarantee
+        What a call of `transform` promises to each person: r times the guarantee of the transformer.
+    n_reports_ : int
+        The number of reports of each person.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of str
+        Their names, if X had string names.
+
+    Raises
+    ------
+    TypeError, ValueError
+        By `fit`, if the transformer is no local transformer, has permanent reports, or refuses the columns, or the
+        number is out of range.
+
+    See Also
+    --------
+    RandomizedResponseEncoder, LocalTableEncoder, SetValuedEncoder : Transformers to wrap.
+
+    Notes
+    -----
+    **Privacy.** Local model: holds against every recipient of the output, for each person, under replacement of all
+    rows of this person by any others, one or more; epsilon as stated by `guarantee_`. Which persons there are is
+    public, and their order; how many rows they have is protected. Of a person with s >= r rows, r different ones are
+    drawn, each alike; of one with fewer, every row is reported r / s times, rounded down or up at random. Rows are
+    drawn without looking at a value, by secure randomness unless the transformer has a seed; the proof needs neither:
+    each report depends on one row, so that r reports of any rows have r times its epsilon. The output has no row
+    labels, as these would show which rows were drawn. It has another number of rows than the table.
+
+    Estimates are about persons, not rows: each report is of a random row of a person, so that a share is the mean over
+    the persons of the share of their rows, without bias, and each person counts alike. The share of all rows cannot be
+    estimated, since the number of rows of a person is not reported; both are the same if all have equally many. The
+    engines take no `PerPerson`: the rows of a person may be in several batches.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import PerPerson, RandomizedResponseEncoder
+    >>> visits = pd.DataFrame({"person": [1, 1, 1, 2, 3, 3] * 4_000, "page": ["a", "a", "b", "b", "a", "b"] * 4_000})
+    >>> visits["person"] += 3 * (visits.index // 6)
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"page": ["a", "b", "c"]}, random_state=0)
+    >>> private = PerPerson(encoder).fit(visits[["page"]])
+    >>> reports = private.transform(visits[["page"]], groups=visits["person"])
+    >>> len(reports)
+    12000
+    >>> private.guarantee_.mechanism
+    'k-ary randomised response, 1 row of each person'
+    >>> private.estimate_frequencies(reports).round(2)
+          frequency  std_error  lower  upper
+    page
+    a          0.39       0.01   0.37   0.42
+    b          0.61       0.01   0.59   0.63
+    c         -0.00       0.01  -0.02   0.02
+    """
+
+    protects_rows = True
+    """For `privacy_statement`: what `transform` returns is protected."""
+
+    transformer_: ReportTransformer
+    guarantee_: PrivacyGuarantee
+    n_reports_: int
+
+    def __init__(self, transformer: Any, *, max_rows_per_person: int = 1) -> None:
+        self.transformer = transformer
+        self.max_rows_per_person = max_rows_per_person
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.transformer, ReportTransformer):
+            tags.input_tags = get_tags(self.transformer).input_tags
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit a clone of the transformer.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            As for the transformer; without the column of persons.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The fitted transformer. Parameters that are set later take effect with the next `fit`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the transformer is no local one or has permanent reports, or a parameter is out of range.
+        """
+        if not isinstance(self.transformer, ReportTransformer):
+            kind = self.transformer.__name__ if isinstance(self.transformer, type) else type(self.transformer).__name__
+            raise TypeError(f"transformer must be a local transformer that reports row by row, got {kind}")
+        most = check_size(self.max_rows_per_person, least=1, most=_MOST_ROWS, name="max_rows_per_person")
+        inner = clone(self.transformer)
+        # Only the outer setting counts, or reports would be converted twice.
+        inner.set_output(transform="default")
+        inner.fit(X, y)
+        if inner.protocol_.permanent_key is not None:
+            raise ValueError("permanent reports are those of records: give a transformer without a secret_key")
+        own = inner.guarantee_
+        rows = "1 row" if most == 1 else f"{most} rows"
+        whole = replace(reduce(add, [own] * most), mechanism=f"{own.mechanism}, {rows} of each person")
+        self.transformer_, self.guarantee_, self.n_reports_ = inner, whole, most
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Any:
+        """Fit, and privatise the same table.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            True values.
+        y : None
+            Ignored.
+        groups : array-like of shape (n_samples,)
+            The person of each row.
+
+        Returns
+        -------
+        same kind as X
+            As for `transform`.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetExceeded
+            As for `fit` and `transform`.
+        """
+        return self.fit(X, y).transform(X, groups=groups)
+
+    def transform(self, X: Any, groups: Any = None) -> Any:
+        """Privatise a few rows of each person: a new release at every call.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            True values, in the columns of `fit`. All rows are checked, also those that are not reported.
+        groups : array-like of shape (n_samples,)
+            The person of each row, always required: text, numbers, dates, UUIDs, bytes, or tuples of these; none
+            missing. In a Pipeline, route it with ``set_transform_request(groups=True)``.
+
+        Returns
+        -------
+        same kind as X
+            ``max_rows_per_person`` reports of each person, one after the other, persons in the order in which they
+            first occur, without row labels.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if X has other columns or values that cannot be reported, or persons are missing or of
+            another number than the rows.
+        BudgetExceeded
+            If the ledger does not cover the release.
+        """
+        check_is_fitted(self, "transformer_")
+        inner, protocol = self.transformer_, self.transformer_.protocol_
+        table = read_input(inner, X, reset=False)
+        check_names(inner, table, protocol.columns)
+        codes = protocol.prepare(table)
+        persons = _number_persons(groups, len(table.columns[0]))
+        spend(inner._ledger, self.guarantee_, type(self).__name__)
+        randomness = inner.randomness()
+        chosen = _choose_rows(persons, self.n_reports_, randomness("rows of persons"))
+        # What is written depends on the kind of the table and not on its rows: the first one stands for all.
+        rows = read_table(rows_at(table.native, chosen))
+        reports = protocol.randomise([column[chosen] for column in codes], [], randomness)
+        return with_protocol(as_asked(self, protocol.write(reports, rows)), text_in_memory(inner))
+
+    def tally(self, reports: Any) -> Any:
+        """Sum up reports.
+
+        Parameters
+        ----------
+        reports : same kind as what `transform` returns
+            Privatised rows.
+
+        Returns
+        -------
+        tally
+            That of the transformer.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if these are no reports of the transformer.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free.
+        """
+        check_is_fitted(self, "transformer_")
+        return self.transformer_.tally(reports)
+
+    @available_if(_estimates("estimate_frequencies"))  # type: ignore[untyped-decorator]
+    def estimate_frequencies(self, reports: Any, *, confidence_level: float = 0.95) -> pd.DataFrame:
+        """Estimate the mean over the persons of the share of their rows that have each value.
+
+        Parameters
+        ----------
+        reports : what `transform` returns, or a tally of it
+            Privatised rows, or their sums.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``frequency, std_error, lower, upper``, indexed as by the transformer. The standard error adds to that of
+            the reports the choice of the rows, as if the values of all rows were mixed alike. So it is, of one row a
+            person, right for the population that the persons are drawn from, and for the mean over these very persons
+            too large rather than too small.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            Before `fit`, or if the reports come from another transformer, or the parameter is out of range.
+        AttributeError
+            If the transformer does not estimate frequencies.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        check_is_fitted(self, "transformer_")
+        reach = -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2)
+        estimator: Any = self.transformer_
+        table: pd.DataFrame = estimator.estimate_frequencies(reports)
+        n = reports.n_reports if hasattr(reports, "n_reports") else len(reports)
+        share = table["frequency"].clip(0, 1)
+        std_error = np.sqrt(table["std_error"] ** 2 + share * (1 - share) / n)
+        lower, upper = table["frequency"] - reach * std_error, table["frequency"] + reach * std_error
+        return table.assign(std_error=std_error, lower=lower, upper=upper)
+
+    @available_if(_estimates("estimate_mean"))  # type: ignore[untyped-decorator]
+    def estimate_mean(self, reports: Any, *, confidence_level: float = 0.95) -> pd.DataFrame:
+        """Estimate the mean over the persons of the mean of their rows.
+
+        Parameters
+        ----------
+        reports : what `transform` returns, or a tally of it
+            Privatised rows, or their sums.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            As of the transformer's `estimate_mean`, for each column of numbers. Its standard error holds how much the
+            reports vary, and so also the choice of the rows.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            Before `fit`, or if the reports come from another transformer, or the parameter is out of range.
+        AttributeError
+            If the transformer does not estimate means.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        check_is_fitted(self, "transformer_")
+        estimator: Any = self.transformer_
+        table: pd.DataFrame = estimator.estimate_mean(reports, confidence_level=confidence_level)
+        return table
+
+    @property
+    def n_features_in_(self) -> int:  # numpydoc ignore=RT01
+        """Number of columns."""
+        return self.transformer_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:  # numpydoc ignore=RT01
+        """The names of the columns."""
+        names: NDArray[np.object_] = self.transformer_.feature_names_in_
+        return names
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the columns of the reports.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            The names of the input columns, if `fit` saw none.
+
+        Returns
+        -------
+        ndarray of str
+            The transformer's own names.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self, "transformer_")
+        return self.transformer_.get_feature_names_out(input_features)
+
+
+def _number_persons(groups: Any, n_rows: int) -> NDArray[np.intp]:
+    """Return the number of the person of each row, in the order in which persons first occur."""
+    if groups is None:
+        raise ValueError("groups must be given: the person of each row")
+    kind: type[Exception] = ValueError
+    message = None
+    try:
+        ids = read_record_ids(groups, n_rows)
+    except (TypeError, ValueError) as error:
+        kind, message = type(error), str(error).replace("record_id", "groups", 1)
+    if message is not None:
+        raise kind(message)
+    numbers = {one: place for place, one in enumerate(dict.fromkeys(ids))}
+    return np.fromiter((numbers[one] for one in ids), np.intp, n_rows)
+
+
+def _choose_rows(persons: NDArray[np.intp], most: int, source: ByteSource) -> NDArray[np.intp]:
+    """Draw `most` rows of each person: in a random order, from the start again where there are fewer."""
+    words = source.bytes(8 * persons.size).view("<u8")
+    order, sizes = np.lexsort((words, persons)), np.bincount(persons)
+    starts = np.cumsum(sizes) - sizes
+    chosen: NDArray[np.intp] = order[starts[:, np.newaxis] + np.arange(most) % sizes[:, np.newaxis]].reshape(-1)
+    return chosen

@@ -1,0 +1,263 @@
+"""Randomise columns of sets of values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import inf, prod
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import read_domain
+from skdp.domain import Domain
+from skdp.exact import log_upper, round_up
+from skdp.frames import Table
+from skdp.local._oracle_encoder import input_names
+from skdp.local.protocol import named_characters
+from skdp.local.sets._estimator import SetEstimator
+from skdp.local.sets._protocol import SetProtocol
+from skdp.oracles import SET_ORACLES, SetOracle, SetSelection, SetUnaryEncoding, check_size, choose_set_oracle
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, PureLoss, Shuffled
+
+SetOracleName: TypeAlias = Literal[
+    "auto",
+    "set_selection",
+    "set_unary_encoding",
+    "randomized_response",
+    "subset_selection",
+    "optimized_unary_encoding",
+    "symmetric_unary_encoding",
+    "threshold_unary_encoding",
+    "local_hashing",
+    "binary_local_hashing",
+]
+
+
+class SetValuedEncoder(SetEstimator):
+    """Report columns of sets: lists of at most `max_size` values of a declared domain.
+
+    A record may hold any number of the values: the pages that it visited, the symptoms that it has. One epsilon
+    protects the whole set, also how many values are in it. The protocol with the least exact error is taken: mostly set
+    selection ([1]_), whose error grows as `max_size`; a unary encoding of the whole set where sets hold a large part of
+    the values and epsilon is large; padding and sampling ([2]_), whose error grows as its square, where reports must be
+    small.
+
+    Parameters
+    ----------
+    epsilon : float or Shuffled, default=1.0
+        Privacy loss of one record over all columns together, in equal parts; finite and > 0. Smaller is more private.
+    categories : mapping, list of array-like, or Domain
+        The values that may be in the lists of each column: {column: values}, or a list of values per column. Declared
+        from public knowledge, always; at least two values. An `Interval` puts numbers into bins.
+    max_size : int or mapping of column name to int, default=5
+        How many values of a list are reported, at least 1; public. Fewer have less error. Of a longer list, as many are
+        drawn at random and reported: these records then count less (see `estimate_counts`).
+    oracle : str, default="auto"
+        ``"auto"``, ``"set_selection"``, ``"set_unary_encoding"``, or for padding and sampling the name of the frequency
+        oracle that reports the sampled value, such as ``"local_hashing"``.
+    max_report_bytes : int or None, default=1024
+        The largest size of the report of a column for ``oracle="auto"``, bits packed; None for no limit.
+    handle_unknown : {"error", "ignore"}, default="error"
+        What to do with a value of a list that is not declared: raise a ValueError, or leave it out of the set.
+    ledger : PrivacyLedger, optional
+        Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
+    random_state : int, optional
+        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only: with it,
+        the noise can be undone.
+
+    Attributes
+    ----------
+    domain_ : Domain
+        The declared values.
+    oracles_ : tuple of SetOracle
+        The protocol of each column, with its exact probabilities.
+    guarantee_ : PrivacyGuarantee
+        What a call of `transform` promises for one record, computed from the exact probabilities and rounded up.
+    local_epsilon_ : float
+        With `Shuffled`, the epsilon of one record that was found.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of str
+        Their names, if X had string names.
+
+    Raises
+    ------
+    TypeError, ValueError
+        By `fit`, for a parameter out of range, or a declaration that does not fit the columns. By `transform`, also for
+        cells that are no lists (a missing one too: write an empty list).
+
+    See Also
+    --------
+    FrequencyOracleEncoder : Columns with one value a record.
+
+    Notes
+    -----
+    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of its
+    whole lists in the fitted columns by any others, of whatever length; epsilon as stated by `guarantee_`, at most the
+    parameter, ``delta = 0``. The order of a list and values that occur twice in it do not matter. `fit` reads column
+    names and nothing else. Every call of `transform` is a new release. Other columns, and the row index, are as for
+    `RandomizedResponseEncoder`.
+
+    The cells of a column are lists, tuples, sets or 1-D arrays (pandas, NumPy), or of the List types of polars and
+    pyarrow. The output has a bit ``column_value`` per value, or the columns of the frequency oracle.
+
+    References
+    ----------
+    .. [1] S. Wang et al. (2018). PrivSet: set-valued data analyses with locale differential privacy. INFOCOM.
+    .. [2] T. Wang, N. Li, S. Jha (2018). Locally differentially private frequent itemset mining. IEEE S&P.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import SetValuedEncoder
+    >>> people = pd.DataFrame({"symptoms": [["cough"], ["cough", "fever"], [], ["rash"]] * 5_000})
+    >>> values = {"symptoms": ["cough", "fever", "rash", "pain"]}
+    >>> encoder = SetValuedEncoder(2.0, categories=values, max_size=2, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> list(reports)
+    ['symptoms_cough', 'symptoms_fever', 'symptoms_rash', 'symptoms_pain']
+    >>> encoder.estimate_counts(reports).round()
+               count  std_error   lower    upper
+    symptoms
+    cough     9984.0      158.0  9674.0  10293.0
+    fever     5073.0      130.0  4817.0   5328.0
+    rash      4932.0      129.0  4678.0   5185.0
+    pain       -71.0       93.0  -254.0    112.0
+    """
+
+    protocol_: SetProtocol
+    domain_: Domain
+    oracles_: tuple[SetOracle, ...]
+    _most_cells: float = 1 << 32
+    _most_columns: float = inf
+    _most_characters: float = inf
+
+    def __init__(
+        self,
+        epsilon: float | Shuffled = 1.0,
+        *,
+        categories: Mapping[Any, Any] | Sequence[Any] | Domain | None = None,
+        max_size: int | Mapping[Any, int] = 5,
+        oracle: SetOracleName = "auto",
+        max_report_bytes: int | None = 1024,
+        handle_unknown: Literal["error", "ignore"] = "error",
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.categories = categories
+        self.max_size = max_size
+        self.oracle = oracle
+        self.max_report_bytes = max_report_bytes
+        self.handle_unknown = handle_unknown
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _make_protocol(self, table: Table) -> SetProtocol:
+        if not isinstance(self.oracle, str) or self.oracle not in ("auto", *SET_ORACLES):
+            raise ValueError(
+                f"oracle must be 'auto' or one of {', '.join(map(repr, SET_ORACLES))}, got {self.oracle!r}"
+            )
+        if self.max_report_bytes is not None:
+            check_size(self.max_report_bytes, least=1, name="max_report_bytes")
+        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "ignore"):
+            raise ValueError(f"handle_unknown must be 'error' or 'ignore', got {self.handle_unknown!r}")
+        domain = read_lists_domain(table, self.categories)
+        sizes = read_sizes(self.max_size, domain, "max_size")
+        if max(domain.sizes) >= self._most_cells:
+            raise ValueError(f"{max(domain.sizes):,} values are too many")
+        share = self._local_epsilon() / len(domain.columns)
+        oracles = tuple(self._make_oracle(k, size, share) for k, size in zip(domain.sizes, sizes, strict=True))
+        check_limits(self, oracles, domain)
+        ratios = [oracle.worst_ratio for oracle in oracles]
+        guarantee = PrivacyGuarantee(
+            log_upper(prod(ratios, start=Fraction(1))),
+            scope=domain.columns,
+            mechanism=" and ".join(dict.fromkeys(map(title_of, oracles))),
+            secure=self.random_state is None,
+            losses=tuple(
+                PureLoss(log_upper(ratio), round_up(one.share)) for ratio, one in zip(ratios, oracles, strict=True)
+            ),
+        )
+        protocol = SetProtocol(domain, oracles, guarantee, self.handle_unknown)
+        _ = protocol.report_columns  # refuses two of one name
+        return protocol
+
+    def _make_oracle(self, k: int, size: int, epsilon: Any) -> SetOracle:
+        if self.oracle != "auto":
+            return SET_ORACLES[self.oracle](k, size, epsilon)
+        return choose_set_oracle(k, size, epsilon, max_report_bytes=self.max_report_bytes)[1]
+
+    def _set_fitted(self, protocol: SetProtocol) -> None:
+        self.domain_, self.oracles_ = protocol.domain, protocol.oracles
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        check_is_fitted(self)
+        given = input_names(self, self.domain_.columns, input_features)
+        return np.array(self.protocol_.names(given), dtype=object)
+
+    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+        return row_of_lists(self.categories)
+
+
+def title_of(oracle: SetOracle) -> str:
+    """Name the mechanism of a guarantee."""
+    titles = {SetSelection: "set selection", SetUnaryEncoding: "unary encoding of sets"}
+    return titles.get(type(oracle), "padding and sampling")
+
+
+def read_lists_domain(table: Table, categories: Any, name: str = "categories") -> Domain:
+    """Read the declared values of columns of lists: they are never read from the data."""
+    if categories is None or isinstance(categories, str):
+        raise ValueError(
+            f"{name} must be declared, as a mapping of column to values, from what is publicly known: which values "
+            "occur in the lists is private"
+        )
+    domain = read_domain(table, categories, name=name)
+    for column, size in zip(domain.columns, domain.sizes, strict=True):
+        if size < 2:
+            raise ValueError(f"column {column!r} declares one value; at least 2 are needed")
+    return domain
+
+
+def read_sizes(given: Any, domain: Domain, name: str) -> list[int]:
+    """Read how many values of a list are reported, for each column: no more than there are."""
+    if isinstance(given, Mapping):
+        if set(given) != set(domain.columns):
+            raise ValueError(f"{name} must name the columns {list(domain.columns)}, got {list(given)}")
+        pairs = [(f"{name} of column {column!r}", given[column]) for column in domain.columns]
+    else:
+        pairs = [(name, given)] * len(domain.columns)
+    sizes = [check_size(size, least=1, name=title) for title, size in pairs]
+    return [min(size, k) for size, k in zip(sizes, domain.sizes, strict=True)]
+
+
+def check_limits(transformer: Any, oracles: Sequence[SetOracle], domain: Domain) -> None:
+    """Check the limits of what others declare."""
+    if (width := sum(oracle.width for oracle in oracles)) > transformer._most_columns:
+        raise ValueError(f"reports of {width:,} columns are too many")
+    length = sum(named_characters(domain.select([name])) for name in domain.columns)
+    if length > transformer._most_characters:
+        raise ValueError(f"names of {length:,} characters are too long")
+
+
+def row_of_lists(categories: Any) -> pd.DataFrame:
+    """Make a row to fit on: empty lists."""
+    if not isinstance(categories, Mapping | Domain):
+        raise ValueError(
+            "which columns a list of categories is for is not known from a large table: declare them by name, as a "
+            "mapping or Domain, or fit the transformer before"
+        )
+    names = categories.columns if isinstance(categories, Domain) else categories
+    return pd.DataFrame({name: pd.Series([[]], dtype=object) for name in names})

@@ -1,0 +1,261 @@
+"""Protocols for sets: every channel is enumerated, and what is drawn follows it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from fractions import Fraction
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+import skdp.oracles.sets._selection as module
+from skdp.exact import exp_bounds
+from skdp.oracles import SampledSet, SetSelection, SetUnaryEncoding, SubsetSelection, choose_set_oracle
+from skdp.oracles.sets import SET_ORACLES, pad_sets
+from skdp.randomness import ONE, SeededSource
+from tests.conftest import each, often
+
+BITS = ["set_selection", "set_unary_encoding"]
+SIZES = [(2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 2)]
+EPSILONS = [1e-9, 0.3, 1.0, 4.0, 30.0, 1000.0]
+
+
+def padded(oracle, members):
+    return [*members, *range(oracle.k + len(members), oracle.k + oracle.max_size)]
+
+
+@pytest.mark.parametrize("name", often(list(SET_ORACLES), [*BITS, "randomized_response", "local_hashing"]))
+@each("size", SIZES)
+@each("epsilon", EPSILONS)
+def test_whole_sets_keep_the_promise(name, size, epsilon):
+    """Every pair of sets of at most m values, whatever their sizes, and every report."""
+    oracle = SET_ORACLES[name](*size, epsilon)
+    for table, _ in zip(oracle.channels(), range(3), strict=False):
+        assert {sum(row) for row in table} == {1}
+        assert len(table) == len(oracle.sets())
+        worst = max(max(column) / min(column) for column in zip(*table, strict=True) if any(column))
+        assert worst <= oracle.worst_ratio <= exp_bounds(epsilon)[0]
+        farthest = max(
+            sum(abs(one - other) for one, other in zip(*rows, strict=True)) / 2 for rows in combinations(table, 2)
+        )
+        assert farthest <= oracle.variation
+        assert 0 < oracle.share <= 1
+
+
+@pytest.mark.parametrize("name", ["set_selection", "set_unary_encoding", "randomized_response", "subset_selection"])
+@each("size", [(3, 1), (4, 2)])
+@each("epsilon", [0.3, 2.0])
+def test_the_ratio_is_attained_but_for_rounding(name, size, epsilon):
+    oracle = SET_ORACLES[name](*size, epsilon)
+    table = oracle.channel()
+    worst = max(max(column) / min(column) for column in zip(*table, strict=True) if any(column))
+    assert float(worst / oracle.worst_ratio) == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", BITS)
+@each("size", SIZES)
+@each("epsilon", EPSILONS)
+def test_support_probabilities_are_those_of_the_channel(name, size, epsilon):
+    oracle = SET_ORACLES[name](*size, epsilon)
+    vectors = list(product((0, 1), repeat=oracle.k))
+    for members, row in zip(oracle.sets(), oracle.channel(), strict=True):
+        for value in range(oracle.k):
+            found = sum(share for share, bits in zip(row, vectors, strict=True) if bits[value])
+            expected = oracle.p if value in members else oracle.q
+            assert abs(found - expected) <= Fraction(oracle.max_size, 1 << 60)
+            assert name == "set_selection" or found == expected
+
+
+@each("size", SIZES)
+def test_support_probabilities_of_a_sample(size):
+    oracle = SampledSet(*size, 1.0, oracle="subset_selection")
+    every = combinations(range(oracle.k + 1), oracle.oracle.subset_size)
+    reports = np.array([[code in drawn for code in range(oracle.k + 1)] for drawn in every], np.uint8)
+    supported = oracle.supports(reports)
+    for members, row in zip(oracle.sets(), oracle.channel(), strict=True):
+        for value in range(oracle.k):
+            found = sum(share for share, held in zip(row, supported[:, value], strict=True) if held)
+            assert found == (oracle.p if value in members else oracle.q)
+
+
+@each("size", SIZES)
+@each("epsilon", [0.5, 3.0])
+def test_set_selection_draws_exactly_its_channel(monkeypatch, size, epsilon):
+    """All uniform sets that may be drawn, for each place of the first hit: each gives one report."""
+    oracle = SetSelection(*size, epsilon)
+    codes = oracle.k + oracle.max_size
+    for members, row in zip(oracle.sets(), oracle.channel(), strict=True):
+        found = Counter()
+        for place, weight in enumerate(oracle.weights):
+            cells, held = (codes, oracle.subset_size) if place == 0 else (codes - place, oracle.subset_size - 1)
+            every = list(combinations(range(cells), held))
+
+            def uniform(source, n_cells, count, n, cells=cells, held=held, every=every):
+                if n == 0:
+                    return np.zeros((0, n_cells), np.uint8)
+                assert (n_cells, count, n) == (cells, held, len(every))
+                return np.array([[cell in drawn for cell in range(cells)] for drawn in every], np.uint8)
+
+            monkeypatch.setattr(module, "_uniform", uniform)
+            monkeypatch.setattr(module, "categorical", lambda source, weights, n, place=place: np.full(n, place))
+            sets = np.array([padded(oracle, members)] * len(every), np.uint8)
+            for bits in oracle.report(sets, None):
+                found[tuple(bits)] += Fraction(weight, ONE * len(every))
+        assert [found[bits] for bits in product((0, 1), repeat=oracle.k)] == row
+
+
+@pytest.mark.parametrize(
+    "name", often(list(SET_ORACLES), ["set_selection", "set_unary_encoding", "randomized_response"])
+)
+def test_draws_follow_the_channel(name):
+    oracle, n = SET_ORACLES[name](4, 2, 1.0), 20_000
+    if oracle.shows_hash:
+        pytest.skip("its channel is one for each hash function")
+    for members in [(), (2,), (0, 3)]:
+        reports = oracle.report(np.array([padded(oracle, members)] * n, np.uint8), SeededSource(1, *map(str, members)))
+        row = oracle.channel()[oracle.sets().index(members)]
+        if name == "subset_selection":
+            continue  # whose reports are numbered by set
+        seen = reports @ (1 << np.arange(reports.shape[1])[::-1]) if reports.ndim == 2 else reports
+        counts, expected = np.bincount(seen.astype(int), minlength=len(row)), np.array(list(map(float, row))) * n
+        assert chisquare(counts[expected > 0], expected[expected > 0]).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("name", often(list(SET_ORACLES), [*BITS, "randomized_response"]))
+def test_estimates_have_no_bias_and_the_stated_variance(name):
+    k, m, n = 8, 3, 4_000
+    oracle, rng = SET_ORACLES[name](k, m, 3.0), np.random.default_rng(0)
+    held = [rng.choice(k, rng.integers(0, m + 1), replace=False, p=np.arange(1, k + 1) / 36) for _ in range(n)]
+    sets = np.array([padded(oracle, members) for members in held], np.uint8)
+    truth = np.bincount(np.concatenate(held), minlength=k)
+    runs = np.array(
+        [oracle.estimate(oracle.tally(oracle.report(sets, SeededSource(turn, name))), n) for turn in range(60)]
+    )
+    std_error = np.sqrt(oracle.variance(truth, n))
+    assert np.abs((runs.mean(axis=0) - truth) / std_error).max() < 4 / np.sqrt(60)
+    assert ((runs - truth) ** 2).mean() == pytest.approx((std_error**2).mean(), rel=0.25)
+    assert (std_error**2).mean() / n == pytest.approx(oracle.error(truth.sum() / n), rel=1e-9)
+
+
+@each("size", [(8, 1), (12, 2), (40, 5), (100, 3)])
+@each("epsilon", [0.1, 1.0, 2.0, 5.0])
+def test_the_size_of_the_sets_is_the_best_one(size, epsilon):
+    errors = [SetSelection(*size, epsilon, subset_size=count).mean_squared_error for count in range(1, size[0] + 1)]
+    assert SetSelection(*size, epsilon).mean_squared_error == pytest.approx(min(errors), rel=1e-9)
+
+
+@each("k", [2, 5, 30])
+@each("epsilon", [0.5, 1.0, 3.0])
+def test_one_value_is_subset_selection_with_a_value_for_none(k, epsilon):
+    own, known = SetSelection(k, 1, epsilon), SubsetSelection(k + 1, epsilon)
+    if own.subset_size == known.subset_size:
+        assert float(own.p) == pytest.approx(float(known.p), rel=1e-12)
+        assert float(own.q) == pytest.approx(float(known.q), rel=1e-12)
+
+
+@each("m", [1, 2, 5, 20])
+@each("epsilon", [0.1, 1.0, 4.0])
+def test_sets_of_one_are_amplified_randomised_response(m, epsilon):
+    """Padding with m different codes and sampling amplifies epsilon to ln(m (e^eps - 1) + 1), exactly."""
+    k = 30
+    oracle = SetSelection(k, m, epsilon, subset_size=1)
+    ratio = m * np.expm1(epsilon) + 1
+    q = 1 / (ratio + k + m - 1)
+    assert float(oracle.q) == pytest.approx(q, rel=1e-9)
+    assert float(oracle.p) == pytest.approx(q + q * (ratio - 1) / m, rel=1e-9)
+
+
+def test_the_error_grows_as_the_size_and_not_as_its_square():
+    """Multiples of the error of padding and sampling, and of a bit vector."""
+    for m, times in ((2, 1.5), (5, 3.5), (10, 7)):
+        own = SetSelection(500, m, 0.5).mean_squared_error
+        assert SampledSet(500, m, 0.5).mean_squared_error > times * own
+        assert SetUnaryEncoding(500, m, 0.5).mean_squared_error > times * own
+
+
+@each("size", [(8, 1), (8, 8), (20, 5), (100, 2), (100, 20), (1000, 8)])
+@each("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0, 6.0])
+def test_the_best_is_never_worse_than_the_wheel_mechanism(size, epsilon):
+    """Of Wang et al. (2020), with the best width of an arc."""
+    (k, m), most = size, math.exp(epsilon)
+    q = np.linspace(1e-5, 1 / m - 1e-5, 20_000)
+    p = q * most / (m * q * most + 1 - m * q)
+    noise = k * q * (1 - q)
+    errors = np.maximum(noise, noise + m * (p * (1 - p) - q * (1 - q))) / (k * (p - q) ** 2)
+    assert choose_set_oracle(k, m, epsilon)[1].mean_squared_error <= errors.min()
+
+
+def test_the_best_is_chosen():
+    for k, m, epsilon in [(100, 5, 1.0), (6, 6, 12.0), (20, 3, 60.0), (3, 1, 0.1)]:
+        name, oracle = choose_set_oracle(k, m, epsilon)
+        errors = {other: make(k, m, epsilon).mean_squared_error for other, make in SET_ORACLES.items()}
+        assert oracle.mean_squared_error == errors[name] == min(errors.values())
+    with pytest.raises(ValueError, match="the smallest has"):
+        choose_set_oracle(1000, 5, 1.0, max_report_bytes=1)
+
+
+@each("size", [(1 << 17, 1024), (1024, 1024)])
+@each("epsilon", [0.01, 1000.0])
+def test_large_sets_take_no_time(size, epsilon):
+    start = time.process_time()
+    for name in BITS:
+        oracle = SET_ORACLES[name](*size, epsilon)
+        assert 1 < oracle.worst_ratio <= exp_bounds(epsilon)[0]
+        assert 0 < oracle.share <= 1
+        assert len(str(oracle.parameters())) < 500
+    assert time.process_time() - start < 1
+
+
+@each("m", [1, 2, 4])
+def test_padding(m):
+    sizes = np.array([0, 1, 4, 6, 3])
+    values = np.concatenate([np.arange(size) for size in sizes]).astype(np.uint8)
+    n = 3_000
+    sets = pad_sets(np.tile(values, n), np.tile(sizes, n), 7, m, SeededSource(3)).reshape(n, len(sizes), m)
+    for place, size in enumerate(sizes.tolist()):
+        rows = sets[:, place]
+        assert all(len({*row}) == m for row in rows.tolist())
+        assert (rows[:, min(size, m) :] == np.arange(7 + size, 7 + m)).all() or size >= m
+        counts = np.bincount(rows[rows < 7], minlength=7)[:size]
+        if size:
+            expected = np.full(size, n * min(1, m / size))
+            assert np.abs(counts - expected).max() < 5 * np.sqrt(n) * (size > m) + 1e-9
+
+
+def test_padding_reads_as_many_bytes_whatever_the_sets_are():
+    class Counting(SeededSource):
+        read = 0
+
+        def bytes(self, size):
+            type(self).read += size
+            return super().bytes(size)
+
+    pad_sets(np.zeros(0, np.uint8), np.zeros(9, int), 7, 3, Counting(0))
+    empty, Counting.read = Counting.read, 0
+    pad_sets(np.tile(np.arange(7, dtype=np.uint8), 9), np.full(9, 7), 7, 3, Counting(0))
+    assert Counting.read == empty
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SetSelection(1, 1, 1.0), "k must be between 2"),
+        (lambda: SetSelection(4, 0, 1.0), "max_size must be between 1 and 4, got 0"),
+        (lambda: SetSelection(4, 5, 1.0), "max_size must be between 1 and 4, got 5"),
+        (lambda: SetSelection(4_000, 1_025, 1.0), "max_size must be between 1 and 1024, got 1025"),
+        (lambda: SetSelection(4, 2, -1), "epsilon must be"),
+        (lambda: SetSelection(4, 2, 1.0, subset_size=5), "subset_size must be between 1 and 4"),
+        (lambda: SampledSet(4, 2, 1.0, oracle="hadamard_response"), "counts supporting reports"),
+        (lambda: SampledSet(4, 2, 1.0, oracle="?"), "oracle must be one of"),
+        (lambda: SetSelection(4, 2, 1.0).report(np.zeros((3, 3), int), None), "shape"),
+        (lambda: SetSelection(4, 2, 1.0).report(np.full((3, 2), 6), None), "codes must be between 0 and 5"),
+        (lambda: SetSelection(17, 2, 1.0).channel(), "reports"),
+    ],
+)
+def test_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
