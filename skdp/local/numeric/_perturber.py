@@ -163,7 +163,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
     duchi         16.7     4.68     1.72     1.08
     piecewise     21.2     5.22     1.23     0.241
     square_wave   21.5     5.52     1.51     0.491
-    distribution  39.6     11.8     3.60     0.836
+    distribution  35.8     10.0     2.57     0.681
     laplace       19.5     5.57     1.63     0.466
     ============  =======  =======  =======  =======
 

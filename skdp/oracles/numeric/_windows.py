@@ -61,7 +61,7 @@ class Windows(NumericMechanism):
     --------
     >>> mechanism = Windows(1024, 1.0)
     >>> mechanism.width, mechanism.periodic
-    (352, ((256, 64, 4), (288, 64, 5), (352, 64, 8), (416, 96, 6)))
+    (384, ((288, 96, 3), (352, 128, 5), (416, 128, 6), (512, 160, 5)))
     """
 
     def __init__(self, steps: int, epsilon: float | Fraction) -> None:

@@ -19,7 +19,7 @@ REPORTS = 5_000
 """The number of reports for which the error is the least."""
 _KEPT, _TRIED, _ROUNDS = (16, 8, 4), 4, 150
 _PARTS = 8
-_REACH = 0.15
+_REACH, _SPIKY = 0.1, 0.05
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,14 @@ def distribution_error(found: Floats) -> float:
 @cache
 def _shapes() -> tuple[Floats, Floats]:
     """Return a root of the covariance of the shapes, and the sums that make a distribution function of shares."""
-    # Half of the shapes are spiky: a Dirichlet distribution, with independent bins. Half of them are smooth: a Gaussian
-    # process. Both depart from the uniform distribution as much.
+    # Most of the variance is that of smooth shapes, a Gaussian process; some is that of spiky ones, with independent
+    # bins, a Dirichlet distribution. With more of the latter, narrow windows gain more, for a linear estimate: the
+    # smoothed one does not make use of it, and is worse for shapes without spikes.
     centred = np.eye(BINS) - 1 / BINS
     places = np.arange(BINS) / BINS
     smooth = centred @ np.exp(-((places[:, np.newaxis] - places) ** 2) / (2 * _REACH**2)) @ centred
-    covariance = (centred / np.trace(centred) + smooth / np.trace(smooth)) * (1 - 1 / BINS) / 4
+    covariance = _SPIKY * centred / np.trace(centred) + (1 - _SPIKY) * smooth / np.trace(smooth)
+    covariance *= (1 - 1 / BINS) / 2
     values, vectors = np.linalg.eigh(covariance)
     return vectors * np.sqrt(np.maximum(values, 0)), np.tril(np.ones((BINS, BINS)))[:-1]
 
