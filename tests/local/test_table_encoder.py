@@ -112,6 +112,12 @@ class TestPlan:
         assert model.n_reported == len(model.groups)
         assert set(model.kinds) == {"hybrid", "randomized_response"}
 
+    @pytest.mark.parametrize("purpose", ["margins", "pairs", "means", "model"])
+    def test_without_noise_that_counts(self, purpose):
+        plan = recommend_plan({"a": [0, 1], "b": range(3), "c": range(4)}, 300.0, purpose=purpose)
+        assert plan.strategies["times"].min() == 1
+        assert plan.strategies["times"].notna().all()
+
     def test_it_is_shown_with_reasons(self):
         plan = recommend_plan(VALUES, 4.0, bounds=BOUNDS)
         assert repr(plan).startswith(f"TablePlan('{plan.strategy}', {plan.n_reported} of: ")

@@ -65,6 +65,9 @@ ENCODERS = {
     ),
     "best oracle": lambda epsilon: FrequencyOracleEncoder(epsilon, categories=DOMAIN, random_state=0),
     "pairs": lambda epsilon: LocalTableEncoder(epsilon, categories=DOMAIN, purpose="pairs", random_state=0),
+    "overlapping": lambda epsilon: LocalTableEncoder(
+        epsilon, categories=DOMAIN, purpose="pairs", strategy="overlapping", random_state=0
+    ),
     "sampled": lambda epsilon: LocalTableEncoder(
         epsilon, categories=DOMAIN, purpose="pairs", strategy="weighted", random_state=0
     ),

@@ -147,13 +147,17 @@ def table(n):
         FrequencyOracleEncoder(3.0, categories=DOMAIN, oracle="subset_selection", random_state=0),
         LocalTableEncoder(3.0, categories=DOMAIN, purpose="pairs", strategy="weighted", random_state=0),
         LocalTableEncoder(3.0, categories=DOMAIN, purpose="pairs", strategy="groups", random_state=0),
+        LocalTableEncoder(3.0, categories=DOMAIN, purpose="pairs", strategy="overlapping", random_state=0),
     ],
-    ids=["response", "subsets", "sampled", "groups"],
+    ids=["response", "subsets", "sampled", "groups", "overlapping"],
 )
-def test_pairs_are_those_that_the_encoder_estimates(encoder):
+def test_counts_are_those_that_the_encoder_estimates(encoder):
     X = table(500)
     reports = encoder.fit(X).transform(X)
     domain, reported = read_reported(encoder, reports, pairs=True)
+    margins = encoder.estimate_counts(reports)["count"]
+    for column, name in enumerate(domain.columns):
+        np.testing.assert_allclose(reported.counts((column,)), margins.loc[name], atol=1e-6)
     for pair in itertools.combinations(range(4), 2):
         names = [domain.columns[column] for column in pair]
         if isinstance(encoder, LocalTableEncoder):
@@ -163,22 +167,27 @@ def test_pairs_are_those_that_the_encoder_estimates(encoder):
         np.testing.assert_allclose(reported.counts(pair).ravel(), expected["count"], atol=1e-6)
 
 
-def test_errors_of_sampled_pairs_are_as_large_as_stated():
-    # Each record reports two of the columns, drawn with weights, and the sizes of the samples are random.
+@pytest.mark.parametrize(("strategy", "clique"), [("weighted", (0, 3)), ("overlapping", (0, 3)), ("overlapping", (0,))])
+def test_errors_of_samples_are_as_large_as_stated(strategy, clique):
+    # Which columns a record reports is drawn with weights, and the sizes of the samples are random. If pairs overlap,
+    # what is said of a column is the sum over those that have it.
     X = table(400)
-    true = X.value_counts(["a", "d"]).unstack(fill_value=0).loc[["x", "y", "z"], range(4)].to_numpy()
+    names = ["abcd"[column] for column in clique]
+    values = [DOMAIN[name] for name in names]
+    true = np.array([(X[names] == list(cell)).all(axis=1).sum() for cell in itertools.product(*values)])
+    true = true.reshape([len(own) for own in values])
     scores = []
-    for seed in range(24):
-        encoder = LocalTableEncoder(
-            6.0, categories=DOMAIN, purpose="pairs", strategy="weighted", random_state=seed
-        ).fit(X)
+    for seed in range(12):
+        encoder = LocalTableEncoder(6.0, categories=DOMAIN, purpose="pairs", strategy=strategy, random_state=seed).fit(
+            X
+        )
         _, reported = read_reported(encoder, encoder.transform(X), pairs=True)
-        assert 0 < reported.size_of((0, 3)) < 400
-        errors = np.sqrt(reported.variances((0, 3), true / 400))
-        scores.append((reported.counts((0, 3)) - true) / errors)
+        assert 0 < reported.size_of(clique) < 400
+        errors = np.sqrt(reported.variances(clique, true / 400))
+        scores.append((reported.counts(clique) - true) / errors)
     scores = np.array(scores)
     assert abs(scores.mean()) < 0.25
-    assert 0.8 < scores.std() < 1.2
+    assert 0.75 < scores.std() < 1.25
 
 
 def test_overlapping_groups_agree_with_the_estimates_of_the_encoder():

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from math import ceil, prod
+from math import ceil, inf, prod
 from typing import Any
 
 import numpy as np
@@ -122,7 +122,7 @@ def make_plan(costs: Costs, names: Sequence[Any], only: str) -> TablePlan:
     if only != "auto" and only not in found:
         raise ValueError(f"strategy={only!r} is not possible for these columns; possible are {list(found)}")
     best = min(found.values(), key=lambda one: one.error) if only == "auto" else found[only]
-    if best.error == float("inf"):
+    if best.error == inf:
         raise ValueError(f"strategy={best.strategy!r} does not give what the purpose {costs.purpose!r} asks for")
     weights = _whole(best.inclusions, best.size)
     shares = Sampling(weights, best.size).inclusions
@@ -133,7 +133,10 @@ def make_plan(costs: Costs, names: Sequence[Any], only: str) -> TablePlan:
         epsilon = float(costs.epsilon / best.size)
         rows.append((" x ".join(map(str, group)), report.kind, report.cells, epsilon, share, float(error)))
     least = min(one.error for one in found.values())
-    compared = [(one.strategy, one.error, one.error / least, one.size, _reason(one, costs)) for one in found.values()]
+    compared = [
+        (one.strategy, one.error, 1.0 if one.error == least else one.error / least if least else inf, one.size, reason)
+        for one, reason in ((one, _reason(one, costs)) for one in found.values())
+    ]
     return TablePlan(best.strategy, best.groups, best.size, weights, tuple(rows), tuple(compared))
 
 
@@ -141,7 +144,7 @@ def _reason(one: _Candidate, costs: Costs) -> str:
     """Describe in words what decides the error."""
     share, n = float(costs.epsilon / one.size), len(one.groups)
     largest = max(costs.report(group, one.size).cells for group in one.groups)
-    if one.error == float("inf"):
+    if one.error == inf:
         return "no record reports two columns"
     if one.size == n == 1:
         return f"one report of {largest:,} cells has all of epsilon"
