@@ -69,6 +69,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench/bin/python benchmarks/local_oracles.py
 	.venv-bench/bin/python benchmarks/noise.py
 	.venv-bench/bin/python benchmarks/numeric_mechanisms.py
+	.venv-bench/bin/python benchmarks/numeric_distributions.py
 	.venv-bench/bin/python benchmarks/local_tables.py
 <<<<<<< HEAD
 	.venv-bench/bin/python benchmarks/heavy_hitters.py

@@ -42,7 +42,7 @@ ENCODERS = {
 }
 TRANSFORMERS: dict[str, type[Any]] = {**ENCODERS, "numeric": NumericPerturber, "rappor": RapporEncoder}
 
-MECHANISMS = ["hybrid", "optimal", "duchi", "piecewise", "square_wave", "laplace"]
+MECHANISMS = ["hybrid", "optimal", "duchi", "piecewise", "square_wave", "distribution", "laplace"]
 
 OF_NUMBERS = ("mechanism", "grid_size")
 OF_FILTERS = ("n_bits", "n_hashes", "n_cohorts", "p", "q", "handle_missing")

@@ -22,7 +22,16 @@ from skdp.oracles._two_rounds import TwoRounds as TwoRounds
 from skdp.oracles._two_rounds import hashing_for_two_rounds as hashing_for_two_rounds
 from skdp.oracles._two_rounds import two_rounds as two_rounds
 from skdp.oracles._unary_encoding import UnaryEncoding
-from skdp.oracles.numeric import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Optimal, Piecewise, SquareWave
+from skdp.oracles.numeric import (
+    ClampedLaplace,
+    Duchi,
+    Hybrid,
+    NumericMechanism,
+    Optimal,
+    Piecewise,
+    SquareWave,
+    Windows,
+)
 from skdp.oracles.sets import SET_ORACLES as SET_ORACLES
 from skdp.oracles.sets import (
     SampledSet,
@@ -60,6 +69,7 @@ __all__ = [
     "SquareWave",
     "SubsetSelection",
     "UnaryEncoding",
+    "Windows",
     "check_size",
     "choose_oracle",
     "choose_set_oracle",

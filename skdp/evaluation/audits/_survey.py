@@ -62,6 +62,7 @@ def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str
         "Duchi": "duchi",
         "piecewise": "piecewise",
         "square wave": "square_wave",
+        "mixture of windows": "distribution",
     }
     for title, mechanism in (numeric | {"clamped Laplace": "laplace"}).items():
         yield title, NumericPerturber(epsilon, mechanism=mechanism, bounds={"number": (0.0, 1.0)}, grid_size=_GRID)

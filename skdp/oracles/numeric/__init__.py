@@ -13,6 +13,7 @@ from skdp.oracles.numeric._mechanism import (
 )
 from skdp.oracles.numeric._optimal import Optimal
 from skdp.oracles.numeric._window import Piecewise, SquareWave
+from skdp.oracles.numeric._windows import Windows
 
 __all__ = [
     "SUBSTEPS",
@@ -23,6 +24,7 @@ __all__ = [
     "Optimal",
     "Piecewise",
     "SquareWave",
+    "Windows",
     "bin_positions",
     "check_steps",
     "estimate_frequencies",

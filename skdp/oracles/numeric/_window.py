@@ -136,10 +136,11 @@ class SquareWave(WindowMechanism):
 
     def __init__(self, steps: int, epsilon: float | Fraction) -> None:
         wanted = capped_epsilon(epsilon)
-        super().__init__(steps, wanted, round(check_steps(steps) * _square_wave_width(float(wanted))))
+        super().__init__(steps, wanted, round(check_steps(steps) * square_wave_width(float(wanted))))
 
 
-def _square_wave_width(epsilon: float) -> float:
+def square_wave_width(epsilon: float) -> float:
+    """Return the width of the window as a share of the range."""
     if epsilon < 1e-3:
         return 1 - 2 * epsilon / 3  # numerator and denominator vanish; the next term is of order epsilon squared
     decay = math.exp(-epsilon)
