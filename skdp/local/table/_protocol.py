@@ -207,9 +207,10 @@ class TableProtocol(ReportProtocol):
 
     def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
         pairs = [pair for part in self.parts for pair in part.shuffle_pairs("reports")]
-        if self.sampling is None:
+        # One pair stands for all pairs of records if the values of each group may be exchanged: see `shuffled_parts`.
+        if self.sampling is None and all(pair.is_symmetric for pair in pairs):
             return shuffled_parts(pairs, "split", released)
-        if self.sampling.size == 1:
+        if self.sampling is not None and self.sampling.size == 1 and all(pair.is_symmetric for pair in pairs):
             return (ReportPair.mixed(zip(self.sampling.inclusions, pairs, strict=True)),)
         return super().shuffle_pairs(released)
 
