@@ -71,12 +71,9 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench/bin/python benchmarks/numeric_mechanisms.py
 	.venv-bench/bin/python benchmarks/numeric_distributions.py
 	.venv-bench/bin/python benchmarks/local_tables.py
-<<<<<<< HEAD
 	.venv-bench/bin/python benchmarks/heavy_hitters.py
 	.venv-bench/bin/python benchmarks/sets_and_pairs.py
-=======
 	.venv-bench/bin/python benchmarks/local_synthesis.py
->>>>>>> wt-m
 	.venv-bench/bin/python benchmarks/audit.py
 	.venv-bench/bin/python benchmarks/posterior_features.py
 	.venv-bench-central/bin/python benchmarks/central_mean.py

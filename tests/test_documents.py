@@ -50,3 +50,13 @@ def test_one_version_and_date():
     assert version == skdp.__version__
     assert version == tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert f"\n## {version} - {date}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_no_file_holds_the_marks_of_a_merge():
+    root = Path(__file__).parent.parent
+    texts = [root / "Makefile", *root.glob("*.md"), *root.glob("*.toml")]
+    for folder in ("benchmarks", "docs", "examples", "notebooks", "skdp", "tests", ".ci"):
+        texts += [path for path in (root / folder).rglob("*") if path.suffix in {".py", ".md", ".toml", ".rst", ".j2"}]
+    assert len(texts) > 500
+    marked = re.compile("^(<{7}|>{7}) ", re.MULTILINE)
+    assert [path.name for path in texts if marked.search(path.read_text(errors="replace"))] == []

@@ -215,7 +215,7 @@ class StoredTally(ABC):
             raise ValueError(f"expected the format {cls._format!r}, got {content.get('format')!r}")
         try:
             return cls._read(content, [np.asarray(part) for part in parts])
-        except (KeyError, TypeError, AttributeError):
+        except (LookupError, TypeError, AttributeError):
             raise ValueError("the tally is incomplete") from None
         except ValueError as error:
             if type(error) is not ValueError or "inhomogeneous" in str(error):

@@ -27,8 +27,9 @@ from skdp import (
 )
 from skdp.engines import privatize
 from skdp.exact import exp_bounds
-from skdp.local import SecretKey
-from skdp.local.persons._per_person import _choose_rows
+from skdp.local import PROTOCOL_KEY, SecretKey
+from skdp.local.persons._rows import choose_rows
+from skdp.privacy import Shuffled
 from skdp.randomness import SeededSource
 from skdp.testing import privatizer_checks
 from tests.conftest import each, often
@@ -86,7 +87,7 @@ def test_whole_persons_keep_the_promise(most, epsilon):
         chosen = Counter()
         for order in permutations(range(size)):
             words = np.array(order, "<u8").view(np.uint8)
-            chosen[tuple(_choose_rows(np.zeros(size, np.intp), most, Scripted(words)).tolist())] += 1
+            chosen[tuple(choose_rows(np.zeros(size, np.intp), most, Scripted(words)).tolist())] += 1
         total = sum(chosen.values())
         for rows in product(range(3), repeat=size):
             law = Counter()
@@ -116,7 +117,7 @@ def test_rows_are_drawn_alike(most):
     persons, n = np.repeat(np.arange(4), sizes), 1_000
     times = np.zeros(persons.size)
     for turn in range(n):
-        chosen = _choose_rows(persons, most, SeededSource(turn)).reshape(4, most)
+        chosen = choose_rows(persons, most, SeededSource(turn)).reshape(4, most)
         assert (persons[chosen] == np.arange(4)[:, np.newaxis]).all()
         counts = np.bincount(chosen.ravel(), minlength=persons.size)
         assert (np.abs(counts - most / sizes[persons]) < 1).all()
@@ -245,3 +246,46 @@ def test_seeds_replay_and_copies_draw_their_own():
     secure = pickle.loads(pickle.dumps(PerPerson(encoder(random_state=None)).fit(ROWS)))
     assert not secure.transform(ROWS, groups=PERSONS).equals(secure.transform(ROWS, groups=PERSONS))
     assert not one.guarantee_.secure
+
+
+def test_more_reports_than_fit_cost_nothing():
+    ledger = PrivacyLedger(epsilon=1e6)
+    many = SetValuedEncoder(
+        1.0, categories={"p": range(1 << 20)}, max_size=2, oracle="set_unary_encoding", ledger=ledger
+    )
+    rows = pd.DataFrame({"p": [[1], [2], [3]]})
+    fitted = PerPerson(many, max_rows_per_person=1024).fit(rows)
+    with pytest.raises(ValueError, match="3,072"):
+        fitted.transform(rows, groups=[1, 2, 3])
+    assert ledger.spent.epsilon == 0
+
+
+def test_rows_that_cannot_be_repeated_cost_nothing():
+    ledger = PrivacyLedger(epsilon=9)
+    rows = pa.table({"p": pa.array([["a"], [], ["a", "b"]], pa.list_(pa.string_view()))})
+    lists = SetValuedEncoder(1.0, categories={"p": ["a", "b", "c"]}, max_size=2, ledger=ledger)
+    fitted = PerPerson(lists).fit(rows)
+    with pytest.raises(ValueError, match="X has columns of a type whose rows cannot be repeated"):
+        fitted.transform(rows, groups=[1, 1, 2])
+    assert ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_reports_carry_no_guarantee_of_less_than_a_person(most):
+    reports = PerPerson(encoder(), max_rows_per_person=most).fit_transform(ROWS, groups=PERSONS)
+    assert (PROTOCOL_KEY in reports.attrs) == (most == 1)
+
+
+def test_a_guarantee_after_shuffling_is_for_one_report():
+    wanted = encoder(Shuffled(1.0, 1e-6, 10_000))
+    assert PerPerson(wanted).fit(ROWS).guarantee_.epsilon > 1
+    with pytest.raises(ValueError, match="one report of each person"):
+        PerPerson(wanted, max_rows_per_person=2).fit(ROWS)
+
+
+def test_persons_in_another_order_than_the_rows_are_refused():
+    persons = pd.Series(PERSONS, index=ROWS.index)
+    fitted = PerPerson(encoder()).fit(ROWS)
+    assert len(fitted.transform(ROWS, groups=persons)) == 300
+    with pytest.raises(ValueError, match="row labels of X in another order"):
+        fitted.transform(ROWS, groups=persons[::-1])

@@ -450,3 +450,20 @@ def test_odd_parameters_are_refused_before_any_charge(parameters, error, message
     with pytest.raises(error, match=message):
         encoder(**{"ledger": ledger} | parameters).fit_transform(PEOPLE)
     assert ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("size", ["x", [[]], True, 0, 1.0])
+def test_a_forged_number_of_reports_is_refused_in_no_time(size):
+    fitted = encoder(1.0, strategy="sample").fit(PEOPLE)
+    content = json.loads(fitted.tally(fitted.transform(PEOPLE)).to_json())
+    content["protocol"]["n_sampled"], content["n_reports"] = size, 1 << 50
+    with pytest.raises(ValueError, match="tally"):
+        TableTally.from_json(json.dumps(content))
+
+
+def test_a_forged_domain_is_refused():
+    fitted = encoder(1.0, strategy="sample").fit(PEOPLE)
+    content = json.loads(fitted.tally(fitted.transform(PEOPLE)).to_json())
+    next(part for part in content["parts"] if "domain" in part)["domain"][0]["values"] = [[]]
+    with pytest.raises(ValueError, match="tally"):
+        TableTally.from_json(json.dumps(content))

@@ -18,13 +18,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import OnSite, all_or_nothing, as_asked, check_confidence_level, check_names, read_input
-from skdp.frames import read_table, rows_at
+from skdp.frames import Table, read_table, rows_at
 from skdp.local._carried import text_in_memory, with_protocol
 from skdp.local._transformer import ReportTransformer
-from skdp.local.memo import read_record_ids
+from skdp.local.persons._rows import choose_rows, number_persons, refuse_other_order
 from skdp.oracles import check_size
-from skdp.privacy import PrivacyGuarantee, spend
-from skdp.randomness import ByteSource
+from skdp.privacy import PrivacyGuarantee, Shuffled, spend
 
 _MOST_ROWS = 1024
 
@@ -157,6 +156,11 @@ class PerPerson(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         inner.fit(X, y)
         if inner.protocol_.permanent_key is not None:
             raise ValueError("permanent reports are those of records: give a transformer without a secret_key")
+        if isinstance(getattr(inner, "epsilon", None), Shuffled) and most > 1:
+            raise ValueError(
+                "epsilon=Shuffled(...) is for one report of each person: use max_rows_per_person=1, or a number as "
+                "epsilon"
+            )
         own = inner.guarantee_
         rows = "1 row" if most == 1 else f"{most} rows"
         whole = replace(reduce(add, [own] * most), mechanism=f"{own.mechanism}, {rows} of each person")
@@ -217,14 +221,28 @@ class PerPerson(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         table = read_input(inner, X, reset=False)
         check_names(inner, table, protocol.columns)
         codes = protocol.prepare(table)
-        persons = _number_persons(groups, len(table.columns[0]))
+        refuse_other_order(X, groups)
+        persons = number_persons(groups, len(table.columns[0]))
+        rows = self._template(table, (int(persons.max()) + 1) * self.n_reports_)
         spend(inner._ledger, self.guarantee_, type(self).__name__)
         randomness = inner.randomness()
-        chosen = _choose_rows(persons, self.n_reports_, randomness("rows of persons"))
-        # What is written depends on the kind of the table and not on its rows: the first one stands for all.
-        rows = read_table(rows_at(table.native, chosen))
+        chosen = choose_rows(persons, self.n_reports_, randomness("rows of persons"))
         reports = protocol.randomise([column[chosen] for column in codes], [], randomness)
-        return with_protocol(as_asked(self, protocol.write(reports, rows)), text_in_memory(inner))
+        # The protocol that reports carry states the guarantee of one report.
+        said = text_in_memory(inner) if self.n_reports_ == 1 else None
+        return with_protocol(as_asked(self, protocol.write(reports, rows)), said)
+
+    def _template(self, table: Table, n_rows: int) -> Table:
+        """Return a table of the same kind, and check that as many reports can be made and written."""
+        # What is written depends on the kind of the table and not on its rows: the first one stands for all.
+        try:
+            rows = read_table(rows_at(table.native, np.zeros(n_rows, np.intp)))
+        except NotImplementedError:
+            rows = None
+        if rows is None:
+            raise ValueError("X has columns of a type whose rows cannot be repeated; cast them, such as views to text")
+        self.transformer_.protocol_.prepare(rows)
+        return rows
 
     def tally(self, reports: Any) -> Any:
         """Sum up reports.
@@ -355,28 +373,3 @@ class PerPerson(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         """
         check_is_fitted(self, "transformer_")
         return self.transformer_.get_feature_names_out(input_features)
-
-
-def _number_persons(groups: Any, n_rows: int) -> NDArray[np.intp]:
-    """Return the number of the person of each row, in the order in which persons first occur."""
-    if groups is None:
-        raise ValueError("groups must be given: the person of each row")
-    kind: type[Exception] = ValueError
-    message = None
-    try:
-        ids = read_record_ids(groups, n_rows)
-    except (TypeError, ValueError) as error:
-        kind, message = type(error), str(error).replace("record_id", "groups", 1)
-    if message is not None:
-        raise kind(message)
-    numbers = {one: place for place, one in enumerate(dict.fromkeys(ids))}
-    return np.fromiter((numbers[one] for one in ids), np.intp, n_rows)
-
-
-def _choose_rows(persons: NDArray[np.intp], most: int, source: ByteSource) -> NDArray[np.intp]:
-    """Draw `most` rows of each person: in a random order, from the start again where there are fewer."""
-    words = source.bytes(8 * persons.size).view("<u8")
-    order, sizes = np.lexsort((words, persons)), np.bincount(persons)
-    starts = np.cumsum(sizes) - sizes
-    chosen: NDArray[np.intp] = order[starts[:, np.newaxis] + np.arange(most) % sizes[:, np.newaxis]].reshape(-1)
-    return chosen

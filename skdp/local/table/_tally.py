@@ -89,7 +89,11 @@ class TableTally(StoredTally):  # numpydoc ignore=PR02
         )
         size = protocol["n_sampled"]
         sizes = [int(part.n_reports) for part in read]
-        fit = set(sizes) == {n_reports} if size is None else max(sizes) <= n_reports and sum(sizes) == size * n_reports
+        if size is None:
+            fit = set(sizes) == {n_reports}
+        else:
+            fit = are_counts([size]) and 0 < size <= len(read)
+            fit = fit and max(sizes) <= n_reports and sum(sizes) == size * n_reports
         if not fit:
             raise ValueError("the numbers of the tally do not fit each other")
         return cls(read, n_reports, protocol)
