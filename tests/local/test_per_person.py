@@ -251,12 +251,12 @@ def test_seeds_replay_and_copies_draw_their_own():
 def test_more_reports_than_fit_cost_nothing():
     ledger = PrivacyLedger(epsilon=1e6)
     many = SetValuedEncoder(
-        1.0, categories={"p": range(1 << 20)}, max_size=2, oracle="set_unary_encoding", ledger=ledger
+        1.0, categories={"p": range(1 << 16)}, max_size=2, oracle="set_unary_encoding", ledger=ledger
     )
-    rows = pd.DataFrame({"p": [[1], [2], [3]]})
+    rows = pd.DataFrame({"p": [[1]] * 48})
     fitted = PerPerson(many, max_rows_per_person=1024).fit(rows)
-    with pytest.raises(ValueError, match="3,072"):
-        fitted.transform(rows, groups=[1, 2, 3])
+    with pytest.raises(ValueError, match="49,152"):
+        fitted.transform(rows, groups=[*range(48)])
     assert ledger.spent.epsilon == 0
 
 

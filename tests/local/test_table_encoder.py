@@ -193,7 +193,7 @@ def test_errors_are_those_of_the_plan_and_intervals_cover(strategy):
 
 
 @pytest.mark.parametrize(
-    "strategy", often(["split", "joint", "weighted", "groups", "overlapping"], ["weighted", "groups", "overlapping"])
+    "strategy", often(["split", "joint", "weighted", "groups", "overlapping"], ["weighted", "overlapping"])
 )
 def test_pairs_are_estimated_without_bias_and_intervals_cover(strategy):
     rng, n = np.random.default_rng(0), 800
@@ -216,10 +216,10 @@ def test_pairs_are_estimated_without_bias_and_intervals_cover(strategy):
         assert np.mean(inside) == pytest.approx(0.95, abs=0.05)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 8.0])
+@pytest.mark.parametrize("epsilon", often([0.5, 8.0], [8.0]))
 def test_margins_of_overlapping_groups_are_combined(epsilon):
     """At the larger epsilon the errors are those of sampling, which are correlated."""
-    rng, n, times = np.random.default_rng(0), 900, 100
+    rng, n, times = np.random.default_rng(0), 900, 60
     values = {"a": [0, 1], "b": range(3), "c": range(12)}
     fitted = LocalTableEncoder(epsilon, categories=values, purpose="pairs", strategy="overlapping", random_state=1)
     rows = pd.DataFrame({name: rng.integers(0, len(known), n) ** 2 // len(known) for name, known in values.items()})
@@ -229,8 +229,8 @@ def test_margins_of_overlapping_groups_are_combined(epsilon):
     counts, errors = (np.array([table[name] for table in tables]) for name in ("count", "std_error"))
     inside = np.array([(table["lower"] <= truth) & (truth <= table["upper"]) for table in tables])
     assert np.abs((counts - truth).mean(axis=0) / errors.mean(axis=0)).max() < 5 / math.sqrt(times)
-    assert np.sqrt((errors**2).mean(axis=0)) == pytest.approx(counts.std(axis=0), rel=0.35)
-    assert inside.mean() == pytest.approx(0.95, abs=0.02)
+    assert np.sqrt((errors**2).mean(axis=0)) == pytest.approx(counts.std(axis=0), rel=0.4)
+    assert inside.mean() == pytest.approx(0.95, abs=0.03)
     cut = fitted.estimate_counts(fitted.transform(rows), postprocess="simplex")
     assert cut.groupby(level="column")["count"].sum().to_numpy() == pytest.approx(n)
     assert (cut["count"] >= 0).all()
