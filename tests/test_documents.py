@@ -53,10 +53,9 @@ def test_one_version_and_date():
 
 
 def test_no_file_holds_the_marks_of_a_merge():
-    root = Path(__file__).parent.parent
-    texts = [root / "Makefile", *root.glob("*.md"), *root.glob("*.toml")]
+    texts = [ROOT / "Makefile", *ROOT.glob("*.md"), *ROOT.glob("*.toml")]
     for folder in ("benchmarks", "docs", "examples", "notebooks", "skdp", "tests", ".ci"):
-        texts += [path for path in (root / folder).rglob("*") if path.suffix in {".py", ".md", ".toml", ".rst", ".j2"}]
+        texts += [path for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md", ".toml", ".rst", ".j2"}]
     assert len(texts) > 500
     marked = re.compile("^(<{7}|>{7}) ", re.MULTILINE)
     assert [path.name for path in texts if marked.search(path.read_text(errors="replace"))] == []

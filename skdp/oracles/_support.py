@@ -119,11 +119,7 @@ class SupportAlgebra(ABC):
         ndarray of shape (k,)
             ``(support - n q) / (p - q)``, which may be negative; nan if p = q.
         """
-        gain = self.p - self.q
-        if gain == 0:
-            return np.full(self.k, np.nan)
-        # A single rounding: n q is subtracted before the division.
-        return (np.asarray(support, float) - float(n * self.q)) / float(gain)
+        return support_estimate(self.p, self.q, support, n)
 
     def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
         """Return the variance of the estimated counts for given true counts.
@@ -283,6 +279,13 @@ def check_share(value: Any, name: str) -> Fraction:
     if not 0 <= value <= 1:
         raise ValueError(f"{name} must be a number between 0 and 1, got {value}")
     return value if isinstance(value, Fraction) else Fraction(float(value))
+
+
+def support_estimate(p: Fraction, q: Fraction, support: ArrayLike, n: int) -> NDArray[np.float64]:
+    """Compute unbiased counts of what is supported with probability p, or else q."""
+    found = np.asarray(support, float)
+    # A single rounding: n q is subtracted before the division.
+    return np.full(found.shape, np.nan) if p == q else (found - float(n * q)) / float(p - q)
 
 
 def support_variance(p: Fraction, q: Fraction, counts: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:

@@ -261,7 +261,7 @@ class ReportSynthesizer(ModelRows):
 
 
 def _tabulated(domain: Domain, measured: MeasuredReports) -> pd.DataFrame:
-    """Tabulate what the reports say of the dependence of columns."""
+    """Tabulate the estimated dependence of columns."""
     names = [[domain.columns[pair[axis]] for pair in measured.scores] for axis in (0, 1)]
     found = np.array(list(measured.scores.values()), float).reshape(-1, 2)
     columns = {"gain": found[:, 0], "log_ratio": found[:, 1]}

@@ -1,4 +1,4 @@
-"""A table from randomised reports: the same model as a curator's, of what the reports say."""
+"""A table from randomised reports: the same model as a curator's, from the reports."""
 
 import pickle
 import warnings

@@ -1,4 +1,4 @@
-"""What reports say of columns and pairs: exact means and covariances, over all draws."""
+"""Columns and pairs from reports: exact means and covariances, over all draws."""
 
 import itertools
 

@@ -191,7 +191,7 @@ class NumericProtocol(ReportProtocol):
         pair = self.mechanism.shuffle_pair()
         if self.sampling is None:
             return shuffled_parts([pair] * self.n_reported, "split", released)
-        # A sampled report says of what columns it is: a tally of such reports is not one of each column by itself.
+        # A sampled report names its columns: a tally of such reports is not one of each column by itself.
         return drawn_parts(pair, self.n_reported)
 
     def parameters(self) -> dict[str, Any]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from functools import partial
-from math import inf, prod
+from math import inf
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,15 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import read_bounds
 from skdp.domain import Domain
-from skdp.exact import log_upper, round_up
 from skdp.frames import Table
 from skdp.local._oracle_encoder import input_names
 from skdp.local.pairs._estimation import pair_error
 from skdp.local.pairs._estimator import PairEstimator
 from skdp.local.pairs._protocol import PairProtocol
-from skdp.local.sets import check_limits, read_lists_domain, read_sizes, row_of_lists
+from skdp.local.sets import check_limits, guarantee_of, read_lists_domain, read_sizes, row_of_lists
 from skdp.oracles import SetOracle, SetSelection, SetUnaryEncoding, SignedUnaryEncoding
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, PureLoss, Shuffled
+from skdp.privacy import PrivacyLedger, Shuffled
 from skdp.typing import Bounds
 
 PairOracleName: TypeAlias = Literal["auto", "set_selection", "set_unary_encoding", "pckv_grr", "pckv_ue"]
@@ -187,16 +185,8 @@ class KeyValueEncoder(PairEstimator):
         share = self._local_epsilon() / len(domain.columns)
         oracles = tuple(self._make_oracle(2 * k, size, share) for k, size in zip(domain.sizes, sizes, strict=True))
         check_limits(self, oracles, domain)
-        ratios = [oracle.worst_ratio for oracle in oracles]
-        guarantee = PrivacyGuarantee(
-            log_upper(prod(ratios, start=Fraction(1))),
-            scope=domain.columns,
-            mechanism=" and ".join(dict.fromkeys(_TITLES[type(oracle)] for oracle in oracles)),
-            secure=self.random_state is None,
-            losses=tuple(
-                PureLoss(log_upper(ratio), round_up(one.share)) for ratio, one in zip(ratios, oracles, strict=True)
-            ),
-        )
+        titles = (_TITLES[type(oracle)] for oracle in oracles)
+        guarantee = guarantee_of(oracles, domain, titles, secure=self.random_state is None)
         protocol = PairProtocol(domain, bounds, oracles, guarantee, self.handle_unknown)
         _ = protocol.report_columns  # refuses two of one name
         return protocol

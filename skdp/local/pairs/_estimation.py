@@ -12,7 +12,7 @@ from skdp.oracles import SetOracle
 
 
 class Moments(NamedTuple):
-    """What the reports say of a column of n records: counts of holders, sums of their signs, and (co)variances."""
+    """Estimates for a column of n records: counts of holders, sums of their signs, and (co)variances."""
 
     holders: NDArray[np.float64]
     signs: NDArray[np.float64]

@@ -2,6 +2,7 @@
 
 from skdp.local.sets._encoder import SetValuedEncoder
 from skdp.local.sets._encoder import check_limits as check_limits
+from skdp.local.sets._encoder import guarantee_of as guarantee_of
 from skdp.local.sets._encoder import read_lists_domain as read_lists_domain
 from skdp.local.sets._encoder import read_sizes as read_sizes
 from skdp.local.sets._encoder import row_of_lists as row_of_lists

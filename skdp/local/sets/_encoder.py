@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import inf, prod
 from typing import Any, Literal, TypeAlias
@@ -180,16 +180,7 @@ class SetValuedEncoder(SetEstimator):
         share = self._local_epsilon() / len(domain.columns)
         oracles = tuple(self._make_oracle(k, size, share) for k, size in zip(domain.sizes, sizes, strict=True))
         check_limits(self, oracles, domain)
-        ratios = [oracle.worst_ratio for oracle in oracles]
-        guarantee = PrivacyGuarantee(
-            log_upper(prod(ratios, start=Fraction(1))),
-            scope=domain.columns,
-            mechanism=" and ".join(dict.fromkeys(map(title_of, oracles))),
-            secure=self.random_state is None,
-            losses=tuple(
-                PureLoss(log_upper(ratio), round_up(one.share)) for ratio, one in zip(ratios, oracles, strict=True)
-            ),
-        )
+        guarantee = guarantee_of(oracles, domain, map(title_of, oracles), secure=self.random_state is None)
         protocol = SetProtocol(domain, oracles, guarantee, self.handle_unknown)
         _ = protocol.report_columns  # refuses two of one name
         return protocol
@@ -209,6 +200,22 @@ class SetValuedEncoder(SetEstimator):
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         return row_of_lists(self.categories)
+
+
+def guarantee_of(
+    oracles: Sequence[SetOracle], domain: Domain, titles: Iterable[str], *, secure: bool
+) -> PrivacyGuarantee:
+    """State what reports of columns of lists promise, each by an oracle of its own."""
+    ratios = [oracle.worst_ratio for oracle in oracles]
+    return PrivacyGuarantee(
+        log_upper(prod(ratios, start=Fraction(1))),
+        scope=domain.columns,
+        mechanism=" and ".join(dict.fromkeys(titles)),
+        secure=secure,
+        losses=tuple(
+            PureLoss(log_upper(ratio), round_up(one.share)) for ratio, one in zip(ratios, oracles, strict=True)
+        ),
+    )
 
 
 def title_of(oracle: SetOracle) -> str:

@@ -32,7 +32,7 @@ _CELLS_OF_A_MEAN = 2
 
 @dataclass(frozen=True)
 class Margin:
-    """What a report says of a column: n times the variance of a share of its records, or of their mean."""
+    """The error of a column: n times the variance of a share of its records, or of their mean."""
 
     cells: int
     noise: float

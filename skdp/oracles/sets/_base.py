@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import log_upper
 from skdp.oracles._base import check_bytes
-from skdp.oracles._support import check_bits, check_size, column_sums, support_variance
+from skdp.oracles._support import check_bits, check_size, column_sums, support_estimate, support_variance
 from skdp.randomness import ByteSource
 
 _CHUNK = 1 << 22
@@ -247,10 +247,7 @@ class SetOracle(ABC):
             ``(support - n q) / (p - q)``, which may be negative; nan if p = q. A set of s > m values counts as m / s
             for each of them.
         """
-        gain = self.p - self.q
-        if gain == 0:
-            return np.full(self.k, np.nan)
-        return (np.asarray(support, float) - float(n * self.q)) / float(gain)
+        return support_estimate(self.p, self.q, support, n)
 
     def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
         """Return the variance of the estimated counts for given true counts.

@@ -1,4 +1,4 @@
-"""From randomised reports to a model: what they say of columns and pairs, with which covariances."""
+"""From randomised reports to a model: counts of columns and pairs, with their covariances."""
 
 from skdp.synthesis.reports._read import check_encoder, read_reported, reported_of
 from skdp.synthesis.reports._reported import Reported, ReportedGroup

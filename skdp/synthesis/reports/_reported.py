@@ -1,4 +1,4 @@
-"""What reports say of some columns together: unbiased counts, and their covariances."""
+"""Unbiased counts of some columns together from their reports, and the covariances of these."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ReportedGroup:
 
 @dataclass(frozen=True, eq=False)
 class Reported:
-    """What the reports of a table say of it."""
+    """The reports of a table, as sums."""
 
     sizes: tuple[int, ...]
     n_rows: int

@@ -1,4 +1,4 @@
-"""The choice of the pairs that a model has, by what the reports say of them, and the fit to it."""
+"""The choice of the pairs that a model has, from their estimated dependence, and the fit to it."""
 
 from __future__ import annotations
 
