@@ -14,7 +14,7 @@ from skdp.oracles import project_to_simplex
 from skdp.synthesis.model import Clique, GraphicalModel, JunctionTree, Marginal, fit_model, independent_start
 from skdp.synthesis.reports._dependence import MOST_PAIRED, Contrast, dependence_of, margin_of
 from skdp.synthesis.reports._reported import Matrix, Reported
-from skdp.synthesis.selection import Plan, forbid, read_cliques
+from skdp.synthesis.selection import Plan, Room, forbid, read_cliques
 
 _LEAST_RATIO = 2.0
 """Of dependence to independence, a logarithm: noise alone exceeds it with a probability of at most exp(-2)."""
@@ -88,10 +88,11 @@ def _choose(contrasts: Mapping[Clique, Contrast], plan: Plan) -> list[Clique]:
         return contrasts[clique].log_ratio > max(_LEAST_RATIO, sum(contrasts[pair].log_ratio for pair in inside))
 
     chosen: list[Clique] = []
+    room = Room(plan)
     for clique in sorted(filter(worth, contrasts), key=lambda one: (-len(one), -contrasts[one].gain)):
         # The same reports are measured once: no two of them have more than one column in common.
         again = any(len({*clique} & {*other}) > 1 for other in chosen)
-        if not again and plan.fits([*chosen, clique]):
+        if not again and room.take(clique):
             chosen.append(clique)
     return chosen
 

@@ -12,12 +12,21 @@ from skdp.synthesis.selection._registry import (
     read_zeros,
     uses_choices,
 )
-from skdp.synthesis.selection._strategy import Plan, Strategy, first_cliques, forbid, warn_not_chosen, warn_out_of_reach
+from skdp.synthesis.selection._strategy import (
+    Plan,
+    Room,
+    Strategy,
+    first_cliques,
+    forbid,
+    warn_not_chosen,
+    warn_out_of_reach,
+)
 
 __all__ = [
     "STRATEGIES",
     "Plan",
     "PrivateTable",
+    "Room",
     "Strategy",
     "check_marginals",
     "check_promise",

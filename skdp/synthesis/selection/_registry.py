@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import DisjointSet
 
 from skdp.central.statistics import is_ordered
 from skdp.domain import Domain
@@ -22,11 +21,13 @@ from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import (
     FittedTable,
     Plan,
+    Room,
     Strategy,
     by_workload,
     fit_measured,
     measure_columns,
     score_marginals,
+    spanning_tree,
 )
 
 _ONE_WAY = Fraction(1, 5)
@@ -70,7 +71,9 @@ def measure_tree(table: PrivateTable, plan: Plan) -> FittedTable:
         return fit_measured(table, plan)
     counts = measure_columns(table, plan, _ONE_WAY)
     scores = by_workload(score_marginals(table, list(weights), counts, _SCORES), weights)
-    chosen = spanning_tree(list(scores), np.array(list(scores.values())), plan.fits if plan.zeros else None)
+    chosen = spanning_tree(
+        list(scores), np.array(list(scores.values())), Room(plan).take if plan.zeros else lambda _: True
+    )
     if not chosen:  # none fits beside what cannot occur
         measure_columns(table, plan, table.budget.left)
         return fit_measured(table, plan)
@@ -78,21 +81,6 @@ def measure_tree(table: PrivateTable, plan: Plan) -> FittedTable:
     for pair, share in zip(chosen, table.budget.best_shares(costs, 1 - _ONE_WAY - _SCORES), strict=True):
         table.measure(pair, share)
     return fit_measured(table, plan)
-
-
-def spanning_tree(
-    pairs: list[Clique], scores: NDArray[np.float64], fits: Callable[[list[Clique]], bool] | None = None
-) -> list[Clique]:
-    """Take pairs of high scores that make no circle (Kruskal's algorithm)."""
-    joined = DisjointSet(column for pair in pairs for column in pair)
-    chosen: list[Clique] = []
-    for place in np.argsort(-scores, kind="stable"):
-        first, second = pairs[place]
-        if joined.connected(first, second) or (fits and not fits([*chosen, pairs[place]])):
-            continue
-        joined.merge(first, second)
-        chosen.append(pairs[place])
-    return chosen
 
 
 TREE = Strategy(

@@ -13,16 +13,17 @@ from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import DisjointSet
 
 from skdp.base import level_of_the_caller
 from skdp.oracles import project_to_simplex
 from skdp.synthesis.model import (
     Clique,
+    Elimination,
     GraphicalModel,
     Groups,
     JunctionTree,
     Marginal,
-    eliminate,
     estimate_total,
     expand,
     fit_model,
@@ -34,6 +35,8 @@ from skdp.synthesis.model import (
 from skdp.synthesis.selection._private_table import PrivateTable
 
 _FEW = 3
+_TOGETHER = 4
+"""Times the most cells of a clique: what all cliques of a model may have."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,7 @@ class Plan:
 
     def fits(self, cliques: Sequence[Clique]) -> bool:
         """Return whether a model of some marginals is small enough."""
-        impossible = [clique for clique, _ in self.zeros]
-        cells = [self.n_cells(clique) for clique in eliminate(self.sizes, [*cliques, *impossible])]
-        return max(cells) <= self.max_cells and sum(cells) <= 4 * self.max_cells
+        return Room(self, cliques).fits(())
 
     def candidates(self, order: int) -> dict[Clique, int]:
         """List the marginals of some order that matter, and how much."""
@@ -68,6 +69,25 @@ class Plan:
         larger = [clique for clique in self.workload if len(clique) > 2 and self.n_cells(clique) <= self.max_cells]
         wanted = [frozenset(clique) for clique in self.workload]
         return self.candidates(2) | {clique: sum(map(frozenset(clique).issubset, wanted)) for clique in larger}
+
+
+class Room:
+    """The room of a model for further marginals beside those that it has."""
+
+    def __init__(self, plan: Plan, cliques: Iterable[Clique] = ()) -> None:
+        self._limits = plan.max_cells, _TOGETHER * plan.max_cells
+        self._graph = Elimination(plan.sizes, [*cliques, *(clique for clique, _ in plan.zeros)])
+
+    def fits(self, clique: Clique) -> bool:
+        """Return whether the model is small enough with a further marginal."""
+        return self._graph.fits(clique, *self._limits)
+
+    def take(self, clique: Clique) -> bool:
+        """Add a marginal if it fits; return whether it did."""
+        fits = self.fits(clique)
+        if fits:
+            self._graph.add(clique)
+        return fits
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,6 +286,19 @@ def score_marginals(
         for clique in cliques
     )
     return table.score(cliques, guesses, share, groups)
+
+
+def spanning_tree(
+    pairs: Sequence[Clique], scores: NDArray[np.float64], take: Callable[[Clique], bool] = lambda pair: True
+) -> list[Clique]:
+    """Take pairs of high scores that make no circle (Kruskal's algorithm)."""
+    joined = DisjointSet(column for pair in pairs for column in pair)
+    chosen: list[Clique] = []
+    for place in np.argsort(-scores, kind="stable"):
+        if not joined.connected(*pairs[place]) and take(pairs[place]):
+            joined.merge(*pairs[place])
+            chosen.append(pairs[place])
+    return chosen
 
 
 def by_workload(gains: NDArray[np.float64], weights: Mapping[Clique, int]) -> dict[Clique, float]:
