@@ -147,10 +147,10 @@ def report(records: list[dict[str, Any]]) -> None:
         "Synthetic rows of tables that are hard",
         ("skdp", "numpy", "scikit-learn"),
         f"Means over {seeds.min()} to {seeds.max()} seeds, delta = {DELTA:g}. Errors are total variation distances "
-        "from the real rows, of as many synthetic ones: the mean over columns, at most 1,000 pairs and 300 triples, and "
-        "the largest of these pairs. AUC: gradient boosting trained on synthetic rows, tested on real ones that were "
-        "kept back. `measured`: marginals of more than one column that are measured. The numbers of the method were "
-        f"chosen on Adult and the generated tables; {' and '.join(CHECKED_ONLY)} only check them.",
+        "from the real rows, of as many synthetic ones: the mean over columns, at most 1,000 pairs and 300 triples, "
+        "and the largest of these pairs. AUC: gradient boosting trained on synthetic rows, tested on real ones that "
+        "were kept back. `measured`: marginals of more than one column that are measured. The numbers of the method "
+        f"were chosen on Adult and the generated tables; {' and '.join(CHECKED_ONLY)} only check them.",
         {"Errors": (("table", "marginals", "epsilon", *columns), rows)},
     )
 

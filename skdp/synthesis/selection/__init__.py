@@ -5,6 +5,7 @@ from skdp.synthesis.selection._registry import (
     STRATEGIES,
     check_marginals,
     check_size_of_model,
+    check_width,
     given,
     largest_sizes,
     read_cliques,
@@ -20,6 +21,7 @@ from skdp.synthesis.selection._strategy import (
     forbid,
     warn_not_chosen,
     warn_out_of_reach,
+    warn_unknown,
 )
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "check_marginals",
     "check_promise",
     "check_size_of_model",
+    "check_width",
     "first_cliques",
     "forbid",
     "given",
@@ -42,4 +45,5 @@ __all__ = [
     "uses_choices",
     "warn_not_chosen",
     "warn_out_of_reach",
+    "warn_unknown",
 ]

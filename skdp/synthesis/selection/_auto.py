@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 
@@ -79,8 +80,9 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     weights = plan.first_candidates()
     share = _share_of_scores(len(weights))
     # No pair is worth its noise where a column alone is more noise than counts, or a pair's score is, which is at most
-    # twice the number of records.
-    if not weights or error > 1 or table.budget.score_error(share, len(weights)) > counts[0].sum():
+    # twice the number of records; of a larger share of the budget, scores must tell more.
+    least = counts[0].sum() * float(_SCORES[0] / share)
+    if not weights or error > 1 or table.budget.score_error(share, len(weights)) > least:
         measure_columns(table, plan, table.budget.left, equal=True)
         return fit_measured(table, plan)
     refine = len(plan.sizes) > 2 and error < _SMALL_ERROR
@@ -91,13 +93,15 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     gains = _trusted_by_order(scores, expected, list(weights), table.budget.score_error(share, scores.size))
     column_weight = _column_weight(error, len(plan.sizes))
     costs = [column_weight * size for size in plan.sizes]
-    chosen = _choose(table, plan, by_workload(gains, weights), groups, rest, costs, [])
+    chosen, refused = _choose(table, plan, by_workload(gains, weights), groups, rest, costs, [])
     if chosen:
         _measure(table, plan, chosen, groups, rest, costs)
     else:
         measure_columns(table, plan, rest, equal=True)
     fitted = fit_measured(table, plan)
-    return _refine(table, plan, fitted, chosen) if refine else fitted
+    if refine:
+        fitted = _refine(table, plan, fitted, chosen)
+    return replace(fitted, unknown=_unknown(table, fitted, refused))
 
 
 def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequence[Clique]) -> FittedTable:
@@ -115,7 +119,7 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
     expected = np.array([_MEAN_ABSOLUTE * float(np.sqrt(np.maximum(guess, 0)).sum()) for guess in guesses])
     error = table.budget.score_error(share / 10, scores.size)
     gains = by_workload(_trusted(scores, error, expected), weights)
-    chosen = _choose(table, plan, gains, groups, table.budget.left, [], measured)
+    chosen, _ = _choose(table, plan, gains, groups, table.budget.left, [], measured)
     if not chosen:  # fall back to one-way marginals
         measure_columns(table, plan, table.budget.left)
     else:
@@ -215,19 +219,23 @@ def _choose(
     share: Fraction,
     columns: Iterable[float],
     measured: Sequence[Clique],
-) -> list[Clique]:
-    """Take marginals while they gain more than their noise costs all that share the budget."""
+) -> tuple[list[Clique], list[Clique]]:
+    """Take marginals while they gain more than their noise costs all that share the budget; list what has no room."""
     power = 1 / (1 + float(table.budget.power))
     unit = table.budget.std_error(share)
     cost = {clique: (_NOISE * _cells(clique, groups, plan)) ** power for clique in gains}
     spent = math.fsum((_NOISE * other) ** power for other in columns)
     room = Room(plan, measured)
     chosen: list[Clique] = []
+    refused: list[Clique] = []
 
     def take(clique: Clique) -> bool:
         nonlocal spent
         more = unit * ((spent + cost[clique]) ** (1 / power) - spent ** (1 / power))
-        if gains[clique] <= more or not room.take(clique):
+        if gains[clique] <= more:
+            return False
+        if not room.take(clique):
+            refused.append(clique)
             return False
         chosen.append(clique)
         spent += cost[clique]
@@ -239,7 +247,19 @@ def _choose(
     others = [clique for clique in gains if clique not in set(chosen)]
     for clique in sorted(others, key=lambda clique: gains[clique] / cost[clique], reverse=True):
         take(clique)
-    return chosen
+    return chosen, list(dict.fromkeys(refused))
+
+
+def _unknown(table: PrivateTable, fitted: FittedTable, refused: Iterable[Clique]) -> tuple[Clique, ...]:
+    """List strong pairs that had no room, and of whose dependence the model does not know by other marginals."""
+    least, scores = 2 * _STRONG * fitted.total, table.scores
+    pairs = [clique for clique in refused if len(clique) == 2 and scores[clique][0] > least + 2 * scores[clique][1]]
+    found = []
+    for pair, counts in zip(pairs, guess_counts(fitted, pairs), strict=True):
+        alone = np.multiply.outer(counts.sum(axis=1), counts.sum(axis=0)) / fitted.total
+        if scores[pair][0] - np.abs(counts - alone).sum() > least + 2 * scores[pair][1]:
+            found.append(pair)
+    return tuple(found)
 
 
 def _measure(

@@ -98,6 +98,17 @@ _MOST_TOGETHER = 4
 """Times the most cells of a clique: what all cliques may have, as for `Plan.fits`."""
 
 
+_MOST_COLUMNS = 500
+
+
+def check_width(n_columns: int) -> None:
+    if n_columns > _MOST_COLUMNS:
+        raise ValueError(
+            f"X has {n_columns:,} columns; at most {_MOST_COLUMNS:,} are modelled: the budget is split among them, and "
+            "nothing but noise would be left. Choose columns first, by public knowledge"
+        )
+
+
 def check_marginals(marginals: Any) -> None:
     if isinstance(marginals, str):
         if marginals not in STRATEGIES:

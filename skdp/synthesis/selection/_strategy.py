@@ -98,6 +98,8 @@ class FittedTable:
     total: float
     std_error: float
     losses: list[float]
+    unknown: tuple[Clique, ...] = ()
+    """Strong pairs for which the model has no room."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,15 +164,30 @@ def warn_not_chosen(
     _warn_left_out(plan, names, {clique: reasons.get(clique, strategy.not_chosen) for clique in missing})
 
 
+def warn_unknown(plan: Plan, names: Sequence[object], unknown: Sequence[Clique]) -> None:
+    """Warn of strong pairs that the model has no room for."""
+    if unknown:
+        warnings.warn(
+            "by their noisy scores, some pairs of columns depend strongly that the model does not know: it would "
+            f"exceed max_cells = {plan.max_cells:,} with {_shown(unknown, names)}. Set max_cells higher, or declare "
+            "coarser bins",
+            UserWarning,
+            stacklevel=level_of_the_caller(),
+        )
+
+
+def _shown(cliques: Sequence[Clique], names: Sequence[object]) -> str:
+    shown = ", ".join(repr(tuple(names[column] for column in clique)) for clique in cliques[:_FEW])
+    return f"{shown} and {len(cliques) - _FEW} more" if len(cliques) > _FEW else shown
+
+
 def _warn_left_out(plan: Plan, names: Sequence[object], reasons: Mapping[Clique, str]) -> None:
     if not reasons:
         return
     parts = []
     for reason in dict.fromkeys(reasons.values()):
         cliques = [clique for clique, why in reasons.items() if why == reason]
-        shown = ", ".join(repr(tuple(names[column] for column in clique)) for clique in cliques[:_FEW])
-        more = f" and {len(cliques) - _FEW} more" if len(cliques) > _FEW else ""
-        parts.append(f"{reason}: {shown}{more}")
+        parts.append(f"{reason}: {_shown(cliques, names)}")
     warnings.warn(
         f"{len(reasons)} of {len(plan.workload)} marginals of the workload are not measured; the model knows them only "
         f"by other marginals. {'. '.join(part[0].upper() + part[1:] for part in parts)}",
@@ -285,7 +302,10 @@ def score_marginals(
         reduce(lambda guess, count: np.multiply.outer(guess, count) / total, (rough[column] for column in clique))
         for clique in cliques
     )
-    return table.score(cliques, guesses, share, groups)
+    noisy = table.score(cliques, guesses, share, groups)
+    error = table.budget.score_error(share, noisy.size)
+    table.scores |= {clique: (float(score), error) for clique, score in zip(cliques, noisy, strict=True)}
+    return noisy
 
 
 def spanning_tree(
