@@ -1,7 +1,7 @@
 """Graphical models of tables: inference and sampling."""
 
 from skdp.synthesis.model._elimination import Elimination, eliminate
-from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel, JunctionTree, Link
+from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel, JunctionTree, Link, calibrate
 from skdp.synthesis.model._inference import fit_model, independent_start, potentials_of
 from skdp.synthesis.model._sampling import redraw, sample
 from skdp.synthesis.model._tables import (
@@ -27,6 +27,7 @@ __all__ = [
     "JunctionTree",
     "Link",
     "Marginal",
+    "calibrate",
     "count_cells",
     "cover",
     "eliminate",

@@ -10,7 +10,6 @@ from skdp.synthesis.selection._registry import (
     largest_sizes,
     read_cliques,
     read_plan,
-    read_zeros,
     uses_choices,
 )
 from skdp.synthesis.selection._strategy import (
@@ -23,6 +22,7 @@ from skdp.synthesis.selection._strategy import (
     warn_out_of_reach,
     warn_unknown,
 )
+from skdp.synthesis.selection._zeros import read_zeros
 
 __all__ = [
     "STRATEGIES",

@@ -8,13 +8,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skdp.central.statistics import is_ordered
 from skdp.domain import Domain
 from skdp.oracles import check_size
-from skdp.synthesis._queries import find_column, read_conditions
-from skdp.synthesis.model import MOST_CELLS, Clique, JunctionTree, eliminate, expand
+from skdp.synthesis._queries import find_column
+from skdp.synthesis.model import MOST_CELLS, Clique, eliminate
 from skdp.synthesis.selection._aim import ADAPTIVE
 from skdp.synthesis.selection._auto import AUTO
 from skdp.synthesis.selection._private_table import PrivateTable
@@ -29,6 +28,7 @@ from skdp.synthesis.selection._strategy import (
     score_marginals,
     spanning_tree,
 )
+from skdp.synthesis.selection._zeros import leaves_something, needed_zeros, read_zeros
 
 _ONE_WAY = Fraction(1, 5)
 _SCORES = Fraction(1, 10)
@@ -123,36 +123,19 @@ def read_plan(
     domain: Domain, *, marginals: Any, workload: Any, structural_zeros: Any, max_cells: Any, max_iter: Any
 ) -> tuple[Plan, Strategy]:
     """Return what is public and the strategy; refuse a model that is too large."""
+    most = min(check_size(max_cells, name="max_cells"), MOST_CELLS)
     plan = Plan(
         domain.sizes,
         tuple(is_ordered(domain[name]) for name in domain.columns),
-        min(check_size(max_cells, name="max_cells"), MOST_CELLS),
+        most,
         () if workload is None else read_cliques("workload", workload, domain),
         check_size(max_iter, name="max_iter", least=1),
-        read_zeros(structural_zeros, domain),
+        needed_zeros(domain.sizes, read_zeros(structural_zeros, domain), most),
     )
     named = isinstance(marginals, str)
     strategy = STRATEGIES[marginals] if named else given(read_cliques("marginals", marginals, domain))
     check_size_of_model(plan, strategy)
     return plan, strategy
-
-
-def read_zeros(zeros: Any, domain: Domain) -> tuple[tuple[Clique, NDArray[np.bool_]], ...]:
-    """Turn combinations that cannot occur into tables of cells."""
-    if zeros is None:
-        return ()
-    if isinstance(zeros, Mapping) or not isinstance(zeros, Iterable):
-        raise TypeError(f"structural_zeros must be a list of mappings, got {type(zeros).__name__}")
-    found: dict[Clique, NDArray[np.bool_]] = {}
-    for combination in zeros:
-        weights = read_conditions(domain, combination)
-        if not weights or any(((weight != 0) & (weight != 1)).any() for weight in weights.values()):
-            raise ValueError("structural_zeros must name columns, and whole bins of numbers")
-        clique = tuple(sorted(weights))
-        cells = np.ix_(*(weights[column] == 1 for column in clique))
-        table = found.setdefault(clique, np.zeros([domain.sizes[column] for column in clique], bool))
-        table[cells] = True
-    return tuple(found.items())
 
 
 def uses_choices(marginals: Any) -> bool:
@@ -176,9 +159,9 @@ def check_size_of_model(plan: Plan, strategy: Strategy) -> None:
     if strategy.certain is None and plan.zeros and cells > max(plan.max_cells, *plan.sizes):
         raise ValueError(
             f"structural_zeros take a clique of {cells:,} cells together; at most max_cells = {plan.max_cells:,} are "
-            "allowed. Leave out some, or set max_cells higher"
+            "allowed. Leave out some that do not follow from others, or set max_cells higher"
         )
-    if not _leaves_something(plan):
+    if not leaves_something(plan.sizes, plan.zeros):
         raise ValueError("structural_zeros leave nothing that could occur")
 
 
@@ -207,22 +190,6 @@ def _needed_cells(plan: Plan, strategy: Strategy) -> tuple[int, int]:
     cliques = [*(clique for clique, _ in plan.zeros), *(strategy.certain(plan) if strategy.certain else [])]
     cells = [plan.n_cells(clique) for clique in eliminate(plan.sizes, cliques)]
     return max(cells), sum(cells)
-
-
-def _leaves_something(plan: Plan) -> bool:
-    """Return whether some row has none of the combinations that cannot occur."""
-    tree = JunctionTree(plan.sizes, [clique for clique, _ in plan.zeros])
-    possible = [np.ones([plan.sizes[column] for column in clique], bool) for clique in tree.cliques]
-    for clique, impossible in plan.zeros:
-        place = tree.holder(clique)
-        assert place is not None  # the tree was made for it
-        possible[place] &= ~expand(impossible, clique, tree.cliques[place])
-    for link in reversed(tree.links):
-        child = tree.cliques[link.child]
-        dropped = tuple(axis for axis, column in enumerate(child) if column not in link.separator)
-        message = np.asarray(possible[link.child].any(axis=dropped))
-        possible[link.parent] &= expand(message, link.separator, tree.cliques[link.parent])
-    return bool(possible[0].any())
 
 
 def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
