@@ -67,8 +67,8 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     # model gains by knowing it. Scores are shrunk towards their mean as far as noise explains their differences; in
     # wide tables, as much of what independent columns would show is taken off; and they are lowered by half a standard
     # deviation of the rest. Marginals are taken while the gain exceeds the noise added to all that are measured, and
-    # the junction tree stays small enough: first, by their gains, strong pairs that make no circle, then the others in the
-    # order of gain to noise. The rest of the budget is split for the least expected sum of errors ([1]_, [2]_); values
+    # the junction tree stays small enough: first, by their gains, strong pairs that make no circle, then the others in
+    # the order of gain to noise. The rest of the budget is split for the least expected sum of errors ([1]_, [2]_); values
     # too rare for the noise are counted together. If noise is small compared with the table, a quarter of the rest is
     # kept for a second round, with scores against the first model.
     # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
