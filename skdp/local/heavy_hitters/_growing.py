@@ -22,7 +22,7 @@ class Candidate:
     support: int
     n: int
     rivals: int
-    """How many whole words were first considered together with this one."""
+    """How many whole words of its length were first considered together with this one."""
 
 
 def grow(
@@ -59,24 +59,26 @@ def _extended(
     n_candidates: int,
 ) -> list[Candidate]:
     """Return the extensions of prefixes with the most support in a group, of those that are the start of a word."""
-    found: list[tuple[int, int, bool]] = []
-    rivals, tail = 0, length - before
+    found: list[tuple[int, int, int]] = []
+    rivals, tail = np.zeros(256, int), length - before
     step = max(1, _CELLS >> tail)
     for first in range(0, len(prefixes), step):
         part = prefixes[first : first + step]
         heads = vectors_of(part, before, protocol.width)
         support = protocol.hash_family.count_matches(reports[:, 2:], reports[:, 1], heads, before, length).ravel()
         starts = np.concatenate([coder.starts(prefix, before, length) for prefix in part])
-        rivals += int(np.count_nonzero(starts == Start.ONE_WORD))
+        rivals += np.bincount(starts, minlength=256)
         support[starts == Start.NOTHING] = -1
         for place in _largest(support, n_candidates):
             string = part[place >> tail] << tail | place & (1 << tail) - 1
-            found.append((int(support[place]), string, bool(starts[place] == Start.ONE_WORD)))
+            found.append((int(support[place]), string, int(starts[place])))
     order = np.argsort([-support for support, _, _ in found], kind="stable")[:n_candidates]
-    return [
-        Candidate(string << (coder.n_bits - length) * whole, whole, support, len(reports), rivals)
-        for support, string, whole in (found[place] for place in order)
-    ]
+    grown = []
+    for support, string, start in (found[place] for place in order):
+        whole = start >= Start.ONE_WORD
+        string <<= (coder.n_bits - length) * whole
+        grown.append(Candidate(string, whole, support, len(reports), int(rivals[start])))
+    return grown
 
 
 def _largest(support: NDArray[np.int64], number: int) -> list[int]:

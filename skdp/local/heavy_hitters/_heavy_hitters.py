@@ -119,12 +119,12 @@ class HeavyHitters(OnSite, BaseEstimator):
     >>> finder = HeavyHitters(2.0, n_top=3, max_length=6, random_state=0)
     >>> reports = finder.report(words)
     >>> reports.columns.tolist()
-    ['group', 'bucket', 'seed_0', 'seed_1', 'seed_2']
+    ['group', 'bucket', 'hash_0', 'hash_1']
     >>> finder.fit(reports).top_.round(-2)
        value    count  std_error    lower    upper
-    0    red  19900.0      300.0  19000.0  20900.0
-    1  green  11400.0      500.0   9300.0  13500.0
-    2   blue   8200.0      400.0   7300.0   9200.0
+    0    red  20500.0      300.0  19400.0  21700.0
+    1  green  11800.0      300.0  10300.0  13400.0
+    2   blue   8100.0      300.0   7000.0   9300.0
     """
 
     def __init__(
@@ -269,8 +269,10 @@ def _estimates(coder: WordCoder, protocol: PrefixHashing, found: list[Candidate]
     variance = protocol.variance(shares * sizes, sizes)
     variance += sizes * shares * (1 - shares) * (n - sizes) / max(n - 1, 1)
     std_error = np.sqrt(variance) * n / sizes
-    # The words that are first considered in a step are known before its group is read, and so is their number.
-    tails = [(1 - level) / (2 * len(protocol.lengths) * candidate.rivals) for candidate in found]
+    # The level is shared among the lengths of words. Words of a length are first considered in one step, and are known
+    # before its group is read, and so is their number: there are fewer short words.
+    n_lengths = coder.max_length + 1
+    tails = [(1 - level) / (2 * n_lengths * candidate.rivals) for candidate in found]
     reach = np.array([-NormalDist().inv_cdf(tail) for tail in tails]) * std_error
     counts = inside * n / sizes
     table = {

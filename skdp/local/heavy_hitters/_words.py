@@ -28,7 +28,7 @@ class Start(IntEnum):
     NOTHING = 0
     WORDS = 1
     ONE_WORD = 2
-    """The end of the word is in it."""
+    """The end of the word is in it; plus the number of its symbols."""
 
 
 class WordCoder:
@@ -83,12 +83,15 @@ class WordCoder:
         rest = begun << length - before | np.arange(1 << length - before)
         read, (full, bits) = before // self.symbol_bits, divmod(length, self.symbol_bits)
         states = np.full(rest.size, state, np.uint8)
+        sizes = np.full(rest.size, read, np.uint8)
         for place in range(read, full):
             states = self._steps[states, rest >> length - (place + 1) * self.symbol_bits & self._mask]
+            sizes += states != _END
         wrong = (states == _NOTHING) | (_MISSING[states] > self.max_length - full)
         wrong |= (states == _END) & (rest & (1 << bits) - 1 > 0)
         starts = np.full(rest.size, Start.WORDS, np.uint8)
-        starts[(states == _END) | (full == self.max_length)] = Start.ONE_WORD
+        whole = (states == _END) | (full == self.max_length)
+        starts[whole] = Start.ONE_WORD + sizes[whole]
         starts[wrong] = Start.NOTHING
         return starts
 
