@@ -216,6 +216,15 @@ def test_pairs_are_estimated_without_bias_and_intervals_cover(strategy):
         assert np.mean(inside) == pytest.approx(0.95, abs=0.05)
 
 
+def test_pairs_of_groups_have_the_error_that_is_stated_where_noise_prevails():
+    rng, values = np.random.default_rng(0), {"a": range(3), "b": range(6)}
+    rows = pd.DataFrame({"a": rng.choice(3, 200, p=[0.9, 0.08, 0.02]), "b": rng.integers(0, 6, 200)})
+    fitted = LocalTableEncoder(0.5, categories=values, strategy="split", random_state=0).fit(rows)
+    found = [fitted.estimate_joint_counts(fitted.transform(rows), ["a", "b"]) for _ in range(60)]
+    stated = np.sqrt(np.mean([one["std_error"] ** 2 for one in found], axis=0))
+    assert np.mean(stated / np.std([one["count"] for one in found], axis=0)) == pytest.approx(1, abs=0.15)
+
+
 @pytest.mark.parametrize("epsilon", often([0.5, 8.0], [8.0]))
 def test_margins_of_overlapping_groups_are_combined(epsilon):
     """At the larger epsilon the errors are those of sampling, which are correlated."""

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.base import check_confidence_level
 from skdp.domain import Domain
 from skdp.local._tallies import ReportTally
-from skdp.oracles import POSTPROCESSORS, FrequencyOracle
+from skdp.oracles import POSTPROCESSORS, FrequencyOracle, project_to_simplex
 
 # The protocol is an OracleProtocol, which imports this module.
 
@@ -221,7 +221,7 @@ def estimate_joint_counts(
     oracles, parts = [protocol.oracles[place] for place in places], [parts[place] for place in places]
     counts = _outer_sums(oracles, parts)
     moments = [oracle.second_moments() for oracle in oracles]
-    plug_in = np.clip(counts, 0, None)
+    plug_in = _possible(counts, len(parts[0]))
     std_error = np.sqrt(np.clip(_along_each_axis(moments, plug_in) - plug_in, 0, None)).ravel()
     reach = -NormalDist().inv_cdf((1 - level) / 2) * std_error
     flat = counts.ravel()
@@ -255,11 +255,16 @@ def estimate_together(
     if size == 0:
         unknown = {"count": np.nan, "std_error": np.inf, "lower": -np.inf, "upper": np.inf}
         return pd.DataFrame(unknown, index=range(sums.size))
-    plug_in, counts = np.clip(sums, 0, None).reshape(shape), sums * (n / size)
+    plug_in, counts = _possible(sums.reshape(shape), size), sums * (n / size)
     noise = np.clip(_along_each_axis(moments, plug_in) - plug_in, 0, None).ravel()
     std_error = np.sqrt(_of_sample(noise, counts, size, n))
     reach = -NormalDist().inv_cdf((1 - level) / 2) * std_error
     return pd.DataFrame({"count": counts, "std_error": std_error, "lower": counts - reach, "upper": counts + reach})
+
+
+def _possible(counts: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Return the nearest counts of n records: where noise prevails, those that are not negative add up to many more."""
+    return project_to_simplex(counts.ravel(), n).reshape(counts.shape)
 
 
 def _group_moments(oracle: FrequencyOracle, group: NDArray[np.intp]) -> NDArray[np.float64]:
