@@ -265,6 +265,34 @@ def test_pairs_of_overlapping_groups_have_the_error_of_the_plan():
         fitted.estimate_joint_counts(reports, ["a", "b", "c"])
 
 
+def test_intervals_of_few_records_cover_rare_pairs():
+    """Some 45 records report each pair with hardly any noise: the error is that of sampling them."""
+    rng, n, names = np.random.default_rng(0), 300, "abcd"
+    rows = pd.DataFrame({name: rng.choice(3, size=n, p=[0.85, 0.1, 0.05]) for name in names})
+    fitted = LocalTableEncoder(
+        12.0, categories={name: range(3) for name in names}, purpose="pairs", strategy="overlapping", random_state=1
+    ).fit(rows)
+    truth = rows.value_counts(["a", "b"]).reindex(fitted_cells(fitted, ["a", "b"]), fill_value=0)
+    inside = []
+    for _ in range(60):
+        found = fitted.estimate_joint_counts(fitted.transform(rows), ["a", "b"])
+        inside.append((found["lower"] <= truth) & (truth <= found["upper"]))
+    rare = (truth > 0) & (truth < 20)
+    assert rare.sum() >= 2
+    assert np.mean(inside, axis=0)[rare].mean() > 0.92
+
+
+def test_a_plan_whose_reports_would_share_a_name_is_not_chosen():
+    names = ["a_b", "c", "a", "b_c"]
+    plan = recommend_plan({name: range(3) for name in names}, 1.0, purpose="pairs")
+    assert "overlapping" not in plan.strategies.index
+    rows = pd.DataFrame({name: [0, 1, 2] for name in names})
+    found = LocalTableEncoder(1.0, categories={name: range(3) for name in names}, purpose="pairs").fit_transform(rows)
+    assert len(found) == 3
+    with pytest.raises(ValueError, match="strategy='overlapping' is not possible for these columns"):
+        recommend_plan({name: range(3) for name in names}, 1.0, purpose="pairs", strategy="overlapping")
+
+
 def fitted_cells(fitted, columns):
     return Domain({name: fitted.categories[name] for name in columns}).cells()
 

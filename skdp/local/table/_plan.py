@@ -118,7 +118,7 @@ class _Candidate:
 
 def make_plan(costs: Costs, names: Sequence[Any], only: str) -> TablePlan:
     """Compare the strategies for the columns, and choose the best one, or the one that is named."""
-    found = {one.strategy: one for one in _candidates(costs, names)}
+    found = {one.strategy: one for one in _candidates(costs, names) if _are_told_apart(one.groups)}
     if only != "auto" and only not in found:
         these = f"these columns and purpose={costs.purpose!r}"
         raise ValueError(f"strategy={only!r} is not possible for {these}; possible are {list(found)}")
@@ -139,6 +139,11 @@ def make_plan(costs: Costs, names: Sequence[Any], only: str) -> TablePlan:
         for one, reason in ((one, _reason(one, costs)) for one in found.values())
     ]
     return TablePlan(best.strategy, best.groups, best.size, weights, tuple(rows), tuple(compared))
+
+
+def _are_told_apart(groups: Sequence[Group]) -> bool:
+    """Return whether the reports have names of their own, as those of ("a_b", "c") and ("a", "b_c") have not."""
+    return len({"_".join(map(str, group)) for group in groups}) == len(groups)
 
 
 def _reason(one: _Candidate, costs: Costs) -> str:
