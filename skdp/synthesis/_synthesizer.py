@@ -19,6 +19,7 @@ from skdp.domain import Domain, Interval
 from skdp.frames import Table, open_large
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, check_delta
+from skdp.synthesis._pair_scores import tabulate_scores
 from skdp.synthesis._rows import RowTransformer
 from skdp.synthesis.selection import (
     Plan,
@@ -26,6 +27,7 @@ from skdp.synthesis.selection import (
     Strategy,
     check_marginals,
     check_promise,
+    check_width,
     first_cliques,
     largest_sizes,
     open_budget,
@@ -33,6 +35,7 @@ from skdp.synthesis.selection import (
     uses_choices,
     warn_not_chosen,
     warn_out_of_reach,
+    warn_unknown,
 )
 from skdp.synthesis.tables import (
     CodedRecords,
@@ -56,8 +59,6 @@ from skdp.synthesis.tables import (
     with_target,
 )
 from skdp.typing import ColumnLike, ColumnName
-
-_MOST_COLUMNS = 500
 
 
 class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
@@ -128,6 +129,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         The standard deviation of the noise of each count, a marginal each.
     marginals_ : list of Marginal
         The noisy counts.
+    pair_scores_ : DataFrame
+        The noisy scores of pairs, if there are any: how far counts are from those of independent columns, summed over
+        all cells, with the standard error of the noise, and whether the pair was measured.
     model_ : GraphicalModel
         The distribution of the rows.
     n_rows_, n_rows_std_error_ : float
@@ -312,11 +316,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         n_features = len(table.names)
         if y is not None:
             table = with_target(table, y)
-        if len(table.names) > _MOST_COLUMNS:
-            raise ValueError(
-                f"X has {len(table.names):,} columns; at most {_MOST_COLUMNS:,} are modelled: the budget is split "
-                "among them, and nothing but noise would be left. Choose columns first, by public knowledge"
-            )
+        check_width(len(table.names))
         rate = check_promise(promise, delta, discover=self.discover, rows=reach, large=large is not None)
         share = check_share(self.discover, delta)
         names = table.names
@@ -359,6 +359,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
         self.domain_ = domain
         self.marginals_ = [marginal.times(1 / scale) for marginal in private.marginals]
+        self.pair_scores_ = tabulate_scores(private.scores, domain, self.marginals_, scale)
         self.model_ = fitted.model
         self.n_rows_ = fitted.total / scale
         self.n_rows_std_error_ = math.hypot(fitted.std_error, math.sqrt((1 - scale) * fitted.total)) / scale
@@ -369,6 +370,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._redraw_at_fit = None if self.redraw is None else list(self.redraw)
         return [
             partial(warn_not_chosen, plan, strategy, domain.columns, [m.clique for m in self.marginals_], left_out),
+            partial(warn_unknown, plan, domain.columns, fitted.unknown),
             partial(warn_undiscovered, domain, self.undiscovered_, self.n_rows_, mixed),
         ]
 

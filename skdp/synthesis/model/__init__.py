@@ -1,6 +1,7 @@
 """Graphical models of tables: inference and sampling."""
 
-from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel, JunctionTree, Link, eliminate
+from skdp.synthesis.model._elimination import Elimination, eliminate
+from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel, JunctionTree, Link, calibrate
 from skdp.synthesis.model._inference import fit_model, independent_start, potentials_of
 from skdp.synthesis.model._sampling import redraw, sample
 from skdp.synthesis.model._tables import (
@@ -20,11 +21,13 @@ from skdp.synthesis.model._tables import (
 __all__ = [
     "MOST_CELLS",
     "Clique",
+    "Elimination",
     "GraphicalModel",
     "Groups",
     "JunctionTree",
     "Link",
     "Marginal",
+    "calibrate",
     "count_cells",
     "cover",
     "eliminate",
