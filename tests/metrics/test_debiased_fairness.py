@@ -249,7 +249,7 @@ def test_errors_are_those_of_the_randomness_and_intervals_cover_the_truth_on_giv
     codes, cells = labelled(oracle.k, 12_000, np.random.default_rng(0))
     privileged = np.isin(np.arange(oracle.k), privileged)
     truth = measures(IndicatorSums.of(privileged[codes].astype(float), cells).counts)
-    source, times, found = SeededSource(1), 200, []
+    source, times, found = SeededSource(1), 100, []
     for _ in range(times):
         sums = sums_of_reports(oracle, codes, cells, privileged, source)
         one = bound(sums, "fixed", 0.95)
