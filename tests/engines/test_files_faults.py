@@ -5,6 +5,7 @@ import errno
 import io
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ class Faults:
 
     def __init__(self, monkeypatch):
         self.point, self.count, self.fault, self.look = None, 0, None, lambda: None
+        self.lock = threading.RLock()  # reports are drawn in threads: no file goes while `look` looks
         for owner, name in [
             (os, "fsync"),
             (Path, "rename"),
@@ -43,11 +45,12 @@ class Faults:
 
     def around(self, function):
         def call(*args, **options):
-            self.reach()
-            result = function(*args, **options)
-            if function.__name__ in ("charge", "rename"):
+            with self.lock if function.__name__ in ("rename", "unlink") else contextlib.nullcontext():
                 self.reach()
-            return result
+                result = function(*args, **options)
+                if function.__name__ in ("charge", "rename"):
+                    self.reach()
+                return result
 
         return call
 
@@ -56,10 +59,11 @@ class Faults:
         return lambda path, **options: function(str(path), **options | {"filesystem": files})
 
     def reach(self):
-        self.count += 1
-        self.look()
-        if self.count == self.point:
-            raise self.fault
+        with self.lock:
+            self.count += 1
+            self.look()
+            if self.count == self.point:
+                raise self.fault
 
     def arm(self, point, fault):
         self.point, self.count, self.fault = point, 0, fault
@@ -170,7 +174,7 @@ def test_what_a_killed_run_leaves_at_any_point_is_resumed_from(tmp_path, faults)
 
     def copy():
         if faults.count % 2 == 0:
-            left.append(shutil.copytree(home, tmp_path / str(faults.count)))
+            left.append(shutil.copytree(home, tmp_path / f"copy {len(left)}"))
 
     faults.look = copy
     run(home, False)

@@ -173,7 +173,7 @@ def test_ids_of_any_kind_are_those_of_memory(engine, people, ids):
 
 
 def test_handle_unknown_is_heeded(people):
-    strange = people.set_column(0, "color", pa.array(["red", "purple"] * 600))
+    strange = people.set_column(0, "color", pa.array(["red", "purple"] * (ROWS // 2)))
     for unknown in ("uniform", None):
         fitted = encoder(handle_unknown=unknown, categories=DOMAIN.select(["color"]))
         found = privatize(ds.dataset(strange), fitted, record_id="person").to_table()

@@ -269,7 +269,7 @@ def test_intervals_of_sampled_rows_cover_the_population():
     codes, cells = labelled(2, 40_000, rng)
     privileged = np.array([False, True])
     truth = measures(IndicatorSums.of(privileged[codes].astype(float), cells).counts)
-    times, covered = 250, {"sampled": 0, "fixed": 0}
+    times, covered = 200, {"sampled": 0, "fixed": 0}
     for _ in range(times):
         rows = rng.integers(40_000, size=3_000)
         sums = sums_of_reports(oracle, codes[rows], cells[rows], privileged, source)
