@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.base import check_confidence_level
 from skdp.local._tallies import ReportTally
 from skdp.local.protocol._sampled_counts import SampledCounts
-from skdp.oracles import POSTPROCESSORS, FrequencyOracle
+from skdp.oracles import POSTPROCESSORS, FrequencyOracle, project_to_simplex
 
 # The protocol is an OracleProtocol, which imports this module.
 
@@ -203,7 +203,8 @@ def estimate_joint_counts(
     oracles, parts = [protocol.oracles[place] for place in places], [parts[place] for place in places]
     counts = _outer_sums(oracles, parts)
     moments = [oracle.second_moments() for oracle in oracles]
-    plug_in, n = np.clip(counts, 0, None), len(parts[0])
+    n = len(parts[0])
+    plug_in = _possible(counts, n)
     noise = np.clip(_along_each_axis(moments, plug_in) - plug_in, 0, None).ravel()
     return SampledCounts.of(counts.ravel(), noise, n, n).table(level, index=protocol.domain.select(chosen).cells())
 
@@ -229,9 +230,14 @@ def estimate_together(
             lambda left, right: (left[:, :, np.newaxis] * right[:, np.newaxis, :]).reshape(len(left), -1), vectors
         )
         sums += joint.sum(axis=0)
-    plug_in = np.clip(sums, 0, None).reshape(shape)
+    plug_in = _possible(sums.reshape(shape), size)
     noise = np.clip(_along_each_axis(moments, plug_in) - plug_in, 0, None).ravel()
     return SampledCounts.of(sums, noise, size, n).table(level)
+
+
+def _possible(counts: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Return the nearest counts of n records: where noise prevails, those that are not negative add up to many more."""
+    return project_to_simplex(counts.ravel(), n).reshape(counts.shape)
 
 
 def _group_moments(oracle: FrequencyOracle, group: NDArray[np.intp]) -> NDArray[np.float64]:
