@@ -128,6 +128,10 @@ class AffineHash:
             The counts. From one value to the next each residue increases by a: a hash costs one addition.
         """
         counts = np.zeros(self.k, np.int64)
+        if seeds.size * (1_000 + self.k) < 1_000 * self.k:  # few reports of many values: report by report
+            for seed, bucket in zip(seeds, buckets, strict=True):
+                counts += self(seed, np.arange(self.k)) == bucket
+            return counts
         prime, g = self._word(self.prime), self._word(self.g)
         step = BLOCK // 2
         for start in range(0, seeds.size, step):

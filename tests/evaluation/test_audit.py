@@ -44,14 +44,6 @@ TWO = (one(0), one(1))
 DRAWS = 60_000
 
 
-@pytest.fixture
-def few_calls(monkeypatch):
-    """Make few calls where it is about rows: calls take nearly all of the time."""
-    few_and_no_more = {"_FIRST": 3, "_AGAIN": 3, "_FEW_CALLS": 20, "_FACTOR": 3, "_MORE": (), "_ROWS_A_CALL": 10**9}
-    for name, few in few_and_no_more.items():
-        monkeypatch.setattr(f"skdp.evaluation.audits._search.{name}", few)
-
-
 # The bound
 
 
@@ -102,10 +94,10 @@ def test_the_power_at_a_million_draws_is_what_the_docstring_says():
 
 
 def test_no_event_that_luck_has_chosen_raises_the_level():
-    """Of 300 audits of 64 x 4 outcomes without any signal, no more may reject than level .2 explains (1e-6).
+    """Of 200 audits of 64 x 4 outcomes without any signal, no more may reject than level .2 explains (1e-6).
 
-    A true level of .45 is noticed with a probability of .9999."""
-    runs, level, rng = 300, 0.2, np.random.default_rng(5)
+    A true level of .45 is noticed with a probability of .998."""
+    runs, level, rng = 200, 0.2, np.random.default_rng(5)
 
     def release(table):
         return pd.DataFrame({"value": rng.integers(0, 64, len(table)), "other": rng.integers(0, 4, len(table))})
@@ -217,6 +209,7 @@ def test_tables_of_several_rows_are_audited_by_both_calls():
     assert result.event.startswith("fit_transform: ")
 
 
+@pytest.mark.usefixtures("few_calls")
 def test_a_sound_transformer_of_the_same_make_is_not_refuted():
     assert audit_epsilon(broken.RedrawnReports(), TWO, n_draws=DRAWS).passed
     assert audit_epsilon(broken.RedrawnReports(), TWO, n_draws=DRAWS, n_reports=3).epsilon_claimed == 3.0
@@ -247,7 +240,7 @@ def test_whoever_knows_the_seed_breaks_a_release():
         return encoder.fit_transform(rows)
 
     many = [pd.DataFrame({"value": [value] * 64}) for value in (0, 1)]
-    assert audit_epsilon(release, many, epsilon=1.0, n_draws=300).rejected
+    assert audit_epsilon(release, many, epsilon=1.0, n_draws=200).rejected
 
 
 @pytest.mark.usefixtures("few_calls")
@@ -283,7 +276,7 @@ def test_rows_of_persons_are_audited_as_a_function():
 # What must not be refuted
 
 
-AUDITED = ["randomised response, two columns, joint", "local hashing", "square wave", "heavy hitters"]
+AUDITED = ["randomised response, two columns, joint", "square wave", "heavy hitters"]
 
 
 @pytest.mark.usefixtures("few_calls")
@@ -298,7 +291,7 @@ def test_our_transformers_are_not_refuted(name):
 
 
 @pytest.mark.usefixtures("few_calls")
-@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+@pytest.mark.parametrize("epsilon", often([0.3, 1.0], [1.0]))
 def test_the_bound_comes_near_a_claim_that_is_tight(epsilon):
     encoder = RandomizedResponseEncoder(epsilon, categories={"value": [0, 1, 2]})
     result = audit_epsilon(encoder, n_draws=200_000, random_state=0)
@@ -335,7 +328,7 @@ NUMBERS = [pd.DataFrame({"a": [0.1, 0.2, 0.3, last]}) for last in (0.0, 1.0)]
 
 def test_of_a_central_transformer_what_fit_learns_is_audited(monkeypatch):
     scaler = DPStandardScaler(bounds=[[0, 1]], random_state=0)
-    result = audit_epsilon(scaler, NUMBERS, n_draws=200)
+    result = audit_epsilon(scaler, NUMBERS, n_draws=100)
     assert result.passed
     assert not result.secure
     assert result.epsilon_claimed == 2.0
@@ -343,7 +336,7 @@ def test_of_a_central_transformer_what_fit_learns_is_audited(monkeypatch):
     assert audit_epsilon(scaler, (NUMBERS[0], NUMBERS[0].iloc[:3]), n_draws=100).epsilon_claimed == 1.0
     fit = DPStandardScaler.fit
     monkeypatch.setattr(DPStandardScaler, "fit", lambda self, X: _with_true_mean(fit(self, X), X))
-    assert audit_epsilon(scaler, NUMBERS, n_draws=500).rejected
+    assert audit_epsilon(scaler, NUMBERS, n_draws=400).rejected
 
 
 def _with_true_mean(fitted, X):
@@ -370,7 +363,7 @@ def _synthetic(rows):
     return DPMarginalSynthesizer(1.0, domain=Domain({"a": [0, 1]})).fit(rows).sample(3)
 
 
-@pytest.mark.parametrize("release", [_mean, _histogram, _synthetic])
+@pytest.mark.parametrize("release", often([_mean, _histogram, _synthetic], [_mean, _histogram]))
 def test_central_releases_are_not_refuted(release):
     neighbours = [pd.DataFrame({"a": [0, 0, 1, last]}) for last in (0, 1)]
     # Under replacement, as the neighbours are; the false alarm is 1e-6 each.
@@ -524,12 +517,13 @@ def test_the_result_shows_no_value():
         lambda rows: rows.rename(columns={"word": rows["word"].iloc[0]}),
         lambda rows: {rows["word"].iloc[0]: 1},
     ):
-        result = audit_epsilon(release, tables, epsilon=1.0, n_draws=400)
+        result = audit_epsilon(release, tables, epsilon=1.0, n_draws=250)
         assert result.rejected
         assert secret not in repr(result)
         assert "other" not in repr(result)
 
 
+@pytest.mark.usefixtures("few_calls")
 def test_undeclared_values_are_tried_where_they_are_taken():
     class Leaks(RandomizedResponseEncoder):
         def transform(self, X, record_id=None):
@@ -596,6 +590,7 @@ def test_mistakes_are_named(arguments, options, error, match):
         audit_epsilon(*arguments, **options)
 
 
+@pytest.mark.usefixtures("few_calls")
 @pytest.mark.parametrize("refuted", [False, True])
 def test_the_command_says_by_its_status_whether_a_promise_is_refuted(refuted, monkeypatch, capsys):
     mine = RandomizedResponseEncoder(2.0 if refuted else 1.0, categories={"value": [0, 1]})

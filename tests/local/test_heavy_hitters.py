@@ -255,7 +255,7 @@ class TestFinding:
         finder = HeavyHitters(1.0, max_length=6, alphabet="abcdefgh", first_bits=8, random_state=2)
         found = 0
         for _ in range(runs):
-            words = ["".join(rng.choice(list("abcdefgh"), 6)) for _ in range(2_000)]
+            words = ["".join(letters) for letters in rng.choice(list("abcdefgh"), (2_000, 6))]
             found += len(finder.fit(finder.report(words)).top_) > 0
         assert binom.sf(found - 1, runs, 0.05) > FALSE_ALARM
 
