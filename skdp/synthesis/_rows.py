@@ -14,8 +14,9 @@ from skdp.base import CallCounter, as_asked, check_names, read_input
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.oracles import check_size
+from skdp.synthesis._answers import ModelAnswers
 from skdp.synthesis._persistence import read_synthesizer, write_synthesizer
-from skdp.synthesis._queries import ModelAnswers, of_columns
+from skdp.synthesis._queries import of_columns
 from skdp.synthesis.model import GraphicalModel, redraw, sample
 from skdp.synthesis.tables import assemble, decode, public_template, read_codes
 from skdp.typing import ColumnName, PathType, TableLike

@@ -176,7 +176,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     are unprotected; `score` depends on the rows that it is given.
 
     Synthetic rows have the structure that was measured, not all of the data's. Conclusions from them need the errors of
-    sampling, of noise, and of what the model leaves out; only the first two have standard errors.
+    sampling, of noise, and of what the model leaves out.
 
     References
     ----------
@@ -206,11 +206,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     >>> round(synthesizer.count({"age": (25, 65), "sex": "Male", "income": ">50K"}))
     6393
     >>> synthesizer.marginal(["sex", "income"]).round()
-          sex income    count  std_error
-    0  Female  <=50K   9593.0       19.0
-    1  Female   >50K   1161.0       19.0
-    2    Male  <=50K  15122.0       19.0
-    3    Male   >50K   6674.0       19.0
+          sex income    count  std_error    lower    upper  supported
+    0  Female  <=50K   9593.0       19.0   9556.0   9630.0       True
+    1  Female   >50K   1161.0       19.0   1123.0   1196.0       True
+    2    Male  <=50K  15122.0       19.0  15073.0  15146.0       True
+    3    Male   >50K   6674.0       19.0   6638.0   6711.0       True
     """
 
     def __init__(

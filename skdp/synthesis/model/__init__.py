@@ -13,7 +13,6 @@ from skdp.synthesis.model._tables import (
     expand,
     group,
     merge,
-    noise_of_marginal,
     project,
 )
 
@@ -34,7 +33,6 @@ __all__ = [
     "group",
     "independent_start",
     "merge",
-    "noise_of_marginal",
     "potentials_of",
     "project",
     "redraw",
