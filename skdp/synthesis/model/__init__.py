@@ -1,7 +1,7 @@
 """Graphical models of tables: inference and sampling."""
 
 from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel, JunctionTree, Link, eliminate
-from skdp.synthesis.model._inference import fit_model, independent_start, potentials_of
+from skdp.synthesis.model._inference import TOLERANCE, fit_model, independent_start, potentials_of
 from skdp.synthesis.model._sampling import redraw, sample
 from skdp.synthesis.model._tables import (
     Clique,
@@ -18,6 +18,7 @@ from skdp.synthesis.model._tables import (
 
 __all__ = [
     "MOST_CELLS",
+    "TOLERANCE",
     "Clique",
     "GraphicalModel",
     "Groups",
