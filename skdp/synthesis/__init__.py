@@ -12,5 +12,6 @@ from skdp.synthesis._rows import check_n_samples as check_n_samples
 from skdp.synthesis._stored_reports import describe_reports as describe_reports
 from skdp.synthesis._stored_reports import restore_reports as restore_reports
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
+from skdp.synthesis.inference import synthetic_inference
 
-__all__ = ["DPMarginalSynthesizer", "ModelCount", "ReportSynthesizer", "SyntheticResampler"]
+__all__ = ["DPMarginalSynthesizer", "ModelCount", "ReportSynthesizer", "SyntheticResampler", "synthetic_inference"]

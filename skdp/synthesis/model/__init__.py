@@ -14,6 +14,7 @@ from skdp.synthesis.model._tables import (
     group,
     merge,
     project,
+    spread,
 )
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "project",
     "redraw",
     "sample",
+    "spread",
 ]

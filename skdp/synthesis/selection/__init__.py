@@ -12,7 +12,15 @@ from skdp.synthesis.selection._registry import (
     read_zeros,
     uses_choices,
 )
-from skdp.synthesis.selection._strategy import Plan, Strategy, first_cliques, forbid, warn_not_chosen, warn_out_of_reach
+from skdp.synthesis.selection._strategy import (
+    Plan,
+    Strategy,
+    first_cliques,
+    fit_table,
+    forbid,
+    warn_not_chosen,
+    warn_out_of_reach,
+)
 
 __all__ = [
     "STRATEGIES",
@@ -23,6 +31,7 @@ __all__ = [
     "check_promise",
     "check_size_of_model",
     "first_cliques",
+    "fit_table",
     "forbid",
     "given",
     "largest_sizes",
