@@ -313,8 +313,15 @@ def bootstrap(name: str, n: int, epsilon: float, seed: int) -> Iterator[dict[str
 
     asked = found.analyses
     here = estimates(synthesizer)
+    # Rows of one call are stratified: drawn with replacement they vary as a sample of persons does.
+    model, size = synthesizer.sample(5 * BOOTSTRAP_ROWS), round(synthesizer.n_rows_)
     again = [
-        estimates(clone(synthesizer).set_params(random_state=place).fit(synthesizer.sample())) for place in range(AGAIN)
+        estimates(
+            clone(synthesizer)
+            .set_params(random_state=place)
+            .fit(model.sample(size, replace=True, random_state=place, ignore_index=True))
+        )
+        for place in range(AGAIN)
     ]
     table = pd.concat(again, axis=1)
     centre, spread = 2 * here - table.mean(axis=1), table.std(axis=1)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
-from skdp import DPMarginalSynthesizer, Interval, ReportSynthesizer
+from skdp import DPMarginalSynthesizer, Interval, LocalTableEncoder, ReportSynthesizer
 from skdp.privacy import Sampled
 from skdp.synthesis import synthetic_inference
 from skdp.synthesis.inference._components import measure_mean
@@ -304,3 +304,19 @@ class TestSeveralTables:
         synthesizer = fitted([("x", "g")], 0.5, table, structural_zeros=zeros)
         for rows in synthesizer.sample(n_tables=3):
             assert not ((rows["x"] == 0) & (rows["g"] == "b")).any()
+
+
+def test_a_file_gives_the_same(tmp_path):
+    synthesizer = fitted([("x", "g"), ("x", "y")], 1.0)
+    synthesizer.save(tmp_path / "fit.zip")
+    loaded = DPMarginalSynthesizer.load(tmp_path / "fit.zip")
+    found = [synthetic_inference(one, LinearRegression(), columns=["x"], target="y") for one in (synthesizer, loaded)]
+    pd.testing.assert_frame_equal(*found)
+    assert len(loaded.sample(5, n_tables=2)) == 2
+
+
+def test_reports_make_one_table():
+    encoder = LocalTableEncoder(2.0, categories={"g": DOMAIN["g"], "z": DOMAIN["z"]}, random_state=0)
+    synthesizer = ReportSynthesizer(encoder).fit(encoder.fit_transform(TABLE[["g", "z"]]))
+    with pytest.raises(TypeError, match="n_tables needs the noisy counts of a curator"):
+        synthesizer.sample(n_tables=2)
