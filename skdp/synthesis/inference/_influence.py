@@ -51,7 +51,7 @@ def linear_statistic(statistic: Callable[[Any], Any], cells: pd.DataFrame, share
         one = pd.concat([rows, cells.iloc[[place]]], ignore_index=True)
         names, moved = _read(statistic(one))
         if names != terms:
-            raise ValueError(f"statistic must return the same terms for every table, got {names} after {terms}")
+            raise ValueError(f"statistic must return the same terms for all tables, got {names} after {terms}")
         influence[:, place] = (moved - values) * (_ROWS + 1)
     at = counts / _ROWS
     return Linear(terms, values, influence - (influence @ at)[:, np.newaxis], at, np.ones(len(terms), bool))
