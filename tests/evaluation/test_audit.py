@@ -28,7 +28,9 @@ from skdp.evaluation.audits._search import _by_rows, epsilon_lower_bound
 from skdp.evaluation.audits._target import Audited
 from skdp.local import (
     LocalHashingEncoder,
+    LocalTableEncoder,
     OnFitOnly,
+    PerPerson,
     PosteriorFeatures,
     RapporEncoder,
     SecretKey,
@@ -246,6 +248,36 @@ def test_whoever_knows_the_seed_breaks_a_release():
 
     many = [pd.DataFrame({"value": [value] * 64}) for value in (0, 1)]
     assert audit_epsilon(release, many, epsilon=1.0, n_draws=300).rejected
+
+
+@pytest.mark.usefixtures("few_calls")
+def test_a_table_is_audited_with_all_of_its_columns():
+    class Leaks(LocalTableEncoder):
+        def transform(self, X):
+            return super().transform(X).assign(a=list(X["a"]))
+
+    encoder = Leaks(1.0, categories={"a": ["x", "y"]}, bounds={"u": (0, 1)}, strategy="split", grid_size=8)
+    assert audit_epsilon(encoder, n_draws=2_000, random_state=0).rejected
+    of_values = LocalTableEncoder(1.0, categories={"a": ["x", "y"]})
+    assert audit_epsilon(of_values, n_draws=500, random_state=0).epsilon_exact == 1.0
+    rows = pd.DataFrame({"a": pd.Categorical(["x", "y"], ["x", "y"], ordered=True), "u": [0.0, 1.0]})
+    fitted = LocalTableEncoder(1.0, bounds={"u": (0, 1)}, grid_size=8).fit(rows)
+    assert audit_epsilon(fitted, n_draws=500, random_state=0).epsilon_exact == 1.0
+    with pytest.raises(ValueError, match="nothing is declared"):
+        audit_epsilon(LocalTableEncoder(1.0, bounds={"u": (0, 1)}))
+
+
+@pytest.mark.usefixtures("few_calls")
+def test_rows_of_persons_are_audited_as_a_function():
+    encoder = RandomizedResponseEncoder(0.5, categories={"a": ["x", "y"]}, random_state=0)
+    private = PerPerson(encoder, max_rows_per_person=2).fit(pd.DataFrame({"a": ["x"]}))
+    with pytest.raises(TypeError, match="a PerPerson needs to know the person of each row"):
+        audit_epsilon(private)
+    persons = [pd.DataFrame({"a": [value] * 2}) for value in "xy"]
+    result = audit_epsilon(
+        lambda rows: private.transform(rows, groups=[0] * len(rows)), persons, epsilon=1.0, n_draws=100
+    )
+    assert result.passed
 
 
 # What must not be refuted
@@ -512,7 +544,7 @@ def test_undeclared_values_are_tried_where_they_are_taken():
 @pytest.mark.usefixtures("few_calls")
 def test_the_table_has_a_row_for_each_transformer():
     names = [name for name, _ in audited_transformers(2.0, 3)]
-    assert len(names) == len(set(names)) == 29
+    assert len(names) == len(set(names)) == 34
     chosen = {name: dict(audited_transformers(0.5, 3))[name] for name in ("subset selection", "Duchi")}
     chosen["mine"] = RandomizedResponseEncoder(1.0, categories={"value": [0, 1]})
     table = audit_table(transformers=chosen, n_draws=1_000, random_state=0)

@@ -245,6 +245,15 @@ def test_damaged_tallies_are_refused():
             ReportTally.from_json(json.dumps(content | change))
 
 
+@pytest.mark.parametrize("what", ["count", "frequency"])
+def test_no_report_tells_nothing(what):
+    fitted = SetValuedEncoder(1.0, categories={"x": ["a", "b"]}).fit(pd.DataFrame({"x": [["a"]]}))
+    found = fitted.protocol_.estimate(fitted.protocol_.empty_tally(), what=what)
+    assert found[what].isna().all()
+    assert (found["lower"] == -np.inf).all()
+    assert (found["upper"] == np.inf).all()
+
+
 def test_engines(tmp_path):
     fitted = encoder(4.0).fit(PEOPLE)
     many = pa.table({"tags": LISTS * 20})

@@ -116,6 +116,20 @@ def test_what_is_within_a_larger_marginal_is_measured_once():
     pd.testing.assert_frame_equal(alone.marginal(["a", "b", "c"]), both.marginal(["a", "b", "c"]))
 
 
+@pytest.mark.parametrize("parity", [False, True])
+def test_a_triple_is_taken_for_what_its_pairs_do_not_say(parity):
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, 3, (2, 20_000))
+    other = rng.choice(3, 20_000, p=[0.6, 0.3, 0.1])
+    near = np.where(rng.random(20_000) < 0.6, first, second)
+    third = np.where(rng.random(20_000) < 0.7, (first + second) % 3, other)
+    X = pd.DataFrame({"a": first, "b": second if parity else near, "c": third if parity else other})
+    encoder = FrequencyOracleEncoder(3.0, strategy="joint", categories=dict.fromkeys("abc", range(3)), random_state=0)
+    synthesizer = fitted(encoder, X)
+    together = [clique for clique in synthesizer.selected_cliques_ if len(clique) > 1]
+    assert together == [("a", "b", "c") if parity else ("a", "b")]
+
+
 def test_independent_columns_are_found_to_be_so():
     rng = np.random.default_rng(1)
     for seed in range(5):
