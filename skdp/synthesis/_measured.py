@@ -18,7 +18,7 @@ Query: TypeAlias = Mapping[int, NDArray[np.float64] | None]
 
 Counts: TypeAlias = NDArray[Any]
 
-_ROUNDING = 1e-9
+_ROUNDING, _FUZZ = 1e-9, 1e-6
 _LEAST_VARIANCE = 1e-12
 
 
@@ -48,13 +48,15 @@ class Quantile:
 
     def ends(self, counts: Counts, noise: Counts | float, level: float | None = None) -> tuple[Counts, Counts]:
         """Return the ends of the intervals of estimates."""
-        # All true counts N at most quantile * sqrt(noise**2 + spread * N) away. True counts are whole: noise of less
-        # than 1 is spread over few of them, and the ends are rounded such that their probability is reached.
+        # All true counts N at most quantile * sqrt(noise**2 + spread * N) away. A count with whole noise reaches half
+        # further: so the whole numbers inside have the probability, also where the noise has few. Means of several
+        # counts are not whole.
         quantile = self.at(self.level if level is None else level)
         shift = quantile**2 * self.spread / 2
         square = np.square(noise) + self.spread * counts + (quantile * self.spread / 2) ** 2
         reach = quantile * np.sqrt(np.maximum(square, 0))
-        return np.ceil(counts + shift - reach - 0.5), np.floor(counts + shift + reach + 0.5)
+        reach = reach + np.where(np.abs(counts - np.rint(counts)) < _FUZZ, 0.5, 0.0)
+        return np.ceil(counts + shift - reach), np.floor(counts + shift + reach)
 
 
 def errors_of_counts(
@@ -87,8 +89,8 @@ def errors_of_estimates(
     lower, upper = quantile.ends(estimates, np.where(supported, noise, 0))
     if bounds is not None:
         lower, upper = np.where(supported, lower, bounds[0]), np.where(supported, upper, bounds[1])
-    lower = np.minimum(np.maximum(lower, 0), np.floor(counts))
-    upper = np.maximum(upper, np.ceil(counts))
+    lower = np.minimum(np.maximum(lower, 0), np.floor(counts + _FUZZ))
+    upper = np.maximum(upper, np.ceil(counts - _FUZZ))
     sampled = np.sqrt(noise**2 + quantile.spread * np.maximum(counts, 0))
     reach = np.maximum(upper - counts, counts - lower) / quantile.at(quantile.level)
     return CountErrors(np.where(supported, sampled, reach), lower, upper, supported)

@@ -258,7 +258,9 @@ class ReportSynthesizer(ModelRows):
         bounds = np.zeros(counts.shape), np.full(counts.shape, float(self.n_rows_))
         weights = [weight for column in clique if (weight := query[column]) is not None]
         parts = any(((weight > 0) & (weight < 1)).any() for weight in weights)
-        if parts or not clique or not self._reported.size_of(clique):
+        if not clique:  # the number of reports is known
+            return errors_of_estimates(counts, np.zeros(()), counts, quantile)
+        if parts or not self._reported.size_of(clique):
             return errors_of_estimates(counts, np.full(counts.shape, np.nan), counts, quantile, bounds)
         estimates, shares = self._reported.counts(clique), self.model_.marginal(clique)
         if weights:

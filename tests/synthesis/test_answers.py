@@ -175,6 +175,8 @@ def test_reports_have_intervals_too():
     true = PEOPLE.value_counts(columns).reindex(pd.MultiIndex.from_frame(table[columns])).fillna(0).to_numpy()
     assert table["supported"].all()
     assert ((table["lower"] <= true) & (true <= table["upper"])).all()
+    everyone = synthesizer.count_estimate({})
+    assert (everyone.count, everyone.std_error, everyone.lower, everyone.upper) == (600, 0, 600, 600)
     one = synthesizer.count_estimate({"wet": 1})
     assert one.supported
     assert one.std_error == pytest.approx(synthesizer.marginal("wet")["std_error"][1], rel=0.05)
