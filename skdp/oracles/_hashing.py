@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.oracles._hadamard_response import walsh_hadamard
 from skdp.randomness import BLOCK, ByteSource, uniform_integers
 
 _SMALL_PRIME = 65_521  # the largest below 2**16
 _LARGE_PRIME = (1 << 31) - 1
-_VECTOR_CELLS = 1 << 18
+_TERMS = 1 << 20
+
+WORD_BITS = 32
+"""Bit strings are cut into words of this length."""
 
 
 def collision_probability(prime: int, g: int) -> Fraction:
@@ -123,6 +128,10 @@ class AffineHash:
             The counts. From one value to the next each residue increases by a: a hash costs one addition.
         """
         counts = np.zeros(self.k, np.int64)
+        if seeds.size * (1_000 + self.k) < 1_000 * self.k:  # few reports of many values: report by report
+            for seed, bucket in zip(seeds, buckets, strict=True):
+                counts += self(seed, np.arange(self.k)) == bucket
+            return counts
         prime, g = self._word(self.prime), self._word(self.g)
         step = BLOCK // 2
         for start in range(0, seeds.size, step):
@@ -202,62 +211,139 @@ class QuadraticHash:
         return buckets.astype(np.min_scalar_type(self.g - 1))
 
 
-class VectorHash:
-    """Affine maps of vectors modulo a prime P, folded into g buckets: ``h(x) = ((a · x + b) mod P) mod g``."""
+class ToeplitzHash:
+    """Random affine maps of bit strings over GF(2), into 2**r buckets: ``h(x) = T x + b``."""
 
-    # For a uniform vector a and a uniform b, let the vectors x ≠ y of residues differ in place j. For any other
-    # coefficients, the equations ``a_j x_j + b = u``, ``a_j y_j + b = w`` have exactly one solution (a_j, b) for each
-    # of the P² pairs (u, w), as for `AffineHash`: the residues of x and y are independent and uniform, and the vectors
-    # collide with the same probability for every pair and every length.
+    # T is a Toeplitz matrix of uniform bits, ``(T x)_i = sum of t_{i + j} x_j``, and b a uniform vector. Let the last
+    # place where the strings x ≠ y differ be j: (T (x - y))_i is t_{i + j} plus bits of lower index, hence T (x - y) is
+    # uniform. With b, the pair (h(x), h(y)) is uniform over all pairs of buckets: the hash is pairwise independent.
+    #
+    # A seed consists of b, the bits t and bits that are not used, in words of 32 bits; the first bit is the highest.
 
-    def __init__(self, width: int, g: int, *, prime: int = _LARGE_PRIME) -> None:
-        self.width, self.g, self.prime = width, g, prime
-        self.seed_bits = (width + 1) * prime.bit_length()
-        self.collision = collision_probability(prime, g)
+    def __init__(self, n_bits: int, r: int) -> None:
+        self.n_bits, self.r, self.g = n_bits, r, 1 << r
+        self.width = -(-n_bits // WORD_BITS)
+        self.n_words = -(-(n_bits + 2 * r - 1) // WORD_BITS)
+        self.collision = Fraction(1, self.g)
 
     def draw(self, source: ByteSource, n: int) -> NDArray[np.uint32]:
-        residues = uniform_integers(source, self.prime, n * (self.width + 1))
-        return residues.astype(np.uint32).reshape(n, self.width + 1)
+        return uniform_integers(source, 1 << WORD_BITS, n * self.n_words).astype(np.uint32).reshape(n, self.n_words)
 
-    def __call__(self, seeds: NDArray[np.uint32], vectors: NDArray[Any]) -> NDArray[np.unsignedinteger]:
-        residues = seeds[:, -1].astype(np.uint64)
-        for place in range(self.width):
-            residues += seeds[:, place].astype(np.uint64) * vectors[:, place].astype(np.uint64)  # below 2**63
-            residues %= np.uint64(self.prime)
-        return (residues % np.uint64(self.g)).astype(np.min_scalar_type(self.g - 1))
+    def __call__(self, seeds: NDArray[np.uint32], vectors: NDArray[Any]) -> NDArray[np.uint32]:
+        return self._shifts(seeds) ^ _products(self._rows(seeds), vectors.T)
 
     def count_matches(
-        self, seeds: NDArray[np.uint32], buckets: NDArray[Any], heads: NDArray[Any], tails: NDArray[Any]
+        self, seeds: NDArray[np.uint32], buckets: NDArray[Any], heads: NDArray[Any], before: int, length: int
     ) -> NDArray[np.int64]:
-        """Count, for each sum of a head and a tail, the reports whose bucket is that of the sum."""
-        counts = np.zeros((len(heads), len(tails)), np.int64)
-        prime, g = np.uint32(self.prime), np.uint32(self.g)
-        step = max(16, _VECTOR_CELLS // len(tails))
+        """Count, for each head and each tail, bits `before` to `length`, the reports whose bucket is that of both."""
+        n_tail = length - before
+        counts = np.zeros((len(heads), 1 << n_tail), np.int64)
+        listed = n_tail <= 2 * self.r
+        step = _TERMS >> min(self.r, max(n_tail - self.r, 4))
         for start in range(0, len(seeds), step):
             part = seeds[start : start + step]
-            base = self._products(part, heads)
-            base += part[:, -1]
-            base -= prime * (base >= prime)
-            added = self._products(part, tails)
-            wanted = buckets[start : start + step].astype(np.uint32)
-            residue, other = np.empty_like(added), np.empty_like(added)
-            for row, count in zip(base, counts, strict=True):
-                np.add(added, row, out=residue)  # below 2 P < 2**32
-                np.subtract(residue, prime, out=other)  # wraps to beyond P where the sum is below P
-                np.minimum(residue, other, out=residue)
-                np.floor_divide(residue, g, out=other)
-                other *= g
-                residue -= other
-                count += np.count_nonzero(residue == wanted, axis=1)
-        return counts
+            rows = [*self._rows(part)]
+            tails = np.array([_bits(row, before, length) for row in rows])
+            terms = _solutions(tails, n_tail) if listed else _characters(tails, n_tail)
+            shifted = self._shifts(part) ^ buckets[start : start + step]
+            for count, head in zip(counts, heads, strict=True):
+                count += terms(shifted ^ _products(rows, head[:, None]))
+        return counts if listed else walsh_hadamard(counts) >> self.r
 
-    def _products(self, seeds: NDArray[np.uint32], vectors: NDArray[Any]) -> NDArray[np.uint32]:
-        """Return a · x modulo P, of shape (len(vectors), len(seeds))."""
-        total = np.zeros((len(vectors), len(seeds)), np.uint64)
-        for place in np.flatnonzero(vectors.any(axis=0)):
-            total += vectors[:, place, None].astype(np.uint64) * seeds[:, place].astype(np.uint64)
-            total %= np.uint64(self.prime)
-        return total.astype(np.uint32)
+    def _shifts(self, seeds: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        return seeds[:, 0] >> np.uint32(WORD_BITS - self.r)
+
+    def _rows(self, seeds: NDArray[np.uint32]) -> Iterator[NDArray[np.uint32]]:
+        """Return each row of T, in words as those of a string and followed by bits that do not matter."""
+        words = np.ascontiguousarray(seeds.T)
+        for offset in range(self.r, 2 * self.r):
+            row = words[: self.width] << np.uint32(offset)
+            following = words[1 : self.width + 1] >> np.uint32(WORD_BITS - offset)
+            row[: len(following)] |= following
+            yield row
+
+
+def _products(rows: Iterable[NDArray[np.uint32]], vectors: NDArray[Any]) -> NDArray[np.uint32]:
+    """Return the products of rows over GF(2) with vectors, as the bits of integers."""
+    total: Any = np.uint32(0)
+    used = np.flatnonzero(vectors.any(axis=1))
+    for place, row in enumerate(rows):
+        parity = np.bitwise_count(np.bitwise_xor.reduce(row[used] & vectors[used], axis=0)) & np.uint8(1)
+        total = total | parity.astype(np.uint32) << np.uint32(place)
+    return np.asarray(total, np.uint32)
+
+
+def _bits(row: NDArray[np.uint32], before: int, length: int) -> NDArray[np.int64]:
+    """Return some bits of strings as integers."""
+    total = np.zeros(row.shape[1], np.int64)
+    for place in range(before // WORD_BITS, -(-length // WORD_BITS)):
+        end = (place + 1) * WORD_BITS
+        word = row[place].astype(np.int64) & (1 << min(WORD_BITS, end - before)) - 1
+        total |= word << length - end if length > end else word >> end - length
+    return total
+
+
+def _characters(rows: NDArray[np.int64], n_bits: int) -> Callable[[NDArray[np.uint32]], NDArray[np.int64]]:
+    """Prepare to count the solutions x of ``rows x = y``, as the coefficients of a Walsh-Hadamard transform."""
+    # By Fourier inversion, x is a solution of ``sum over u of (-1)**(u · (rows x + y)) = 2**r``, else the sum is 0: one
+    # character of x for each u, the sum of the rows in u.
+    sums = np.zeros((1 << len(rows), rows.shape[1]), np.int64)
+    for place, row in enumerate(rows):
+        half = 1 << place
+        np.bitwise_xor(sums[:half], row, out=sums[half : 2 * half])
+    vectors = np.arange(len(sums))
+    signs = 1.0 - 2 * (np.bitwise_count(vectors[:, None] & vectors) & 1)
+
+    def count(y: NDArray[np.uint32]) -> NDArray[np.int64]:
+        weights = np.take(signs, y, axis=1).ravel()
+        return np.bincount(sums.ravel(), weights, minlength=1 << n_bits).astype(np.int64)  # whole numbers: exact
+
+    return count
+
+
+def _solutions(rows: NDArray[np.int64], n_bits: int) -> Callable[[NDArray[np.uint32]], NDArray[np.int64]]:
+    """Prepare to count the solutions x of ``rows x = y``, by Gaussian elimination over GF(2) and listing them."""
+    r, n = rows.shape
+    each = np.arange(n)
+    work = rows | (1 << n_bits + np.arange(r))[:, None]  # behind its bits, of which rows each is the sum
+    pivots = np.zeros_like(work)
+    for place in range(n_bits):
+        has = work >> place & 1
+        usable = has * (pivots == 0)
+        chosen = usable.argmax(axis=0)
+        found = usable[chosen, each]
+        pivot = work[chosen, each] * found
+        work ^= has * pivot
+        work[chosen, each] ^= pivot
+        pivots[chosen, each] |= found << place
+    solved = np.bitwise_or.reduce(pivots, axis=0)
+    kernel = np.zeros((n_bits, n), np.int64)
+    for place in range(n_bits):
+        free = 1 - (solved >> place & 1)
+        kernel[place] = free * ((1 << place) + (pivots * (work >> place & 1)).sum(axis=0))
+    kernel = np.sort(kernel, axis=0)[::-1]  # a basis, followed by zeros
+    dimensions = n_bits - np.bitwise_count(solved).astype(np.int64)
+    spans = []
+    for dimension in np.unique(dimensions).tolist():
+        places = np.flatnonzero(dimensions == dimension)
+        span = np.zeros((1 << dimension, places.size), np.int64)
+        for half in range(dimension):
+            np.bitwise_xor(span[: 1 << half], kernel[half, places], out=span[1 << half : 2 << half])
+        spans.append((places, span))
+    sums = (work >> n_bits).astype(np.uint32)
+
+    def count(y: NDArray[np.uint32]) -> NDArray[np.int64]:
+        odd = np.bitwise_count(sums & y) & 1
+        solvable = ~(odd.astype(bool) & (pivots == 0)).any(axis=0)
+        one = (odd * pivots).sum(axis=0)
+        total = np.zeros(1 << n_bits, np.int64)
+        for places, span in spans:
+            kept = solvable[places]
+            listed = span[:, kept] ^ one[places[kept]]
+            total += np.bincount(listed.ravel(), minlength=1 << n_bits)
+        return total
+
+    return count
 
 
 def _residues(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import log_upper
 from skdp.oracles._base import FrequencyOracle, check_bytes
-from skdp.oracles._hashing import AffineHash, VectorHash
+from skdp.oracles._hashing import WORD_BITS, AffineHash, ToeplitzHash
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._support import (
     capped_epsilon,
@@ -26,8 +26,8 @@ from skdp.randomness import ByteSource, DigestSource, SeededSource, uniform_inte
 
 MOST_BUCKETS = 65_521
 
-LIMB_BITS = 30
-"""Bit strings are cut into numbers of this length, which are residues modulo the prime of `VectorHash`."""
+# With steps of 16 bits, `ToeplitzHash.count_matches` takes 2**min(r, 16 - r) terms of a report: at most 2**6.
+_HASH_BITS = *range(1, 7), *range(10, 17)
 
 
 class LocalHashing(FrequencyOracle):
@@ -205,19 +205,18 @@ class PrefixHashing:
     # Each record draws a public group, which determines the length of the prefix that it reports. The prefix is hashed
     # into g buckets by a fresh function, and the bucket is randomised with the whole of epsilon ([1]_). **Privacy.**
     # Local model, replacement of the value. Group and seed are drawn independently of the value, so they may be public;
-    # given these, the bucket is a report of randomised response.
+    # given these, the bucket is a report of randomised response. The number g is a power of two, for linear hashing:
+    # the variance is at most 8 % above that of the best g, and 60 % if this is between 2**6 and 2**10.
     # .. [1] T. Wang, N. Li, S. Jha (2021). Locally differentially private heavy hitter identification. IEEE TDSC 18(2),
     #    arXiv:1708.06674.
 
     def __init__(self, epsilon: float | Fraction, n_bits: int, *, first_bits: int, step_bits: int) -> None:
         self.lengths = [*range(min(first_bits, n_bits), n_bits, step_bits), n_bits]
-        self.width = -(-n_bits // LIMB_BITS)
         wanted = capped_epsilon(epsilon)
-        centre = int(np.exp(min(float(wanted), 20))) + 1
-        sizes = sorted({min(max(2, centre + step), MOST_BUCKETS) for step in (-1, 0, 1)})
-        pairs = [(RandomizedResponse(g, wanted), VectorHash(self.width, g)) for g in sizes]
+        pairs = [(RandomizedResponse(1 << r, wanted), ToeplitzHash(n_bits, r)) for r in _HASH_BITS]
         # Nearly all of the many strings do not occur: their error is what counts.
         self.inner, self.hash_family = min(pairs, key=lambda pair: pure_error(1 << 20, *hashed_support(*pair)))
+        self.width = self.hash_family.width
         self.p, self.q = hashed_support(self.inner, self.hash_family)
         self._masks = np.array([vectors_of([(1 << length) - 1], length, self.width)[0] for length in self.lengths])
 
@@ -229,7 +228,7 @@ class PrefixHashing:
     @property
     def columns(self) -> list[str]:
         """The names of the columns of a report."""
-        return ["group", "bucket", *(f"seed_{place}" for place in range(self.width + 1))]
+        return ["group", "bucket", *(f"hash_{place}" for place in range(self.hash_family.n_words))]
 
     def check_size(self, n: int) -> None:
         """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
@@ -239,7 +238,8 @@ class PrefixHashing:
         """Randomise strings."""
         n = len(vectors)
         reports = np.empty((n, len(self.columns)), np.uint32)
-        reports[:, 0] = uniform_integers(source, len(self.lengths), n)
+        # All groups but the first are twice as large: later prefixes are compared with more others.
+        reports[:, 0] = (uniform_integers(source, 2 * len(self.lengths) - 1, n) + np.uint32(1)) // 2
         reports[:, 2:] = self.hash_family.draw(source, n)
         prefixes = vectors & self._masks[reports[:, 0]]
         reports[:, 1] = self.inner.report(self.hash_family(reports[:, 2:], prefixes), source)
@@ -247,7 +247,7 @@ class PrefixHashing:
 
     def valid(self, reports: NDArray[Any]) -> bool:
         """Return whether `report` can return all of the reports."""
-        most = [len(self.lengths) - 1, self.inner.k - 1, *[self.hash_family.prime - 1] * (self.width + 1)]
+        most = [len(self.lengths) - 1, self.inner.k - 1, *[(1 << WORD_BITS) - 1] * self.hash_family.n_words]
         return bool(((reports >= 0) & (reports <= np.array(most))).all())
 
     def estimate(self, support: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
@@ -262,9 +262,9 @@ class PrefixHashing:
 
 
 def vectors_of(strings: list[int], length: int, width: int) -> NDArray[np.uint32]:
-    """Cut bit strings into vectors of residues, from the first bit on."""
-    mask = (1 << LIMB_BITS) - 1
-    left = width * LIMB_BITS - length
-    shifts = [LIMB_BITS * place for place in reversed(range(width))]
+    """Cut bit strings into words, from the first bit on."""
+    mask = (1 << WORD_BITS) - 1
+    left = width * WORD_BITS - length
+    shifts = [WORD_BITS * place for place in reversed(range(width))]
     rows = [[((string << left) >> shift) & mask for shift in shifts] for string in strings]
     return np.array(rows, np.uint32).reshape(len(strings), width)

@@ -94,6 +94,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         The most cells of a clique of the model; memory and time are in proportion to it.
     max_iter : int, default=300
         The most steps in which the model is fitted.
+    tol : float, default=0.5
+        The least share of its loss that the fit saves in 20 steps, or it ends. Much noise is better not fitted to the
+        end; from an epsilon of 10 on, 0.05 gives better counts, in up to twice the time.
     max_rows_per_person : int, default=1
         The most rows of one person; all noise is in proportion to it. Further rows are left out if `fit` is given
         ``groups``; without, the number is taken on trust.
@@ -130,17 +133,16 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     marginals_ : list of Marginal
         The noisy counts.
     pair_scores_ : DataFrame
-        The noisy scores of pairs, if there are any: how far counts are from those of independent columns, summed over
-        all cells, with the standard error of the noise, and whether the pair was measured.
+        The noisy scores of pairs, if there are any: how far counts are from those of independent columns, in all cells
+        together, their standard errors, and whether the pair was measured.
     model_ : GraphicalModel
         The distribution of the rows.
     n_rows_, n_rows_std_error_ : float
         The estimated number of records, from the noisy counts, and its standard deviation.
     sampling_rate_ : float
-        The rate of the sample that the counts are estimated from, 1 without `skdp.privacy.Sampled`.
+        The rate of the sample of `skdp.privacy.Sampled`, otherwise 1.
     undiscovered_ : dict of column name to float
-        For each column whose values `discover` found, the estimated number of records with another value (or, except in
-        text, a missing one), from the noisy counts.
+        For each column whose values `discover` found, about how many records have another (or no) value.
     n_iter_ : int
         The number of models that the last fit went through, the first one included.
     n_features_in_ : int
@@ -180,7 +182,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     are unprotected; `score` depends on the rows that it is given.
 
     Synthetic rows have the structure that was measured, not all of the data's. Conclusions from them need the errors of
-    sampling, of noise, and of what the model leaves out; only the first two have standard errors.
+    sampling, of noise, and of what the model leaves out.
 
     References
     ----------
@@ -205,16 +207,14 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     2   37    Male  <=50K
     >>> synthesizer.selected_cliques_[-2:]
     [('age', 'sex'), ('age', 'sex', 'income')]
-    >>> round(synthesizer.range_count("age", 25, 65)), int(people["age"].between(25, 64).sum())
-    (25627, 25655)
     >>> round(synthesizer.count({"age": (25, 65), "sex": "Male", "income": ">50K"}))
     6393
     >>> synthesizer.marginal(["sex", "income"]).round()
-          sex income    count  std_error
-    0  Female  <=50K   9593.0       19.0
-    1  Female   >50K   1161.0       19.0
-    2    Male  <=50K  15122.0       19.0
-    3    Male   >50K   6674.0       19.0
+          sex income    count  std_error    lower    upper  supported
+    0  Female  <=50K   9593.0       19.0   9557.0   9630.0       True
+    1  Female   >50K   1161.0       19.0   1123.0   1196.0       True
+    2    Male  <=50K  15122.0       19.0  15073.0  15146.0       True
+    3    Male   >50K   6674.0       19.0   6638.0   6711.0       True
     """
 
     def __init__(
@@ -228,6 +228,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         structural_zeros: Sequence[Mapping[ColumnName, Any]] | None = None,
         max_cells: int = 100_000,
         max_iter: int = 300,
+        tol: float = 0.5,
         max_rows_per_person: int = 1,
         discover: float | None = None,
         handle_unknown: Policy | Mapping[ColumnName, Any] = "error",
@@ -244,6 +245,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.structural_zeros = structural_zeros
         self.max_cells = max_cells
         self.max_iter = max_iter
+        self.tol = tol
         self.max_rows_per_person = max_rows_per_person
         self.discover = discover
         self.handle_unknown = handle_unknown
@@ -295,8 +297,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         BudgetExceeded
             If the ledger does not cover it.
         """
-        # Outside of what is undone: if warnings are errors, what was paid for is not lost.
-        for warn in self._fit(X, y, groups):
+        for warn in self._fit(X, y, groups):  # outside of what is undone if warnings are errors
             warn()
         return self
 
@@ -375,7 +376,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         ]
 
     def _forget(self) -> None:
-        """Leave nothing of an earlier fit beside what a failed one has set."""
         for name in [name for name in vars(self) if name.endswith("_") or name in ("_others", "_template", "_calls")]:
             delattr(self, name)
 
@@ -391,10 +391,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             structural_zeros=self.structural_zeros,
             max_cells=self.max_cells,
             max_iter=self.max_iter,
+            tol=self.tol,
         )
         check_decodable(public_template(table, domain), domain)
         self._others = {name: values[-1] for name, values in found.items()}
         codes = read_codes(table, domain, self.handle_unknown, self._others)
-        declared = np.logical_and.reduce([code < size for code, size in zip(codes, domain.sizes, strict=True)])
-        declared &= keep
+        declared = np.logical_and.reduce([keep, *(code < n for code, n in zip(codes, domain.sizes, strict=True))])
         return domain, plan, strategy, codes if declared.all() else [code[declared] for code in codes]

@@ -180,7 +180,9 @@ def empty(*names):
 
 
 class TestAccuracy:
-    @pytest.mark.parametrize(("size", "branching", "gain"), [(64, 8, 0.9), (1024, 11, 0.27)])
+    @pytest.mark.parametrize(
+        ("size", "branching", "gain"), [(64, 8, 0.9), pytest.param(1024, 11, 0.27, marks=pytest.mark.long)]
+    )
     def test_all_ranges_err_as_computed(self, size, branching, gain):
         """Over 100 runs; the standard error of a mean squared error is taken from the runs."""
         rng = np.random.default_rng(0)

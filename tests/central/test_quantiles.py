@@ -233,6 +233,7 @@ class TestRelease:
         source, grid = SecureSource(), np.array([0.0, 1.0, 2.0])
         assert quantiles([column], [Fraction(1, 2)], [grid], Fraction(10**4), source).item() == 0
 
+    @pytest.mark.long  # the law itself is tested above
     def test_the_median_age_is_37_in_each_of_300_runs(self):
         ages = load_adult().frame[["age"]]
         binarizer = DPQuantileBinarizer(epsilon=0.1, bounds=(0, 100))

@@ -104,7 +104,7 @@ def test_the_losses_are_those_of_a_sample():
     assert subsampled_guarantee(given.guarantee_, rate).delta == pytest.approx(1e-7)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"mechanism": "noisy_sum_count"}])
+@pytest.mark.parametrize("parameters", [{}, pytest.param({"mechanism": "noisy_sum_count"}, marks=pytest.mark.long)])
 def test_intervals_of_means_cover(parameters):
     X = rng.choice([0.0, 100.0], (3000, 1), p=[0.3, 0.7])
     true, epsilon = X.mean(), Sampled(1.0, 0.1)
@@ -129,7 +129,10 @@ def test_intervals_of_rare_values_cover():
     assert np.mean([one.lower <= 70 <= one.upper for one in few]) > 0.9
 
 
-@pytest.mark.parametrize("parameters", [{"method": "flat"}, {"method": "hierarchical", "branching": 3}])
+@pytest.mark.parametrize(
+    "parameters",
+    [{"method": "flat"}, pytest.param({"method": "hierarchical", "branching": 3}, marks=pytest.mark.long)],
+)
 def test_intervals_of_counts_cover(parameters):
     codes = pd.DataFrame({"n": rng.integers(0, 9, 3000)})
     true = np.bincount(codes["n"], minlength=9)
@@ -189,7 +192,7 @@ def test_tiny_and_huge_epsilons(estimator, epsilon):
 
 @pytest.mark.parametrize("parameters", [{}, {"mechanism": "noisy_sum_count"}])
 def test_epsilons_that_are_hardly_floats(parameters):
-    for _ in range(20):
+    for _ in range(5):
         mean = DPMean(Sampled(5e-324, 0.1), bounds=(0, 100), **parameters).fit(X)
         assert 0 <= mean.mean_[0] <= 100
         assert mean.interval_.tolist() == [[0, 100]] or mean.interval_[0, 0] <= mean.mean_[0]

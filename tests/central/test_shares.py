@@ -340,7 +340,7 @@ class TestErrors:
         assert ledger.spent == (0, 0)
 
 
-@pytest.mark.parametrize("share", [Rho(0.02, DELTA), Mu(0.2, DELTA)])
+@pytest.mark.parametrize("share", [pytest.param(Rho(0.02, DELTA), marks=pytest.mark.long), Mu(0.2, DELTA)])
 class TestAccuracy:
     def test_means_and_their_intervals(self, share):
         X = np.full((4000, 2), 31.25)

@@ -43,7 +43,7 @@ def raw():
     ("subset", "rows", "complete"),
     [
         ("train", 32_561, 30_162),
-        ("test", 16_281, 15_060),
+        pytest.param("test", 16_281, 15_060, marks=pytest.mark.long),
         pytest.param("all", 48_842, 45_222, marks=pytest.mark.long),
     ],
 )

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp.engines import _batch_release as _processes
+from tests.conftest import often
 
 
 def _to_dask(table, partitions=3):
@@ -121,7 +122,10 @@ def _one_process(monkeypatch):
     monkeypatch.setattr(_processes, "FEW", 1 << 30)
 
 
-@pytest.fixture(params=[*ENGINES, pytest.param("dask_processes", marks=pytest.mark.long), *LONG])
+# Polars in memory takes the way of pandas, and its frames are read as by the lazy engine.
+@pytest.fixture(
+    params=[*often(ENGINES, ENGINES.keys() - {"polars"}), pytest.param("dask_processes", marks=pytest.mark.long), *LONG]
+)
 def engine(request):
     return _start(request)
 

@@ -92,12 +92,18 @@ print("none crashed")
 """
 
 
+def test_a_damaged_arrow_file_is_refused(tmp_path, monkeypatch):
+    """Unless batches are validated, readers crash at the fifth one and at the sixth, and this process with them."""
+    monkeypatch.setattr(sys, "argv", ["", tmp_path])
+    exec(SCRIPT.partition("\nfor seed in map(")[0], namespace := {})
+    assert [namespace["try_all"](seed) for seed in (4, 5)] == [0, 0]
+
+
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
-# Unless batches are validated, readers crash at the fifth one and at the sixth.
-@pytest.mark.parametrize("seeds", [range(4, 6), pytest.param(range(50), marks=pytest.mark.long)], ids=len)
-def test_a_damaged_arrow_file_is_refused(tmp_path, seeds):
+def test_no_damaged_arrow_file_crashes_python(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, tmp_path, *map(str, seeds)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", SCRIPT, tmp_path, *map(str, range(50))], capture_output=True, text=True, check=False
     )
     assert done.stdout == "none crashed\n", done.stdout + done.stderr
 

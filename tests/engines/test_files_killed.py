@@ -104,6 +104,7 @@ for second in left:  # here, where nothing more is forked
 """
 
 
+@pytest.mark.long  # test_files_faults.py goes on from copies of what is there at each point
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
 def test_killed_at_every_point(tmp_path):
     done = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path], capture_output=True, text=True, check=False)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -532,6 +533,28 @@ def test_no_private_row_is_left_on_the_disk(source, tmp_path, monkeypatch):
     assert not list(folder.iterdir())
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_at_no_point_of_a_run_half_a_file_is_there(tmp_path, monkeypatch, form):
+    """What is there when it says that it goes on, and before and after the file is moved to its place."""
+    write(pa.table({"answer": ["yes", "no"] * 2_000}), tmp_path / "in.parquet")
+    target, seen = tmp_path / f"out.{form}", []
+
+    class Bar:
+        def look(self, *_):
+            seen.append(target.exists())
+
+        __init__ = update = close = look
+
+    rename, batches = Path.rename, DPMarginalSynthesizer.sample_batches
+    monkeypatch.setattr(Path, "rename", lambda *args: (Bar(), rename(*args), Bar())[1])
+    monkeypatch.setattr(DPMarginalSynthesizer, "sample_batches", lambda self, n: batches(self, n, batch_size=1_000))
+    synthesizer = DPMarginalSynthesizer(5.0, domain={"answer": ["yes", "no"]})
+    synthesize_file(tmp_path / "in.parquet", target, synthesizer, n_samples=3_500, progress=Bar)
+    assert len(seen) > 7
+    assert seen == [False] * (len(seen) - 1) + [True]  # only after it was moved
+    assert len(read(target)) == 3_500
+
+
 SCRIPT = r"""
 import os, signal, sys
 from pathlib import Path
@@ -580,6 +603,7 @@ for form in ("csv", "parquet"):
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
 def test_a_run_that_is_killed_leaves_no_half_file(tmp_path):
     """Killed at each point at which it says that it goes on, and before and after the file is moved to its place."""

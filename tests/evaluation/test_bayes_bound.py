@@ -110,11 +110,11 @@ def test_randomised_response_among_equal_values_reaches_the_bound():
 
 
 def test_many_values_are_no_problem_and_hashing_has_no_table():
-    prior = np.full(3000, 1 / 3000)
-    for oracle in (RandomizedResponse(3000, 1.0), UnaryEncoding(3000, 1.0), SubsetSelection(3000, 1.0)):
-        assert 1 / 3000 < bayes_accuracy(oracle, prior) < guessing_bound(prior, 1.0) + 1e-12
+    prior = np.full(1000, 1 / 1000)
+    for oracle in (RandomizedResponse(1000, 1.0), UnaryEncoding(1000, 1.0), SubsetSelection(1000, 1.0)):
+        assert 1 / 1000 < bayes_accuracy(oracle, prior) < guessing_bound(prior, 1.0) + 1e-12
     assert bayes_accuracy(LocalHashing(5, 1.0), [0.2] * 5) is None
-    assert bayes_accuracy(HadamardResponse(3000, 1.0), prior) is None
+    assert bayes_accuracy(HadamardResponse(1000, 1.0), prior) is None
 
 
 @pytest.mark.parametrize("prior", [[], [[1.0]], [0.5, 0.4], [1.5, -0.5], [math.nan, 1.0]])

@@ -148,7 +148,9 @@ def test_the_panels_may_be_given():
         display.plot(ax=panel)
 
 
-@pytest.mark.parametrize(("ones", "pairs"), [(1, 0), (0, 1), (3, 1), pytest.param(4, 2, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("ones", "pairs"), [(1, 0), (3, 1), *(pytest.param(*case, marks=pytest.mark.long) for case in [(0, 1), (4, 2)])]
+)
 def test_any_number_of_marginals_can_be_laid_out(ones, pairs):
     table = pd.DataFrame([[0, 1]] * 2, columns=list("ab")).astype(str)
     table = pd.concat([table.add_suffix(str(i)) for i in range(4)], axis=1)

@@ -157,7 +157,7 @@ def test_the_summary_has_the_order_of_the_curve():
     assert summary["epsilon"].tolist() == [0.5, 4.0, math.inf] * 6
 
 
-@pytest.mark.parametrize("number", [1, 2, 5])
+@pytest.mark.parametrize("number", [1, 2, pytest.param(5, marks=pytest.mark.long)])
 def test_a_panel_for_each_metric(number):
     display = PrivacyCurveDisplay.from_curve(scores(metrics=[f"metric {place}" for place in range(number)]))
     assert len(display.axes_) == len(display.figure_.axes) == number

@@ -13,6 +13,7 @@ from skdp import Domain, Interval
 from skdp.cli import main
 from skdp.datasets import load_adult
 from skdp.evaluation import age_sex_report, study_report
+from skdp.evaluation.report import _report
 
 
 class Page(HTMLParser):
@@ -49,8 +50,13 @@ SECTIONS = [
 ]
 
 
-def _draw_nothing(monkeypatch):
+def _save_nothing(monkeypatch):
     monkeypatch.setattr(Figure, "savefig", lambda self, file, **options: file.write("<svg/>"))
+
+
+def _draw_nothing(monkeypatch):
+    for name in [name for name in vars(_report) if name.endswith("_figure")]:
+        monkeypatch.setattr(_report, name, lambda *args: "<svg/>")
 
 
 @pytest.fixture
@@ -213,7 +219,9 @@ class TestStudyReport:
         assert "--sensitive and --privileged name the groups" in " ".join(page.words)
         assert set(pd.read_csv(tmp_path / "model_scores.csv")["metric"]) == {"accuracy", "AUC"}
 
-    def test_all_columns_may_be_protected_and_named_as_numbers_of_the_report(self, people, tmp_path):
+    def test_all_columns_may_be_protected_and_named_as_numbers_of_the_report(self, people, tmp_path, monkeypatch):
+        monkeypatch.undo()  # figures have these names, too
+        _save_nothing(monkeypatch)
         people = people[["sex", "pay"]].rename(columns={"sex": "count"}).assign(epsilon=["$ 1", "$ 2"] * 150)
         domain = Domain({"count": ["F", "M"], "epsilon": ["$ 1", "$ 2"]})
         options = {"target": "pay", "positive_label": "high", "sensitive": "count", "privileged": ["M"]}

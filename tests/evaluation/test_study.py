@@ -33,7 +33,7 @@ METRICS = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def people():
     """The label follows the protected group; the public columns say nothing of it, or a little."""
     rng = np.random.default_rng(0)
@@ -58,35 +58,39 @@ def scores_of(study, advance=lambda: None):
     return model_scores(study, CLASSIFIERS, 2, advance)
 
 
+@pytest.fixture(scope="module")
+def scores(people):
+    calls = []
+    found = scores_of(read(people), lambda: calls.append(1))
+    assert len(calls) == 2 * 3
+    return found
+
+
 class TestModelScores:
-    def test_a_row_for_everything(self, people):
-        calls = []
-        scores = scores_of(read(people), lambda: calls.append(1))
+    def test_a_row_for_everything(self, scores):
         assert scores.columns.tolist() == ["classifier", "setting", "metric", "repeat", "value"]
         assert len(scores) == 2 * 2 * 4 * len(METRICS)
         assert set(scores["setting"]) == {"not private", "left out", 0.001, 20.0}
         assert scores["metric"].unique().tolist() == METRICS
-        assert len(calls) == 2 * 3
 
-    def test_epsilon_leads_from_leaving_the_column_out_to_using_it(self, people):
-        accuracy = scores_of(read(people)).query("metric == 'accuracy'").groupby("setting")["value"].mean()
+    def test_epsilon_leads_from_leaving_the_column_out_to_using_it(self, scores):
+        accuracy = scores.query("metric == 'accuracy'").groupby("setting")["value"].mean()
         assert accuracy[20.0] == pytest.approx(accuracy["not private"])
         assert accuracy["not private"] > 0.75
         assert accuracy[0.001] < 0.7
         assert accuracy["left out"] < 0.7
 
-    def test_the_true_group_is_used_for_scoring(self, people):
+    def test_the_true_group_is_used_for_scoring(self, scores):
         """At a tiny epsilon predictions do not depend on the group, but for the number; with the truth they do."""
-        parity = scores_of(read(people)).query("metric == 'statistical parity difference'")
+        parity = scores.query("metric == 'statistical parity difference'")
         means = parity.groupby("setting")["value"].mean()
         assert means["not private"] < -0.8
         assert means[0.001] > -0.5
 
     @pytest.mark.processes
-    def test_seeds_and_processes(self, people):
-        one = scores_of(read(people))
-        pd.testing.assert_frame_equal(one, scores_of(read(people, n_jobs=2)))
-        assert not one["value"].equals(scores_of(read(people, random_state=1))["value"])
+    def test_seeds_and_processes(self, people, scores):
+        pd.testing.assert_frame_equal(scores, scores_of(read(people, n_jobs=2)))
+        assert not scores["value"].equals(scores_of(read(people, random_state=1))["value"])
 
 
 def test_audits_of_one_classifier(people):

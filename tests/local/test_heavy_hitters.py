@@ -5,8 +5,9 @@ import math
 import pickle
 import string
 import weakref
+from contextlib import suppress
 from fractions import Fraction
-from itertools import product
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -22,75 +23,98 @@ from skdp.exact import exp_bounds
 from skdp.local import HeavyHitters
 from skdp.local.heavy_hitters._words import Start, WordCoder
 from skdp.oracles import PrefixHashing, vectors_of
-from skdp.oracles._hashing import VectorHash
+from skdp.oracles._hashing import ToeplitzHash
 from skdp.randomness import SeededSource
 from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
 
-def collisions(family, vectors):
-    """Count, for each pair of vectors, the seeds under which they meet; enumerate all seeds."""
-    seeds = np.array(list(product(range(family.prime), repeat=family.width + 1)), np.uint32)
-    buckets = [family(seeds, np.tile(np.array(vector, np.uint32), (len(seeds), 1))) for vector in vectors]
-    return {
-        (x, y): Fraction(int((buckets[i] == buckets[j]).sum()), len(seeds))
-        for i, x in enumerate(vectors)
-        for j, y in enumerate(vectors)
-        if i < j
-    }
+def all_seeds(family):
+    """List the seeds of a family that has so few of them; they are the highest bits of a word."""
+    used = family.n_bits + 2 * family.r - 1
+    return (np.arange(1 << used, dtype=np.uint64) << np.uint64(32 - used)).astype(np.uint32)[:, None]
 
 
-class TestVectorHash:
-    @pytest.mark.parametrize(("prime", "g", "width"), [(5, 2, 1), (5, 3, 2), (7, 2, 2), (7, 3, 2), (5, 2, 3)])
-    def test_the_collision_probability_is_exact_for_every_pair(self, prime, g, width):
-        family = VectorHash(width, g, prime=prime)
-        vectors = list(product(range(min(prime, 4)), repeat=width))
-        assert set(collisions(family, vectors).values()) == {family.collision}
+def buckets_of(family, seeds):
+    """Hash all strings by all seeds."""
+    strings = vectors_of([*range(1 << family.n_bits)], family.n_bits, family.width)
+    return np.array([family(seeds, np.tile(string, (len(seeds), 1))) for string in strings])
 
-    def test_a_mutant_with_one_coefficient_for_all_places_is_noticed(self):
-        class Mutant(VectorHash):
-            def __call__(self, seeds, vectors):
-                return super().__call__(seeds[:, [0] * self.width + [self.width]], vectors)
 
-        family = Mutant(2, 3, prime=5)
-        assert max(collisions(family, list(product(range(4), repeat=2))).values()) == 1 > family.collision
+class TestToeplitzHash:
+    @pytest.mark.parametrize(("n_bits", "r"), [(1, 1), (5, 1), (4, 2), (2, 3), (3, 3)])
+    def test_two_strings_are_hashed_independently_and_uniformly(self, n_bits, r):
+        family = ToeplitzHash(n_bits, r)
+        seeds = all_seeds(family)
+        buckets = buckets_of(family, seeds)
+        for one, other in combinations(buckets, 2):
+            pairs = np.bincount(one * family.g + other, minlength=family.g**2)
+            assert (pairs == len(seeds) // family.g**2).all()
+            assert Fraction(int((one == other).sum()), len(seeds)) == family.collision
 
-    def test_seeds_are_uniform_residues(self):
-        family = VectorHash(2, 3, prime=7)
+    def test_a_mutant_with_one_row_is_noticed(self):
+        class Mutant(ToeplitzHash):
+            def _rows(self, seeds):
+                return [next(super(Mutant, self)._rows(seeds))] * self.r
+
+        buckets = buckets_of(Mutant(3, 2), all_seeds(Mutant(3, 2)))
+        assert (buckets[1] == buckets[2]).mean() > Mutant(3, 2).collision
+
+    def test_seeds_are_uniform_words(self):
+        family = ToeplitzHash(60, 3)
         seeds = family.draw(SeededSource(0), 50_000)
         assert seeds.shape == (50_000, 3)
-        for column in seeds.T:
-            assert chisquare(np.bincount(column, minlength=7)).pvalue > FALSE_ALARM
-        assert family.seed_bits == 9
+        for byte in seeds.view(np.uint8).reshape(50_000, -1).T:
+            assert chisquare(np.bincount(byte, minlength=256)).pvalue > FALSE_ALARM
 
-    def test_matches_are_counted_as_hashing_says(self):
+    @pytest.mark.parametrize(
+        ("n_bits", "r", "before", "length"),
+        [
+            (60, 2, 16, 32),  # characters
+            (129, 4, 60, 70),
+            (40, 1, 0, 12),
+            (70, 6, 31, 45),
+            (60, 10, 20, 31),  # solutions, of fewer equations than unknowns, of more, and of none
+            (70, 16, 40, 44),
+            (70, 3, 70, 70),
+        ],
+    )
+    def test_matches_are_counted_as_hashing_says(self, n_bits, r, before, length):
+        rng = np.random.default_rng(r)
+        family, tail = ToeplitzHash(n_bits, r), length - before
+        seeds = family.draw(SeededSource(r), 200)
+        seeds[:3] = np.array([[0], [(1 << 32) - 1], [1]])
+        heads = [0, (1 << before) - 1, int.from_bytes(rng.bytes(20)) >> 160 - before]
+        tails = [*{0, 1, (1 << tail) - 1, (1 << tail) // 3, (1 << tail) // 5} & {*range(1 << tail)}]
+        own = np.tile(vectors_of([heads[2] << tail | tails[-1]], length, family.width), (200, 1))
+        buckets = np.where(np.arange(200) < 100, family(seeds, own), rng.integers(0, family.g, 200)).astype(np.uint32)
+        counts = family.count_matches(seeds, buckets, vectors_of(heads, before, family.width), before, length)
+        assert counts.shape == (3, 1 << tail)
+        for head, row in zip(heads, counts, strict=True):
+            for end in tails:
+                string = np.tile(vectors_of([head << tail | end], length, family.width), (200, 1))
+                assert row[end] == (family(seeds, string) == buckets).sum()
+        assert counts[2, tails[-1]] >= 100
+
+    def test_reports_are_counted_in_parts(self, monkeypatch):
         rng = np.random.default_rng(0)
-        for g in (2, 4, 300, 65_521):
-            family = VectorHash(3, g)
-            seeds = family.draw(SeededSource(g), 500)
-            seeds[:9, :3] = seeds[:9, 3] = family.prime - 1  # the largest sums
-            buckets = rng.integers(0, g, 500)
-            heads = rng.integers(0, 1 << 30, (5, 3)).astype(np.uint32)
-            heads[:, 2] &= ~np.uint32(7)
-            heads[0, :2] = (1 << 30) - 1
-            tails = np.array([[0, 0, tail] for tail in range(8)], np.uint32)
-            buckets[:100] = family(seeds[:100], np.tile(heads[0] + tails[3], (100, 1)))
-            counts = family.count_matches(seeds, buckets, heads, tails)
-            expected = [
-                [int((family(seeds, np.tile(head + tail, (500, 1))) == buckets).sum()) for tail in tails]
-                for head in heads
-            ]
-            assert counts.tolist() == expected
-        exact = [int(a) * int(x) for a, x in zip(seeds[0, :3], heads[0], strict=True)]
-        assert family(seeds[:1], heads[:1])[0] == (sum(exact) + int(seeds[0, 3])) % family.prime % family.g
+        for r in (2, 6):
+            family = ToeplitzHash(20, r)
+            seeds, buckets = family.draw(SeededSource(0), 100), rng.integers(0, family.g, 100).astype(np.uint32)
+            at_once = family.count_matches(seeds, buckets, np.zeros((1, 1), np.uint32), 10, 20)
+            with monkeypatch.context() as patch:
+                patch.setattr("skdp.oracles._hashing._TERMS", 1 << 9)
+                assert np.array_equal(
+                    family.count_matches(seeds, buckets, np.zeros((1, 1), np.uint32), 10, 20), at_once
+                )
 
     def test_strings_are_cut_without_loss(self):
         strings = [0, 1, 1 << 63, (1 << 64) - 1, 0x0123456789ABCDEF]
         vectors = vectors_of(strings, 64, 3)
-        back = [sum(int(limb) << 30 * (2 - place) for place, limb in enumerate(row)) >> 26 for row in vectors]
-        assert back == strings
-        assert vectors.max() < 1 << 30
+        assert [
+            sum(int(word) << 32 * (2 - place) for place, word in enumerate(row)) >> 32 for row in vectors
+        ] == strings
 
 
 class TestProtocol:
@@ -105,15 +129,43 @@ class TestProtocol:
             channel = protocol.inner.channel()
             assert max(max(column) / min(column) for column in zip(*channel, strict=True)) <= exp_bounds(epsilon)[0]
 
-    def test_support_probabilities_are_the_averages_over_all_seeds(self):
-        family = VectorHash(2, 3, prime=5)
-        inner = PrefixHashing(1.0, 64, first_bits=12, step_bits=8).inner.__class__(3, 1.0)
-        q = family.collision * inner.p + (1 - family.collision) * inner.q
-        seeds = np.array(list(product(range(5), repeat=3)), np.uint32)
-        own, other = (family(seeds, np.tile(np.array(x, np.uint32), (125, 1))) for x in ((1, 2), (2, 1)))
-        channel = inner.channel()
-        supports = sum(channel[bucket][seen] for bucket, seen in zip(own, other, strict=True)) / len(seeds)
-        assert supports == q
+    @pytest.mark.parametrize(("n_bits", "epsilon"), [(3, 0.4), (4, 1.0), (3, 2.0)])
+    def test_the_estimate_of_every_table_has_the_stated_mean_and_variance(self, n_bits, epsilon):
+        """For each string and each true one, enumerate all hash functions and all buckets."""
+        protocol = PrefixHashing(epsilon, n_bits, first_bits=n_bits, step_bits=8)
+        family, channel = protocol.hash_family, protocol.inner.channel()
+        seeds = all_seeds(family)
+        buckets = buckets_of(family, seeds).tolist()
+        supported = [
+            [sum(channel[b][a] for a, b in zip(x, own, strict=True)) / len(seeds) for own in buckets] for x in buckets
+        ]
+        assert supported == [
+            [protocol.p if x == own else protocol.q for own in range(1 << n_bits)] for x in range(1 << n_bits)
+        ]
+        # Records are independent, so the support of a string is a sum of independent coins.
+        table, gain = [0, 0, 1, 2, 2, 2, 5], protocol.p - protocol.q
+        for x in range(1 << n_bits):
+            coins_of_x = [supported[x][own] for own in table]
+            mean = float(sum(coins_of_x))
+            assert protocol.estimate(mean, len(table)) == pytest.approx(table.count(x), abs=1e-12)
+            variance = sum(share * (1 - share) for share in coins_of_x) / gain**2
+            assert protocol.variance(table.count(x), len(table)) == pytest.approx(float(variance), rel=1e-12)
+
+    def test_the_whole_report_is_within_epsilon(self):
+        """Enumerate the hash functions: a report is one of them, drawn blindly, and a bucket."""
+        protocol = PrefixHashing(1.0, 4, first_bits=4, step_bits=8)
+        channel = protocol.inner.channel()
+        for buckets in buckets_of(protocol.hash_family, all_seeds(protocol.hash_family)).T:
+            rows = [channel[bucket] for bucket in buckets]
+            assert max(max(column) / min(column) for column in zip(*rows, strict=True)) <= exp_bounds(1.0)[0]
+
+    @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 5.0, 8.0, 10.0])
+    def test_the_number_of_buckets_costs_little(self, epsilon):
+        protocol = PrefixHashing(epsilon, 64, first_bits=16, step_bits=16)
+        variance = float(protocol.q * (1 - protocol.q) / (protocol.p - protocol.q) ** 2)
+        best = 4 * math.exp(epsilon) / math.expm1(epsilon) ** 2
+        between = 1 << 6 < math.exp(epsilon) < 1 << 10
+        assert variance <= best * (1.6 if between else 1.09)
 
     def test_group_and_hash_function_do_not_depend_on_the_word(self):
         finder = HeavyHitters(random_state=3, max_length=5)
@@ -121,20 +173,20 @@ class TestProtocol:
         public = [0, *range(2, one.shape[1])]
         assert np.array_equal(one[:, public], two[:, public])
         assert not np.array_equal(one[:, 1], two[:, 1])
-        groups = len(PrefixHashing(1.0, 40, first_bits=12, step_bits=8).lengths)
-        assert chisquare(np.bincount(one[:, 0], minlength=groups)).pvalue > FALSE_ALARM
+        assert PrefixHashing(1.0, 40, first_bits=16, step_bits=16).lengths == [16, 32, 40]
+        assert chisquare(np.bincount(one[:, 0]), [600, 1_200, 1_200]).pvalue > FALSE_ALARM
 
     def test_a_report_depends_on_the_prefix_of_its_group_only(self):
         lengths = PrefixHashing(1.0, 48, first_bits=12, step_bits=8).lengths
         assert lengths == [12, 20, 28, 36, 44, 48]
-        finder = HeavyHitters(random_state=3, max_length=6)
+        finder = HeavyHitters(random_state=3, max_length=6, first_bits=12, step_bits=8)
         one, two = (clone(finder).report([word] * 3_000) for word in ("abcdef", "abcdez"))
         shorter = np.isin(one[:, 0], [group for group, length in enumerate(lengths) if length <= 40])
         assert np.array_equal(one[shorter], two[shorter])
         assert not np.array_equal(one[~shorter], two[~shorter])
 
     def test_buckets_follow_the_channel(self):
-        finder = HeavyHitters(1.0, random_state=8, max_length=2)
+        finder = HeavyHitters(1.0, random_state=8, max_length=2, first_bits=12, step_bits=8)
         protocol = PrefixHashing(1.0, 16, first_bits=12, step_bits=8)
         reports = finder.report(["ab"] * 60_000)
         whole = reports[reports[:, 0] == 1]
@@ -203,7 +255,7 @@ class TestFinding:
         finder = HeavyHitters(1.0, max_length=6, alphabet="abcdefgh", first_bits=8, random_state=2)
         found = 0
         for _ in range(runs):
-            words = ["".join(rng.choice(list("abcdefgh"), 6)) for _ in range(2_000)]
+            words = ["".join(letters) for letters in rng.choice(list("abcdefgh"), (2_000, 6))]
             found += len(finder.fit(finder.report(words)).top_) > 0
         assert binom.sf(found - 1, runs, 0.05) > FALSE_ALARM
 
@@ -235,6 +287,11 @@ class TestFinding:
         assert finder.fit(pd.concat(batches[::-1])).top_.equals(first)
 
 
+def start(coder, string, length):
+    """Return what one string can be the start of, whatever the length of a whole word."""
+    return min(coder.starts(string, length, length)[0], Start.ONE_WORD)
+
+
 class TestWords:
     @pytest.mark.parametrize(
         ("alphabet", "words"), [(None, ["", "a", "é", "ab", "abc", "日"]), ("ab", ["", "b", "aba"])]
@@ -242,22 +299,44 @@ class TestWords:
     def test_every_start_of_a_word_is_known_as_one(self, alphabet, words):
         coder = WordCoder(3, alphabet)
         for word, vector in zip(words, coder.vectors(words), strict=True):
-            full = sum(int(limb) << 30 * place for place, limb in enumerate(reversed(vector)))
-            full >>= 30 * len(vector) - coder.n_bits
+            full = sum(int(limb) << 32 * place for place, limb in enumerate(reversed(vector)))
+            full >>= 32 * len(vector) - coder.n_bits
             assert coder.word(full) == word
-            starts = [coder.start(full >> coder.n_bits - length, length) for length in range(1, coder.n_bits + 1)]
+            starts = [start(coder, full >> coder.n_bits - length, length) for length in range(1, coder.n_bits + 1)]
             assert Start.NOTHING not in starts
-            assert starts == sorted(starts, key=lambda start: start.value)
-            assert starts[-1] is Start.ONE_WORD
+            assert starts == sorted(starts)
+            assert starts[-1] >= Start.ONE_WORD
 
     def test_what_is_no_start(self):
         coder = WordCoder(3, None)
         for code in (b"a\0b", b"\0a\0", b"\xffaa", b"\x80aa", b"a\xe6\x97", b"\xc3a\0"):
-            assert coder.start(int.from_bytes(code, "big"), 24) is Start.NOTHING
-        assert coder.start(0b00000000_1, 9) is Start.NOTHING
-        assert coder.start(0b00000000_0, 9) is Start.ONE_WORD
-        assert coder.start(0xE697, 16) is Start.WORDS
-        assert WordCoder(3, "abcd").start(0b110, 3) is Start.NOTHING  # symbols are 0 to 5
+            assert start(coder, int.from_bytes(code, "big"), 24) == Start.NOTHING
+        assert start(coder, 0b00000000_1, 9) == Start.NOTHING
+        assert start(coder, 0b00000000_0, 9) == Start.ONE_WORD
+        assert start(coder, 0xE697, 16) == Start.WORDS
+        assert start(coder, 0x61E6, 16) == Start.NOTHING  # three bytes do not fit
+        assert start(WordCoder(3, "abcd"), 0b110, 3) == Start.NOTHING  # symbols are 0 to 5
+
+    @pytest.mark.parametrize("prefix", [b"", b"a\xe0", b"\xf0", b"\xf1\x80"])
+    def test_every_two_bytes_follow_as_utf8_says(self, prefix):
+        """A start of words can be completed; whole words have an end, and then zeros."""
+        coder = WordCoder(8, None)
+        starts = coder.starts(int.from_bytes(prefix, "big"), 8 * len(prefix), 8 * len(prefix) + 16)
+        for number, seen in enumerate(starts.tolist()):
+            word, end, padding = (prefix + number.to_bytes(2, "big")).partition(b"\0")
+            expected = Start.NOTHING
+            for last in [b""] if end else [b"", b"\x80", b"\xa0\x80", b"\x80\x80", b"\x90\x80\x80", b"\x80\x80\x80"]:
+                with suppress(UnicodeDecodeError):
+                    (word + last).decode()
+                    expected = Start.NOTHING if any(padding) else Start.ONE_WORD + len(word) if end else Start.WORDS
+                    break
+            assert seen == expected
+
+    def test_extensions_continue_a_symbol(self):
+        coder = WordCoder(4, "abcde")  # 3 bits: 0 to 6
+        starts = coder.starts(0b001_01, 5, 9)
+        for tail, seen in enumerate(starts.tolist()):
+            assert min(seen, Start.ONE_WORD) == start(coder, 0b001_01 << 4 | tail, 9)
 
     def test_a_lone_surrogate_is_a_question_mark(self):
         coder = WordCoder(3, None)
@@ -276,18 +355,18 @@ class TestFrames:
         reports = HeavyHitters(random_state=0, max_length=2).report(frame)
         assert type(reports) is type(frame)
         expected = HeavyHitters(random_state=0, max_length=2).report(["ab", "c", "ab"])
-        for place, name in enumerate(["group", "bucket", "seed_0", "seed_1"]):
+        for place, name in enumerate(["group", "bucket", "hash_0"]):
             assert values_of(reports, name) == expected[:, place].tolist()
 
     @pytest.mark.parametrize(
         ("words", "kind"),
         [
-            (pd.Series(["ab"] * 9), pd.DataFrame),
-            (pl.Series(["ab"] * 9), pl.DataFrame),
-            (pa.chunked_array([["ab"] * 9]), pa.Table),
-            (np.array(["ab"] * 9), np.ndarray),
-            (np.array([["ab"]] * 9, object), np.ndarray),
-            (("ab",) * 9, np.ndarray),
+            (pd.Series(["ab"] * 30), pd.DataFrame),
+            (pl.Series(["ab"] * 30), pl.DataFrame),
+            (pa.chunked_array([["ab"] * 30]), pa.Table),
+            (np.array(["ab"] * 30), np.ndarray),
+            (np.array([["ab"]] * 30, object), np.ndarray),
+            (("ab",) * 30, np.ndarray),
         ],
     )
     def test_containers(self, words, kind):
@@ -342,13 +421,15 @@ class TestFrames:
         [
             (lambda reports: reports.iloc[:, :-1], "the columns"),
             (lambda reports: reports[reports.columns[::-1]], "the columns"),
-            (lambda reports: reports.assign(group=6), "not ones of these parameters"),
+            (lambda reports: reports.assign(group=3), "not ones of these parameters"),
             (lambda reports: reports.assign(bucket=-1), "not ones of these parameters"),
-            (lambda reports: reports.assign(seed_0=2**31 - 1), "not ones of these parameters"),
-            (lambda reports: reports.assign(seed_0=0.5), "not ones of these parameters"),
-            (lambda reports: reports.assign(seed_0=np.nan), "not ones of these parameters"),
-            (lambda reports: reports.assign(seed_0="x"), "not ones of these parameters"),
-            (lambda reports: reports[reports["group"] > 0], "each of the 6 groups needs a report"),
+            (lambda reports: reports.assign(hash_0=2**32), "not ones of these parameters"),
+            # What clients reported before the hash was linear.
+            (lambda reports: reports.rename(columns=lambda name: name.replace("hash", "seed")), "the columns"),
+            (lambda reports: reports.assign(hash_0=0.5), "not ones of these parameters"),
+            (lambda reports: reports.assign(hash_0=np.nan), "not ones of these parameters"),
+            (lambda reports: reports.assign(hash_0="x"), "not ones of these parameters"),
+            (lambda reports: reports[reports["group"] > 0], "each of the 3 groups needs a report"),
         ],
     )
     def test_reports_of_something_else_are_refused(self, change, message):

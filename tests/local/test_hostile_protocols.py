@@ -140,12 +140,12 @@ def hostile(name):
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_texts_are_refused_in_a_second(name):
+def test_hostile_texts_are_refused_in_two_seconds(name):
     text = hostile(name)
     start = time.process_time()
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - many reasons
         ReportTransformer.from_json(text)
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < 2
     assert type(caught.value) is ValueError
     assert caught.value.__context__ is None
 

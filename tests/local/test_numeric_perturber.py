@@ -72,7 +72,7 @@ def test_arrays_and_lists_become_arrays(mechanism, container):
 
 
 @pytest.mark.covering
-@every_mechanism
+@pytest.mark.parametrize("mechanism", often(MECHANISMS, set(MECHANISMS) - {"optimal"}))
 def test_a_large_epsilon_reports_the_clipped_truth_in_its_row(people, values_of, mechanism):
     fitted = perturber(mechanism=mechanism, epsilon=40_000, grid_size=1000).fit(people)
     reports = fitted.transform(people)
@@ -178,7 +178,7 @@ class TestMean:
     @some_mechanisms
     def test_for_given_records_the_error_is_not_understated(self, mechanism):
         rows = np.repeat([[0.0], [10.0], [3.3]], 100, axis=0)
-        fitted = NumericPerturber(2, mechanism=mechanism, bounds=(0, 10), random_state=1).fit(rows)
+        fitted = NumericPerturber(2, mechanism=mechanism, bounds=(0, 10), grid_size=32, random_state=1).fit(rows)
         estimates = [fitted.estimate_mean(fitted.transform(rows)).iloc[0] for _ in range(300)]
         errors = np.array([estimate["mean"] for estimate in estimates]) - rows.mean()
         assert abs(errors.mean()) < 5 * errors.std() / math.sqrt(300)
@@ -213,7 +213,9 @@ class TestMean:
 
 
 class TestDistribution:
-    @pytest.mark.parametrize("mechanism", ["square_wave", "piecewise", "hybrid", "laplace"])
+    @pytest.mark.parametrize(
+        "mechanism", often(["square_wave", "piecewise", "hybrid", "laplace"], ["square_wave", "piecewise"])
+    )
     def test_frequencies_are_near_the_truth(self, mechanism):
         ages = load_adult().frame[["age"]]
         fitted = NumericPerturber(2.0, mechanism=mechanism, bounds=(0, 100), random_state=0)
@@ -576,7 +578,7 @@ def test_bounds_that_floats_cannot_tell_apart(bounds):
 
 class TestIntervalsOfDistributions:
     @pytest.mark.parametrize("mechanism", often(["square_wave", "piecewise", "hybrid", "laplace"], ["square_wave"]))
-    @pytest.mark.parametrize("data", ["skewed", "ends"])
+    @pytest.mark.parametrize("data", often(["skewed", "ends"], ["skewed"]))
     def test_they_cover(self, data, mechanism):
         """Pooled over the bins of 60 collections; the records are drawn again each time."""
         rng = np.random.default_rng(1)

@@ -190,6 +190,14 @@ class TestReports:
         reports = fitted.transform(PEOPLE)
         assert again.estimate_mean(reports).equals(fitted.estimate_mean(reports))
 
+    @pytest.mark.parametrize("n_sampled", ["auto", 3])
+    def test_the_protocol_says_that_all_columns_were_chosen(self, n_sampled):
+        fitted = perturber(20.0, n_sampled=n_sampled).fit(PEOPLE)
+        assert fitted.n_sampled_ == 3
+        again = ReportTransformer.from_json(fitted.to_json())
+        assert again.get_params()["n_sampled"] == 3
+        assert again.tally(fitted.transform(PEOPLE)).n_reports == len(PEOPLE)
+
 
 class TestPermanentReports:
     @pytest.fixture

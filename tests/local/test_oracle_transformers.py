@@ -31,7 +31,7 @@ from skdp.exact import exp_bounds
 from skdp.oracles import ORACLES, names_with, two_rounds
 from skdp.oracles._choice import make_first_round
 from skdp.randomness import SeededSource
-from tests.conftest import FRAME_KINDS, each
+from tests.conftest import FRAME_KINDS, each, often
 
 CATEGORIES = {
     "sex": ["Female", "Male"],
@@ -166,6 +166,17 @@ def test_sampled_counts_have_the_error_that_is_stated():
     assert ((runs - true) ** 2).mean(axis=0) == pytest.approx(expected, rel=0.5)
     assert ((runs - true) ** 2).mean() == pytest.approx(expected.mean(), rel=0.12)
     assert np.abs((runs.mean(axis=0) - true) / np.sqrt(expected / 300)).max() < 5.5
+
+
+@pytest.mark.parametrize("epsilon", often([0.6, 2.0, 6.0], [0.6]))
+@pytest.mark.parametrize("name", ["labels", "unbiased bits"])
+def test_joint_counts_have_the_error_that_is_stated(name, epsilon):
+    """Where noise prevails, too: estimates that are not negative then add up to many times the records."""
+    table = pd.DataFrame(data(200))
+    encoder = make(name, epsilon).fit(table)
+    found = [encoder.estimate_joint_counts(encoder.transform(table), columns=["sex", "job"]) for _ in range(100)]
+    stated = np.sqrt(np.mean([one["std_error"] ** 2 for one in found], axis=0))
+    assert np.mean(stated / np.std([one["count"] for one in found], axis=0)) == pytest.approx(1, abs=0.15)
 
 
 @pytest.mark.parametrize("name", ["labels", "bits", "unbiased bits", "sets", "buckets", "indices"])

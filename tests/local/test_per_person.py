@@ -248,15 +248,15 @@ def test_seeds_replay_and_copies_draw_their_own():
     assert not one.guarantee_.secure
 
 
-def test_more_reports_than_fit_cost_nothing():
+def test_more_reports_than_fit_cost_nothing(monkeypatch):
+    monkeypatch.setattr("skdp.oracles._base.MAX_REPORT_BYTES", 1 << 16)
     ledger = PrivacyLedger(epsilon=1e6)
-    many = SetValuedEncoder(
-        1.0, categories={"p": range(1 << 16)}, max_size=2, oracle="set_unary_encoding", ledger=ledger
-    )
-    rows = pd.DataFrame({"p": [[1]] * 48})
-    fitted = PerPerson(many, max_rows_per_person=1024).fit(rows)
-    with pytest.raises(ValueError, match="49,152"):
-        fitted.transform(rows, groups=[*range(48)])
+    many = SetValuedEncoder(1.0, categories={"p": range(64)}, max_size=2, oracle="set_unary_encoding", ledger=ledger)
+    rows = pd.DataFrame({"p": [[1]] * 4})
+    assert len(PerPerson(many.set_params(ledger=None), max_rows_per_person=100).fit_transform(rows, groups=[*range(4)]))
+    fitted = PerPerson(many.set_params(ledger=ledger), max_rows_per_person=1024).fit(rows)
+    with pytest.raises(ValueError, match="4,096 reports of 64 cells"):
+        fitted.transform(rows, groups=[*range(4)])
     assert ledger.spent.epsilon == 0
 
 

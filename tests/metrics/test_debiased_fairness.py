@@ -249,7 +249,7 @@ def test_errors_are_those_of_the_randomness_and_intervals_cover_the_truth_on_giv
     codes, cells = labelled(oracle.k, 12_000, np.random.default_rng(0))
     privileged = np.isin(np.arange(oracle.k), privileged)
     truth = measures(IndicatorSums.of(privileged[codes].astype(float), cells).counts)
-    source, times, found = SeededSource(1), 200, []
+    source, times, found = SeededSource(1), 100, []
     for _ in range(times):
         sums = sums_of_reports(oracle, codes, cells, privileged, source)
         one = bound(sums, "fixed", 0.95)
@@ -269,7 +269,7 @@ def test_intervals_of_sampled_rows_cover_the_population():
     codes, cells = labelled(2, 40_000, rng)
     privileged = np.array([False, True])
     truth = measures(IndicatorSums.of(privileged[codes].astype(float), cells).counts)
-    times, covered = 250, {"sampled": 0, "fixed": 0}
+    times, covered = 200, {"sampled": 0, "fixed": 0}
     for _ in range(times):
         rows = rng.integers(40_000, size=3_000)
         sums = sums_of_reports(oracle, codes[rows], cells[rows], privileged, source)

@@ -56,7 +56,11 @@ def test_counting_agrees_with_hashing(prime, data):
     expected = np.array([[(a * x + b) % prime % g for x in range(40)] for a, b in pairs])
     assert (family(seeds[:, np.newaxis], np.arange(40)) == expected).all()
     buckets = expected[np.arange(len(pairs)), data.draw(st.integers(0, 39))].astype(np.uint64)
-    assert family.count_matches(seeds, buckets).tolist() == (expected == buckets[:, np.newaxis]).sum(axis=0).tolist()
+    counts = (expected == buckets[:, np.newaxis]).sum(axis=0)
+    for times in (1, 50):  # report by report, and value by value
+        assert (
+            family.count_matches(np.tile(seeds, times), np.tile(buckets, times)).tolist() == (times * counts).tolist()
+        )
 
 
 def test_counting_in_blocks(monkeypatch):

@@ -112,8 +112,12 @@ def error(mechanism):
     return program.distribution_error(program.information(channel))
 
 
-@pytest.mark.parametrize(("epsilon", "most"), [(0.1, 0.93), (0.5, 0.82), (1.0, 0.82), (2.0, 0.85), (4.0, 0.98)])
-def test_the_error_is_less_than_that_of_the_square_wave(epsilon, most):
+MOST = {0.1: 0.93, 0.5: 0.82, 1.0: 0.82, 2.0: 0.85, 4.0: 0.98}
+
+
+@pytest.mark.parametrize("epsilon", often(MOST, [1.0]))
+def test_the_error_is_less_than_that_of_the_square_wave(epsilon):
+    most = MOST[epsilon]
     assert error(Windows(1024, epsilon)) <= most * error(SquareWave(1024, epsilon))
 
 
@@ -136,7 +140,7 @@ def test_no_window_of_the_program_is_missing_from_the_mixture():
     assert slopes.max() <= 1.02 * (weights @ slopes)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+@pytest.mark.parametrize("epsilon", often([0.3, 3.0], [3.0]))
 def test_the_channels_of_the_program_are_private(epsilon):
     found = program.best_windows(epsilon, 0.01)
     whole = program._once(0.25, epsilon)

@@ -141,7 +141,7 @@ def test_randomised_response_is_nearly_attained(k, epsilon, n, delta):
     assert_attained(k, epsilon, n, delta, 1.004)
 
 
-@pytest.mark.parametrize("lies", [5, 10, 15, 20, 30])
+@pytest.mark.parametrize("lies", often([5, 10, 15, 20, 30], [5, 15, 30]))
 @pytest.mark.parametrize("k", [3, 5, 8, pytest.param(100, marks=pytest.mark.long)])
 @pytest.mark.parametrize("n", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("delta", [1e-6, pytest.param(1e-9, marks=pytest.mark.long)])
@@ -170,7 +170,7 @@ def test_the_attacker_of_others_with_one_value_is_exact(k, n, epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [0.2, pytest.param(1.0, marks=pytest.mark.long), 4.0])
-@pytest.mark.parametrize("n", [1_000, 45_222, pytest.param(10**7, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n", often([1_000, 45_222, 10**7], [45_222]))
 def test_two_values_are_within_5_percent_of_what_is_attained(epsilon, n):
     pair = RandomizedResponse(2, epsilon).shuffle_pair()
     # All others hold the first value too: their reports are a blanket of the same law.

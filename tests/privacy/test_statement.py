@@ -435,7 +435,7 @@ SCORED = {
         [("one", model.fit(X[["sex"]], Y))], final_estimator=DecisionTreeClassifier(), cv="prefit"
     ),
     "search": lambda model: GridSearchCV(model, {"logisticregression__C": [1, 2]}, cv=2),
-    "threshold": lambda model: TunedThresholdClassifierCV(model, cv=2),
+    "threshold": lambda model: TunedThresholdClassifierCV(model, cv=2, thresholds=5),
     "calibration": lambda model: CalibratedClassifierCV(model, cv=2),
     "frozen calibration": lambda model: CalibratedClassifierCV(FrozenEstimator(model.fit(X[["sex"]], Y)), cv=2),
     "stack of votes": lambda model: StackingClassifier([("one", VotingClassifier([("two", model)]))], cv=2),

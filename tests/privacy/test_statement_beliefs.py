@@ -329,7 +329,15 @@ def made(kind, inner=None):
             options[name] = [("inner", inner)]
         elif name == "transformers":
             options[name] = [("inner", inner, ["age", "hours"])]
-    quick = {"param_grid": {}, "param_distributions": {}, "cv": 2, "n_estimators": 2, "max_iter": 20}
+    quick = {
+        "param_grid": {},
+        "param_distributions": {},
+        "cv": 2,
+        "n_estimators": 2,
+        "max_iter": 20,
+        "thresholds": 5,
+        "Cs": 2,
+    }
     options |= {name: quick[name] for name in quick if name in wanted and kind.__name__ not in ("FastICA", "TSNE")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

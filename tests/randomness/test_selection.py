@@ -47,7 +47,7 @@ def test_tossing_all_coins_at_once_changes_nothing(heads):
     "scores", [[0, 1, 3, 3], [5], [-4, -4], [2**70, 2**70 - 2, 0], np.array([250, 255, 253], "u1")]
 )
 def test_choices_have_their_laws(fits, scores):
-    n, rate = 500, Fraction(1, 2)
+    n, rate = 300, Fraction(1, 2)
     gaps = [int(max(scores)) - int(score) for score in scores]
     heads = [math.exp(-min(gap, 1000) * rate) for gap in gaps]
     source = SeededSource("choices", len(scores), gaps[0])

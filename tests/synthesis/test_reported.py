@@ -167,7 +167,10 @@ def test_counts_are_those_that_the_encoder_estimates(encoder):
         np.testing.assert_allclose(reported.counts(pair).ravel(), expected["count"], atol=1e-6)
 
 
-@pytest.mark.parametrize(("strategy", "clique"), [("weighted", (0, 3)), ("overlapping", (0, 3)), ("overlapping", (0,))])
+@pytest.mark.parametrize(
+    ("strategy", "clique"),
+    [("weighted", (0, 3)), pytest.param("overlapping", (0, 3), marks=pytest.mark.long), ("overlapping", (0,))],
+)
 def test_errors_of_samples_are_as_large_as_stated(strategy, clique):
     # Which columns a record reports is drawn with weights, and the sizes of the samples are random. If pairs overlap,
     # what is said of a column is the sum over those that have it.

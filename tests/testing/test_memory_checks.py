@@ -52,15 +52,15 @@ ABOUT_MEMORY = CHECKS[-4:]
 @pytest.mark.processes
 @pytest.mark.parametrize(
     "case",
-    ["labels", *(pytest.param(case, marks=pytest.mark.long) for case in (*KEEPING, *SLOWLY) if case != "labels")],
+    [pytest.param(case, marks=pytest.mark.long) for case in (*KEEPING, *SLOWLY)],
 )
 def test_what_keeps_the_contract_passes(case):
     check_privatizer(*(KEEPING | SLOWLY)[case])
 
 
 @pytest.mark.parametrize("name", ABOUT_MEMORY)
-@pytest.mark.parametrize("case", ["sets", "filters"])
-def test_sets_and_filters_are_remembered(case, name):
+@pytest.mark.parametrize("case", ["labels", "sets", "filters"])
+def test_labels_sets_and_filters_are_remembered(case, name):
     dict(privatizer_checks(*KEEPING[case]))[name]()
 
 

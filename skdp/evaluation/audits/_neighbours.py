@@ -21,7 +21,13 @@ from skdp.coding import is_missing
 from skdp.domain import Categories, Domain, Interval
 from skdp.evaluation.audits._outputs import combine, hash_cells, read_rows
 from skdp.frames import is_frame
-from skdp.local import HeavyHitters, KeyValueEncoder, ReportTransformer, SetValuedEncoder
+from skdp.local import (
+    HeavyHitters,
+    KeyValueEncoder,
+    LocalTableEncoder,
+    ReportTransformer,
+    SetValuedEncoder,
+)
 
 _MOST_CELLS = 6
 _UNDECLARED = "undeclared"
@@ -37,6 +43,8 @@ def make_records(estimator: Any) -> list[pd.DataFrame]:
         return make_records(estimator.estimator)
     if isinstance(estimator, SetValuedEncoder | KeyValueEncoder):
         return _list_records(estimator, parameters)
+    if isinstance(estimator, LocalTableEncoder):
+        return _table_records(estimator, parameters)
     if "bounds" in parameters:
         return _number_records(parameters["bounds"])
     if isinstance(estimator, ReportTransformer | HeavyHitters) and "categories" not in parameters:
@@ -44,7 +52,12 @@ def make_records(estimator: Any) -> list[pd.DataFrame]:
         if domain is None:
             return [_frame({"word": word}, object) for word in _words(parameters)]
         parameters["categories"] = domain
-    declared = _declared(getattr(estimator, "domain_", parameters.get("categories")))
+    return _value_records(getattr(estimator, "domain_", parameters.get("categories")), parameters)
+
+
+def _value_records(categories: Any, parameters: Mapping[str, Any]) -> list[pd.DataFrame]:
+    """Make records of declared values: all cells if they are few, else some of each column."""
+    declared = _declared(categories)
     unknown = parameters.get("handle_unknown", "error") != "error"
     columns = {name: _values(attribute) for name, attribute in declared.items()}
     sizes = [len(values) for values in columns.values()]
@@ -63,6 +76,18 @@ def make_records(estimator: Any) -> list[pd.DataFrame]:
     return [_frame(record, dtypes) for record in records]
 
 
+def _table_records(estimator: Any, parameters: Mapping[str, Any]) -> list[pd.DataFrame]:
+    """Make records of values and of numbers, side by side: all of each, the shorter ones again."""
+    known = declared_values(estimator)
+    values = _value_records(known, parameters) if isinstance(known, Domain) or known else []
+    numbers = _number_records(parameters["bounds"]) if parameters["bounds"] else []
+    if not (values and numbers):
+        return values or numbers
+    n_records = max(len(values), len(numbers))
+    pairs = zip(itertools.cycle(values), itertools.cycle(numbers), strict=False)
+    return [pd.concat(pair, axis=1) for pair in itertools.islice(pairs, n_records)]
+
+
 def _list_records(estimator: Any, parameters: Mapping[str, Any]) -> list[pd.DataFrame]:
     """Make records of lists: the first values, none, one, all, and the last ones; keys have values at the bounds."""
     declared = _declared(getattr(estimator, "domain_", parameters["categories"]))
@@ -78,6 +103,11 @@ def _list_records(estimator: Any, parameters: Mapping[str, Any]) -> list[pd.Data
         for record, cell in zip(records, cells, strict=True):
             record[name] = cell
     return [_frame(record, object) for record in records]
+
+
+def declared_values(encoder: LocalTableEncoder) -> Any:
+    """Return what is declared of the columns of categories of a table, or was found by `fit`."""
+    return encoder.protocol_.declared["categories"] if hasattr(encoder, "protocol_") else encoder.categories
 
 
 def _words(parameters: Mapping[str, Any]) -> list[Any]:

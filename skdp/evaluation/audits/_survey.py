@@ -15,6 +15,7 @@ from skdp.local import (
     HeavyHitters,
     KeyValueEncoder,
     LocalHashingEncoder,
+    LocalTableEncoder,
     NumericPerturber,
     RandomizedResponseEncoder,
     RapporEncoder,
@@ -66,6 +67,16 @@ def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str
     }
     for title, mechanism in (numeric | {"clamped Laplace": "laplace"}).items():
         yield title, NumericPerturber(epsilon, mechanism=mechanism, bounds={"number": (0.0, 1.0)}, grid_size=_GRID)
+    drawn: dict[Any, Any] = {"strategy": "sample", "bounds": dict.fromkeys(("low", "high"), (0.0, 1.0))}
+    yield "two numbers, sample", NumericPerturber(epsilon, **drawn, grid_size=_GRID)
+    table: dict[str, Any] = {"categories": two, "bounds": {"number": (0.0, 1.0)}, "grid_size": _GRID}
+    for strategy in ("split", "joint", "weighted"):
+        yield f"table, {strategy}", LocalTableEncoder(epsilon, **table | {"strategy": strategy})
+    three = {name: list(range(k)) for name in ("first", "second", "third")}
+    yield (
+        "table, overlapping pairs",
+        LocalTableEncoder(epsilon, categories=three, purpose="pairs", strategy="overlapping"),
+    )
     yield "RAPPOR, one report", RapporEncoder(epsilon, n_bits=_BITS, n_cohorts=1)
     yield "RAPPOR, repeated reports", RapporEncoder(epsilon, n_bits=_BITS, n_cohorts=1, secret_key=_KEY)
     yield "heavy hitters", HeavyHitters(epsilon, max_length=4)

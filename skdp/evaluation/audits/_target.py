@@ -16,10 +16,17 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.evaluation.audits._neighbours import check_replaced, count_rows, make_records, repeat, stack
+from skdp.evaluation.audits._neighbours import (
+    check_replaced,
+    count_rows,
+    declared_values,
+    make_records,
+    repeat,
+    stack,
+)
 from skdp.evaluation.audits._outputs import Outputs, hash_cells, read_call, read_rows, stack_calls
 from skdp.frames import is_frame
-from skdp.local import OnFitOnly
+from skdp.local import LocalTableEncoder, OnFitOnly, PerPerson
 
 _COMPOSED = ("steps", "transformers", "transformer_list")
 _READABLE = (Number, str, bool, type(None), np.ndarray, list, tuple, dict)
@@ -39,14 +46,19 @@ def of_transformer(
             f"a {type(estimator).__name__} has no one guarantee_: audit its private step, or what it releases, with "
             "audit_epsilon(lambda rows: clone(it).fit_transform(rows), neighbours=..., epsilon=...)"
         )
+    if isinstance(estimator, PerPerson):
+        raise TypeError(
+            "a PerPerson needs to know the person of each row: audit its transformer, or two tables of one person, as "
+            "in audit_epsilon(lambda rows: it.transform(rows, groups=[0] * len(rows)), neighbours, epsilon=...)"
+        )
     if getattr(estimator, "protects_rows", None) is False:
         return _of_central(estimator, neighbours, n_reports, statistic, random_state)
     tables = make_records(estimator) if neighbours is None else list(neighbours)
     if neighbours is not None:
         check_replaced(tables)
     changes = _harmless(estimator)
-    if neighbours is None and hasattr(estimator, "domain_"):
-        changes["categories"] = _categories(estimator)
+    if neighbours is None:
+        changes |= _declared(estimator)
     if random_state is not None:
         changes |= dict.fromkeys(_named(estimator, "random_state"), random_state)
     if not changes and neighbours is not None and _is_fitted(estimator):
@@ -120,8 +132,14 @@ def _harmless(estimator: Any) -> dict[str, Any]:
     return dict.fromkeys(_named(estimator, "ledger", given=True))
 
 
-def _categories(fitted: Any) -> dict[Any, Any]:
-    return {name: fitted.domain_[name] for name in fitted.domain_.columns}
+def _declared(fitted: Any) -> dict[str, Any]:
+    """Return what a fitted transformer declares of the values of its columns, as a parameter, if it has one."""
+    if not hasattr(fitted, "get_params") or "categories" not in fitted.get_params(deep=False):
+        return {}
+    if isinstance(fitted, LocalTableEncoder):
+        return {"categories": declared_values(fitted)}
+    domain = getattr(fitted, "domain_", None)
+    return {} if domain is None else {"categories": {name: domain[name] for name in domain.columns}}
 
 
 def _clones(estimator: Any, random_state: int | None, changes: dict[str, Any]) -> Callable[[], Any]:
@@ -146,8 +164,7 @@ def _fit_transform(estimator: Any, fitted: Any, random_state: int | None) -> Cal
         return None
     if not hasattr(estimator, "get_params"):
         return fitted.fit_transform
-    known = "categories" in estimator.get_params(deep=False) and hasattr(fitted, "domain_")
-    fresh = _clones(estimator, random_state, {"categories": _categories(fitted)} if known else {})
+    fresh = _clones(estimator, random_state, _declared(fitted))
     return lambda table, **ids: fresh().fit_transform(table, **ids)
 
 
@@ -180,8 +197,7 @@ def seed_shows(estimator: Any, audited: Audited, *, rows: int = 64) -> bool:
     estimator = estimator.transformer if isinstance(estimator, OnFitOnly) else estimator
     for which in (0, 0, 1):
         again = clone(estimator).set_params(**_harmless(estimator))
-        if hasattr(audited.fitted, "domain_"):
-            again.set_params(categories=_categories(audited.fitted))
+        again.set_params(**_declared(audited.fitted))
         released = again.fit(audited.tables[0]).transform(repeat(audited.tables[which], rows))
         seen.append(b"".join(hash_cells(column).tobytes() for column in read_rows(released, rows).values()))
     return seen[0] == seen[1] != seen[2]

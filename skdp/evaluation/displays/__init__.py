@@ -1,8 +1,9 @@
-"""Figures of fairness, marginals and counts."""
+"""Figures of fairness, marginals, counts and strategies."""
 
 from skdp.evaluation.displays._counts import CountEstimateDisplay
 from skdp.evaluation.displays._fairness import FairnessDisplay
 from skdp.evaluation.displays._marginals import MarginalDisplay
+from skdp.evaluation.displays._strategies import StrategyDisplay
 from skdp.evaluation.displays._style import (
     COLOURS,
     INK,
@@ -26,6 +27,7 @@ __all__ = [
     "FairnessDisplay",
     "MarginalDisplay",
     "PanelDisplay",
+    "StrategyDisplay",
     "check_count",
     "check_table",
     "draw_legend",

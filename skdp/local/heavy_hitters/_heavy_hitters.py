@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, Self
@@ -24,9 +23,10 @@ from skdp.base import (
     read_array,
 )
 from skdp.frames import Table, is_frame, read_table
-from skdp.local.heavy_hitters._words import Start, WordCoder, check_words
+from skdp.local.heavy_hitters._growing import Candidate, grow
+from skdp.local.heavy_hitters._words import WordCoder, check_words
 from skdp.local.protocol import read_report_table
-from skdp.oracles import PrefixHashing, check_size, vectors_of
+from skdp.oracles import PrefixHashing, check_size
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
 from skdp.privacy.shuffle import any_pair
 
@@ -53,14 +53,14 @@ class HeavyHitters(OnSite, BaseEstimator):
         The characters that occur in words, such as ``string.ascii_lowercase``; every other character is taken for one
         and the same, U+FFFD. None: the symbols are the bytes of UTF-8. A small alphabet needs fewer bits, hence fewer
         groups.
-    first_bits : int, default=12
+    first_bits : int, default=16
         The length of the first group's prefix, in bits, from 1 to 16.
-    step_bits : int, default=8
+    step_bits : int, default=16
         By how many bits prefixes grow from one group to the next, from 1 to 16. A longer step means fewer groups and
-        smaller errors, and twice the time of `fit` a bit.
+        smaller errors.
     n_candidates : int, optional
-        How many prefixes are kept in each step, at least `n_top`; by default twice as many, and at least 16. The time
-        of `fit` is proportional to it.
+        How many prefixes are kept in each step, at least `n_top`; by default 2 to 10 times as many, the fewer the
+        larger epsilon, and at least 16. More of them find a little more. The time of `fit` is proportional to it.
     confidence_level : float, default=0.95
         The probability that all intervals hold at once, between 0 and 1.
     ledger : PrivacyLedger, optional
@@ -96,9 +96,11 @@ class HeavyHitters(OnSite, BaseEstimator):
     public. Every call of `report` is a new release: m reports of a record cost m times epsilon. `fit` works on reports
     only: it is free. The row index passes through: reset it before publishing if it identifies a person.
 
-    A report holds the coefficients of its hash function, 31 bits for each 30 bits of a word and 31 more: two given
-    prefixes then meet in a bucket with an exactly known probability, however long they are. Where the end of a word is
-    in the prefix of a group, its report is one of the word itself: the groups from that one on are counted together,
+    A report holds its hash function, about one bit for each bit of a word: a random Toeplitz matrix over GF(2) and a
+    shift, which hash independently any two given prefixes of any length. The function is linear, so that a
+    Walsh-Hadamard transform, or for a large epsilon Gaussian elimination, counts what supports each of the 65,536
+    extensions of a prefix by 16 bits. The first group is half as large as each of the others. Where the end of a word
+    is in the prefix of a group, its report is one of the word itself: the groups from that one on are counted together,
     so short words have smaller errors than long ones. A count c out of n, estimated from the n' reports of the groups
     that identify the word, has the variance
     ``(n / n')² ((c' p (1 - p) + (n' - c') q (1 - q)) / (p - q)² + c' (1 - c / n) (n - n') / (n - 1))``
@@ -117,12 +119,12 @@ class HeavyHitters(OnSite, BaseEstimator):
     >>> finder = HeavyHitters(2.0, n_top=3, max_length=6, random_state=0)
     >>> reports = finder.report(words)
     >>> reports.columns.tolist()
-    ['group', 'bucket', 'seed_0', 'seed_1', 'seed_2']
+    ['group', 'bucket', 'hash_0', 'hash_1']
     >>> finder.fit(reports).top_.round(-2)
        value    count  std_error    lower    upper
-    0    red  19900.0      300.0  19000.0  20900.0
-    1  green  11400.0      500.0   9300.0  13500.0
-    2   blue   8200.0      400.0   7300.0   9200.0
+    0    red  20500.0      300.0  19400.0  21700.0
+    1  green  11800.0      300.0  10300.0  13400.0
+    2   blue   8100.0      300.0   7000.0   9300.0
     """
 
     def __init__(
@@ -132,8 +134,8 @@ class HeavyHitters(OnSite, BaseEstimator):
         n_top: int = 10,
         max_length: int = 16,
         alphabet: str | None = None,
-        first_bits: int = 12,
-        step_bits: int = 8,
+        first_bits: int = 16,
+        step_bits: int = 16,
         n_candidates: int | None = None,
         confidence_level: float = 0.95,
         ledger: PrivacyLedger | None = None,
@@ -172,10 +174,12 @@ class HeavyHitters(OnSite, BaseEstimator):
         check_random_state(self.random_state)
         return coder, PrefixHashing(epsilon, coder.n_bits, first_bits=first, step_bits=step)
 
-    def _search(self) -> tuple[int, int, float]:
+    def _search(self, protocol: PrefixHashing) -> tuple[int, int, float]:
         """Check what the server alone uses."""
         n_top = check_size(self.n_top, least=1, name="n_top")
-        kept = max(16, 2 * n_top) if self.n_candidates is None else self.n_candidates
+        # The time of `fit` is proportional to candidates times buckets; with few buckets, errors are large.
+        usual = max(16, n_top * min(10, max(2, 64 // protocol.inner.k)))
+        kept = usual if self.n_candidates is None else self.n_candidates
         kept = check_size(kept, least=n_top, name="n_candidates")
         return n_top, kept, check_confidence_level(self.confidence_level)
 
@@ -200,7 +204,7 @@ class HeavyHitters(OnSite, BaseEstimator):
             If the ledger does not cover the release.
         """
         coder, protocol = self._protocol()
-        self._search()
+        self._search(protocol)
         table = _read_words(words)
         values = _listed(table.columns[0])
         if not values:
@@ -241,12 +245,12 @@ class HeavyHitters(OnSite, BaseEstimator):
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
         coder, protocol = self._protocol()
-        n_top, kept, level = self._search()
+        n_top, kept, level = self._search(protocol)
         rows = _read_reports(reports, protocol)
         groups = [rows[rows[:, 0] == group] for group in range(len(protocol.lengths))]
         if not all(map(len, groups)):
             raise ValueError(f"each of the {len(groups)} groups needs a report; got {len(rows)} reports in all")
-        found = _grow(coder, protocol, groups, kept)
+        found = grow(coder, protocol, groups, kept)
         words = _estimates(coder, protocol, found, len(rows), level)
         self.top_ = words[words["lower"] > 0].head(n_top).reset_index(drop=True)
         self.n_reports_ = len(rows)
@@ -258,82 +262,17 @@ def _local_epsilon(wanted: Shuffled) -> float:
     return wanted.local_epsilon(lambda local: (any_pair(local),))
 
 
-@dataclass
-class _Candidate:
-    """A prefix, or a whole word; then `string` has all its bits, and reports of several groups speak for it."""
-
-    string: int
-    whole: bool
-    support: int
-    n: int
-    rivals: int
-    """How many whole words were first considered together with this one."""
-
-
-def _grow(
-    coder: WordCoder, protocol: PrefixHashing, groups: list[NDArray[np.uint32]], n_candidates: int
-) -> list[_Candidate]:
-    """Extend the frequent prefixes by all bits of the next step, group by group."""
-    kept, before = [_Candidate(0, False, 0, 0, 0)], 0
-    for reports, length in zip(groups, protocol.lengths, strict=True):
-        words = [candidate for candidate in kept if candidate.whole]
-        for candidate, support in zip(words, _support_of(protocol, reports, words, coder.n_bits), strict=True):
-            candidate.support += support
-            candidate.n += len(reports)
-        grown = _extend(coder, protocol, reports, [c.string for c in kept if not c.whole], before, length)
-        kept, before = words + grown, length
-        # The share that each candidate is estimated to have; a stable order for equal ones.
-        shares = protocol.estimate([c.support for c in kept], [c.n for c in kept]) / [c.n for c in kept]
-        kept = [kept[place] for place in np.argsort(-shares, kind="stable")[:n_candidates]]
-    return kept
-
-
-def _support_of(
-    protocol: PrefixHashing, reports: NDArray[np.uint32], words: list[_Candidate], n_bits: int
-) -> list[int]:
-    """Count the reports of a group that support whole words: behind their end, all bits are 0."""
-    heads = vectors_of([word.string for word in words], n_bits, protocol.width)
-    nothing = np.zeros((1, protocol.width), np.uint32)
-    return protocol.hash_family.count_matches(reports[:, 2:], reports[:, 1], heads, nothing)[:, 0].tolist()
-
-
-def _extend(
-    coder: WordCoder,
-    protocol: PrefixHashing,
-    reports: NDArray[np.uint32],
-    prefixes: list[int],
-    before: int,
-    length: int,
-) -> list[_Candidate]:
-    """Return all extensions of prefixes that are the start of a word, with their support in a group."""
-    heads = vectors_of(prefixes, before, protocol.width)
-    tails = vectors_of([*range(1 << length - before)], length, protocol.width)
-    support = protocol.hash_family.count_matches(reports[:, 2:], reports[:, 1], heads, tails)
-    grown = []
-    for prefix, row in zip(prefixes, support.tolist(), strict=True):
-        for tail, count in enumerate(row):
-            string = prefix << length - before | tail
-            start = coder.start(string, length)
-            if start is not Start.NOTHING:
-                whole = start is Start.ONE_WORD
-                grown.append(_Candidate(string << (coder.n_bits - length) * whole, whole, count, len(reports), 0))
-    rivals = sum(candidate.whole for candidate in grown)
-    for candidate in grown:
-        candidate.rivals = rivals
-    return grown
-
-
-def _estimates(
-    coder: WordCoder, protocol: PrefixHashing, found: list[_Candidate], n: int, level: float
-) -> pd.DataFrame:
+def _estimates(coder: WordCoder, protocol: PrefixHashing, found: list[Candidate], n: int, level: float) -> pd.DataFrame:
     sizes = np.array([candidate.n for candidate in found], float)
     inside = protocol.estimate([candidate.support for candidate in found], sizes)
     shares = np.clip(np.nan_to_num(inside / sizes), 0, 1)
     variance = protocol.variance(shares * sizes, sizes)
     variance += sizes * shares * (1 - shares) * (n - sizes) / max(n - 1, 1)
     std_error = np.sqrt(variance) * n / sizes
-    # The words that are first considered in a step are known before its group is read, and so is their number.
-    tails = [(1 - level) / (2 * len(protocol.lengths) * candidate.rivals) for candidate in found]
+    # The level is shared among the lengths of words. Words of a length are first considered in one step, and are known
+    # before its group is read, and so is their number: there are fewer short words.
+    n_lengths = coder.max_length + 1
+    tails = [(1 - level) / (2 * n_lengths * candidate.rivals) for candidate in found]
     reach = np.array([-NormalDist().inv_cdf(tail) for tail in tails]) * std_error
     counts = inside * n / sizes
     table = {

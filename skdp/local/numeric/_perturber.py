@@ -277,7 +277,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
             secure=self.random_state is None or memo is not None,
             losses=(mechanism.loss,) * size,
         )
-        protocol = NumericProtocol(bounds, mechanism, share, guarantee, memo, sampling)
+        protocol = NumericProtocol(bounds, mechanism, share, guarantee, memo, sampling, self.strategy == "sample")
         read_numbers(table)
         return protocol
 

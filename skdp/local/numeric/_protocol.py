@@ -49,6 +49,8 @@ class NumericProtocol(ReportProtocol):
     memo: NumericMemo | None = None
     sampling: Sampling | None = None
     """Which columns a record reports; None for all."""
+    is_chosen: bool = False
+    """Whether how many columns a record reports is a parameter; it may be all of them."""
     values_of: list[NDArray[np.float64]] = field(init=False)
     """The numbers that may be reported in each column, ascending: a report is a place among them."""
     places_of: list[NDArray[np.intp]] = field(init=False)
@@ -70,7 +72,7 @@ class NumericProtocol(ReportProtocol):
     def declared(self) -> dict[str, Any]:
         bounds = {name: tuple(map(float, own)) for name, own in zip(self.columns, self.bounds, strict=True)}
         outcomes = self.mechanism.parameters().get("outcomes")
-        sampled = {} if self.sampling is None else {"n_sampled": self.sampling.size}
+        sampled = {"n_sampled": self.n_reported} if self.is_chosen else {}
         return {"bounds": bounds} | ({} if outcomes is None else {"mechanism": outcomes}) | sampled
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import check_confidence_level
-from skdp.domain import Domain
 from skdp.local._tallies import ReportTally
-from skdp.oracles import POSTPROCESSORS, FrequencyOracle
+from skdp.local.protocol._sampled_counts import SampledCounts
+from skdp.oracles import POSTPROCESSORS, FrequencyOracle, project_to_simplex
 
 # The protocol is an OracleProtocol, which imports this module.
 
@@ -41,41 +40,42 @@ def estimate_counts(
     parts = [None] * len(protocol.oracles) if reports is None else reports
     n = tally.n_reports
     triples = list(zip(protocol.oracles, tally.support, tally.sizes, strict=True))
+    found, index = unbiased_counts(protocol, tally), _cells(protocol)
     # Of a sampled attribute, n_j of n records were reported.
-    scales = np.repeat(
-        [n / size if size else np.nan for size in tally.sizes], [oracle.k for oracle in protocol.oracles]
-    )
-    unbiased = np.concatenate([oracle.estimate(support, size) for oracle, support, size in triples]) * scales
-    counts = scales * np.concatenate(
+    shown = np.concatenate(
         [
-            POSTPROCESSORS[postprocess](oracle, support, size, part)
+            POSTPROCESSORS[postprocess](oracle, support, size, part) * (n / size if size else np.nan)
             for (oracle, support, size), part in zip(triples, parts, strict=True)
         ]
     )
-    variances, index = _variances(protocol, unbiased, tally.sizes, n), _cells(protocol)
     if asked is not None and protocol.strategy == "joint":
-        kept, index = protocol.domain.select(asked), protocol.domain.select(asked).cells()
-        group = _margin_cells(protocol.domain, kept)
-        counts, unbiased = (np.bincount(group, cells).astype(float) for cells in (counts, unbiased))
-        (size,), oracle = tally.sizes, protocol.oracles[0]
-        variances = np.full(len(counts), np.inf)
-        if size:
-            variances = _margin_variances(oracle, group, unbiased * size / n, size, parts[0])
-            variances = _of_sample(variances, unbiased, size, n)
+        kept = protocol.domain.select(asked)
+        found, group, index = margin_counts(protocol, tally, asked, parts[0]), _group(protocol, asked), kept.cells()
+        shown = np.bincount(group, shown).astype(float)
     elif asked is not None:
         owners = np.repeat(np.arange(len(protocol.oracles)), [oracle.k for oracle in protocol.oracles])
         rows = np.concatenate([np.flatnonzero(owners == protocol.domain.columns.index(name)) for name in asked])
-        counts, unbiased, variances = counts[rows], unbiased[rows], variances[rows]
+        found, shown = found[rows], shown[rows]
         index = protocol.domain.select(asked).cells() if len(asked) == 1 else index[rows]
-    std_error = np.sqrt(variances)
-    tail = (1 - level) / 2 / (len(std_error) if simultaneous else 1)
-    reach = -NormalDist().inv_cdf(tail) * std_error
-    lower, upper = np.nan_to_num(unbiased) - reach, np.nan_to_num(unbiased) + reach
-    if postprocess != "none":
-        lower, upper = np.clip(lower, 0, n), np.clip(upper, 0, n)
-    scale = n if what == "frequency" else 1
-    table = {what: counts, "std_error": std_error, "lower": lower, "upper": upper}
-    return pd.DataFrame({name: values / scale for name, values in table.items()}, index=index)
+    cells = len(shown) if simultaneous else 1
+    return found.table(level, shown=shown, clipped=postprocess != "none", n_cells=cells, what=what, index=index)
+
+
+def unbiased_counts(protocol: Any, tally: ReportTally) -> SampledCounts:
+    """Estimate the counts of each value of each attribute."""
+    parts = []
+    for oracle, support, size in zip(protocol.oracles, tally.support, tally.sizes, strict=True):
+        counts = oracle.estimate(support, size)
+        parts.append(SampledCounts.of(counts, oracle.variance(counts, size) if size else counts, size, tally.n_reports))
+    return SampledCounts.joined(parts)
+
+
+def margin_counts(protocol: Any, tally: ReportTally, columns: Sequence[Any], reports: Any = None) -> SampledCounts:
+    """Estimate the counts of the values of some columns of a joint attribute."""
+    (oracle,), (support,), (size,), group = protocol.oracles, tally.support, tally.sizes, _group(protocol, columns)
+    counts = np.bincount(group, oracle.estimate(support, size)).astype(float)
+    noise = _margin_variances(oracle, group, counts, size, reports) if size else counts
+    return SampledCounts.of(counts, noise, size, tally.n_reports)
 
 
 def combine_samples(
@@ -87,28 +87,23 @@ def combine_samples(
     what: str = "count",
 ) -> pd.DataFrame:
     """Estimate the count, or the frequency, of each value of a column that each record reports in one group at most."""
-    given = {"columns": [column], "confidence_level": confidence_level}
-    tables = [protocol.estimate(tally, postprocess=postprocess, **given) for protocol, tally in groups]
-    raw = tables if postprocess == "none" else [protocol.estimate(tally, **given) for protocol, tally in groups]
-    n, cells = groups[0][1].n_reports, len(raw[0])
+    if not isinstance(postprocess, str) or postprocess not in POSTPROCESSORS:
+        raise ValueError(f"postprocess must be one of {tuple(POSTPROCESSORS)}, got {postprocess!r}")
+    parts = [margin_counts(protocol, tally, [column]) for protocol, tally in groups]
+    samples = [(protocol.oracles[0], tally.sizes[0]) for protocol, tally in groups]
+    weights = sample_weights(samples, len(parts[0].counts))
+    tables = [protocol.estimate(tally, postprocess=postprocess, columns=[column]) for protocol, tally in groups]
+    shown = weights @ np.array([table["count"] for table in tables])
+    found = SampledCounts.combined(parts, weights)
+    return found.table(confidence_level, shown=shown, clipped=postprocess != "none", what=what, index=tables[0].index)
+
+
+def sample_weights(samples: Sequence[tuple[FrequencyOracle, int]], n_cells: int) -> NDArray[np.float64]:
+    """Weigh samples without a record in common by the variances of what they say of uniform values."""
     # The weights follow from the mechanisms and from who reports what, not from values: so the sum has no bias.
-    errors = np.array([margin_error(protocol.oracles[0], cells) + (1 - 1 / cells) / cells for protocol, _ in groups])
-    weights = np.array([tally.sizes[0] for _, tally in groups]) / errors
-    weights = weights / weights.sum()
-    unbiased = weights @ np.array([table["count"] for table in raw])
-    inside = np.clip(unbiased, 0, n)
-    # No record is in two samples, so what two of them say is correlated: by as much for any two.
-    shared = inside * (n - inside) / max(n - 1, 1) * (1 - weights @ weights)
-    variances = weights**2 @ np.array([table["std_error"] for table in raw]) ** 2 - shared
-    std_error = np.sqrt(np.clip(variances, 0, None))
-    reach = -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2) * std_error
-    lower, upper = unbiased - reach, unbiased + reach
-    if postprocess != "none":
-        lower, upper = np.clip(lower, 0, n), np.clip(upper, 0, n)
-    counts = weights @ np.array([table["count"] for table in tables])
-    scale = n if what == "frequency" else 1
-    found = {what: counts, "std_error": std_error, "lower": lower, "upper": upper}
-    return pd.DataFrame({name: values / scale for name, values in found.items()}, index=raw[0].index)
+    errors = [margin_error(oracle, n_cells) + (1 - 1 / n_cells) / n_cells for oracle, _ in samples]
+    weights = np.array([size for _, size in samples]) / np.array(errors)
+    return weights / weights.sum()
 
 
 def check_columns(known: Sequence[Any], columns: Sequence[Any]) -> list[Any]:
@@ -120,8 +115,9 @@ def check_columns(known: Sequence[Any], columns: Sequence[Any]) -> list[Any]:
     return chosen
 
 
-def _margin_cells(domain: Domain, kept: Domain) -> NDArray[np.intp]:
-    """Return, for each cell of a domain, the cell of some of its columns that it belongs to."""
+def _group(protocol: Any, columns: Sequence[Any]) -> NDArray[np.intp]:
+    """Return, for each cell of a joint attribute, the cell of some of its columns that it belongs to."""
+    domain, kept = protocol.domain, protocol.domain.select(columns)
     codes = np.indices(domain.sizes).reshape(len(domain.sizes), -1)
     return np.ravel_multi_index([codes[domain.columns.index(name)] for name in kept.columns], kept.sizes)
 
@@ -176,25 +172,6 @@ def split_counts(protocol: Any, counts: NDArray[np.float64]) -> list[NDArray[np.
     return np.split(counts, np.cumsum([oracle.k for oracle in protocol.oracles])[:-1])
 
 
-def _variances(protocol: Any, counts: NDArray[np.float64], sizes: Sequence[int], n: int) -> NDArray[np.float64]:
-    """Return the variances of the counts of n records, of which each attribute was reported by a sample."""
-    variances = []
-    for oracle, part, size in zip(protocol.oracles, split_counts(protocol, counts), sizes, strict=True):
-        if size == 0:
-            variances.append(np.full(oracle.k, np.inf))
-            continue
-        variances.append(_of_sample(oracle.variance(part * size / n, size), part, size, n))
-    return np.concatenate(variances)
-
-
-def _of_sample(
-    variances: NDArray[np.float64], counts: NDArray[np.float64], size: float, n: float
-) -> NDArray[np.float64]:
-    """Return the variances of counts of n records, from those of counts of a sample of them."""
-    inside = np.clip(counts, 0, n)
-    return (n / size) ** 2 * variances + inside * (n - inside) / size * (n - size) / max(n - 1, 1)
-
-
 def count_variances(protocol: Any, counts: ArrayLike) -> NDArray[np.float64]:
     """Return the variances of the unbiased counts for given true counts."""
     given = np.asarray(counts, float)
@@ -204,8 +181,13 @@ def count_variances(protocol: Any, counts: ArrayLike) -> NDArray[np.float64]:
     totals = [part.sum() for part in split_counts(protocol, given)]
     if (given < 0).any() or not np.allclose(totals, totals[0]):
         raise ValueError("counts must be at least 0 and add up to the same number in each column")
-    size = totals[0] / (len(protocol.oracles) if protocol.strategy == "sample" else 1)
-    return _variances(protocol, given, [size] * len(protocol.oracles), totals[0])
+    n = totals[0]
+    size = n / (len(protocol.oracles) if protocol.strategy == "sample" else 1)
+    parts = [
+        SampledCounts.of(part * size / n, oracle.variance(part * size / n, size), size, n)
+        for oracle, part in zip(protocol.oracles, split_counts(protocol, given), strict=True)
+    ]
+    return SampledCounts.joined(parts).variances
 
 
 def estimate_joint_counts(
@@ -221,14 +203,10 @@ def estimate_joint_counts(
     oracles, parts = [protocol.oracles[place] for place in places], [parts[place] for place in places]
     counts = _outer_sums(oracles, parts)
     moments = [oracle.second_moments() for oracle in oracles]
-    plug_in = np.clip(counts, 0, None)
-    std_error = np.sqrt(np.clip(_along_each_axis(moments, plug_in) - plug_in, 0, None)).ravel()
-    reach = -NormalDist().inv_cdf((1 - level) / 2) * std_error
-    flat = counts.ravel()
-    return pd.DataFrame(
-        {"count": flat, "std_error": std_error, "lower": flat - reach, "upper": flat + reach},
-        index=protocol.domain.select(chosen).cells(),
-    )
+    n = len(parts[0])
+    plug_in = _possible(counts, n)
+    noise = np.clip(_along_each_axis(moments, plug_in) - plug_in, 0, None).ravel()
+    return SampledCounts.of(counts.ravel(), noise, n, n).table(level, index=protocol.domain.select(chosen).cells())
 
 
 def estimate_together(
@@ -252,14 +230,14 @@ def estimate_together(
             lambda left, right: (left[:, :, np.newaxis] * right[:, np.newaxis, :]).reshape(len(left), -1), vectors
         )
         sums += joint.sum(axis=0)
-    if size == 0:
-        unknown = {"count": np.nan, "std_error": np.inf, "lower": -np.inf, "upper": np.inf}
-        return pd.DataFrame(unknown, index=range(sums.size))
-    plug_in, counts = np.clip(sums, 0, None).reshape(shape), sums * (n / size)
+    plug_in = _possible(sums.reshape(shape), size)
     noise = np.clip(_along_each_axis(moments, plug_in) - plug_in, 0, None).ravel()
-    std_error = np.sqrt(_of_sample(noise, counts, size, n))
-    reach = -NormalDist().inv_cdf((1 - level) / 2) * std_error
-    return pd.DataFrame({"count": counts, "std_error": std_error, "lower": counts - reach, "upper": counts + reach})
+    return SampledCounts.of(sums, noise, size, n).table(level)
+
+
+def _possible(counts: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Return the nearest counts of n records: where noise prevails, those that are not negative add up to many more."""
+    return project_to_simplex(counts.ravel(), n).reshape(counts.shape)
 
 
 def _group_moments(oracle: FrequencyOracle, group: NDArray[np.intp]) -> NDArray[np.float64]:

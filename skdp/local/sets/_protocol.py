@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -22,6 +21,7 @@ from skdp.local.protocol import (
     Randomness,
     ReportProtocol,
     Reports,
+    SampledCounts,
     check_columns,
     plain_values,
     read_report_table,
@@ -123,20 +123,16 @@ class SetProtocol(ReportProtocol):
             raise ValueError("the tally comes from an encoder with different parameters or another domain")
         n, tables = tally.n_reports, {}
         cells = sum(len(self.domain[name]) for name in asked) if simultaneous else 1
-        reach = -NormalDist().inv_cdf((1 - level) / 2 / cells)
         for name in asked:
             place = self.columns.index(name)
-            oracle, cut = self.oracles[place], postprocess == "clip"
-            counts = oracle.estimate(tally.support[place], n)
-            std_error = np.sqrt(oracle.variance(counts, n)) if n else np.full(oracle.k, np.inf)
-            ends = [counts - reach * std_error, counts + reach * std_error]
-            parts = {what: counts, "std_error": std_error, "lower": ends[0], "upper": ends[1]}
-            scale = max(n, 1) if what == "frequency" else 1
-            found = {
-                key: (np.clip(part, 0, n) if cut and key != "std_error" else part) / scale
-                for key, part in parts.items()
-            }
-            tables[name] = pd.DataFrame(found, index=self.domain.select([name]).cells())
+            counts = self.oracles[place].estimate(tally.support[place], n)
+            found = SampledCounts.of(counts, self.oracles[place].variance(counts, n) if n else counts, n, n)
+            shown, index = (
+                np.clip(found.counts, 0, n) if postprocess == "clip" else None,
+                self.domain.select([name]).cells(),
+            )
+            given: dict[str, Any] = {"shown": shown, "clipped": postprocess == "clip", "what": what, "index": index}
+            tables[name] = found.table(level, n_cells=cells, **given)
         if len(self.columns) == 1 or (columns is not None and len(asked) == 1):
             return tables[asked[0]]
         return pd.concat(tables, names=["column", "category"])

@@ -196,6 +196,9 @@ class LocalTableEncoder(TableEstimator):
         bounds = check_bounds(self.bounds)
         if absent := [name for name in bounds if name not in table.names]:
             raise ValueError(f"bounds declares columns that X does not have: {absent}; X has {list(table.names)}")
+        known = self.categories if isinstance(self.categories, Mapping) else getattr(self.categories, "columns", ())
+        if twice := [name for name in bounds if name in known]:
+            raise ValueError(f"both categories and bounds declare {twice}; a column has values or numbers, not both")
         places = [place for place, name in enumerate(table.names) if name not in bounds]
         values = Table(tuple(table.names[p] for p in places), tuple(table.columns[p] for p in places), table.native)
         domain = read_domain(values, self.categories) if places else None

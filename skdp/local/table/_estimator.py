@@ -103,8 +103,8 @@ class TableEstimator(ReportTransformer):
         -------
         pandas.DataFrame
             ``count, std_error, lower, upper``, indexed by the values of the columns. Without bias: from the records
-            that report all of the columns. The intervals are a normal approximation: where these records are fewer than
-            about 100 and epsilon is large, those of rare combinations are too short.
+            that report all of the columns. Where these are a sample, the interval holds the counts from which the
+            estimate is not far (Wilson's interval, with the noise added), so it is not symmetric for rare combinations.
 
         Raises
         ------

@@ -118,9 +118,10 @@ class _Candidate:
 
 def make_plan(costs: Costs, names: Sequence[Any], only: str) -> TablePlan:
     """Compare the strategies for the columns, and choose the best one, or the one that is named."""
-    found = {one.strategy: one for one in _candidates(costs, names)}
+    found = {one.strategy: one for one in _candidates(costs, names) if _are_told_apart(one.groups)}
     if only != "auto" and only not in found:
-        raise ValueError(f"strategy={only!r} is not possible for these columns; possible are {list(found)}")
+        these = f"these columns and purpose={costs.purpose!r}"
+        raise ValueError(f"strategy={only!r} is not possible for {these}; possible are {list(found)}")
     best = min(found.values(), key=lambda one: one.error) if only == "auto" else found[only]
     if best.error == inf:
         raise ValueError(f"strategy={best.strategy!r} does not give what the purpose {costs.purpose!r} asks for")
@@ -140,6 +141,11 @@ def make_plan(costs: Costs, names: Sequence[Any], only: str) -> TablePlan:
     return TablePlan(best.strategy, best.groups, best.size, weights, tuple(rows), tuple(compared))
 
 
+def _are_told_apart(groups: Sequence[Group]) -> bool:
+    """Return whether the reports have names of their own, as those of ("a_b", "c") and ("a", "b_c") have not."""
+    return len({"_".join(map(str, group)) for group in groups}) == len(groups)
+
+
 def _reason(one: _Candidate, costs: Costs) -> str:
     """Describe in words what decides the error."""
     share, n = float(costs.epsilon / one.size), len(one.groups)
@@ -150,6 +156,8 @@ def _reason(one: _Candidate, costs: Costs) -> str:
         return f"one report of {largest:,} cells has all of epsilon"
     if one.size == n:
         return f"each of {n} reports has epsilon {share:.3g}; the largest has {largest:,} cells"
+    if len({*one.inclusions}) == 1:
+        return f"a record makes {one.size} of {n} reports, with epsilon {share:.3g} each; all equally often"
     often = int(np.argmax(one.inclusions))
     name = " x ".join(map(str, one.groups[often]))
     return f"a record makes {one.size} of {n} reports, with epsilon {share:.3g} each; most often {name!r}, in " + (

@@ -102,11 +102,15 @@ def plan_of(
         if not isinstance(given, str) or given not in known[name]:
             raise ValueError(f"{name} must be one of {known[name]}, got {given!r}")
     if not isinstance(mechanism, str):
-        raise ValueError(f"mechanism must be the name of one, got {type(mechanism).__name__}")
-    if not names or set(sizes) & set(bounds):
-        raise ValueError("declare the values or the bounds of each column, of at least one, and not both")
+        kind = type(mechanism).__name__
+        raise TypeError(f"mechanism must be the name of a mechanism of NumericPerturber, got {kind}")
+    if not names:
+        raise ValueError("declare the values or the bounds of at least one column")
+    if twice := [name for name in sizes if name in bounds]:
+        raise ValueError(f"both the values and the bounds of {twice} are declared; a column has values or numbers")
     if purpose == "pairs" and (len(sizes) < 2 or len(names) > _MOST_PAIRED):
-        raise ValueError(f"purpose='pairs' is for 2 to {_MOST_PAIRED} columns of categories")
+        given = f"got {len(sizes)} of categories and {len(bounds)} of numbers"
+        raise ValueError(f"purpose='pairs' is for at least 2 columns of categories, and {_MOST_PAIRED} in all, {given}")
     values = "randomized_response" if purpose == "model" else oracle
     importance = _read_importance(weights, names)
     read_bounds(dict(bounds), tuple(bounds)) if bounds else None
@@ -133,7 +137,9 @@ def _read_importance(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
     if isinstance(weights, str) and weights == "uniform":
         return dict.fromkeys(names, 1.0)
     if not isinstance(weights, Mapping) or set(weights) != set(names):
-        raise ValueError(f"weights must be 'uniform' or a mapping of all columns {list(names)} to numbers")
+        given = repr(weights) if isinstance(weights, str) else type(weights).__name__
+        given = f"one of {list(weights)}" if isinstance(weights, Mapping) else given
+        raise ValueError(f"weights must be 'uniform' or a mapping of all columns {list(names)} to numbers, got {given}")
     return {name: float(check_epsilon(weights[name], name=f"the weight of column {name!r}")) for name in names}
 
 

@@ -234,8 +234,11 @@ def estimate_frequencies(
 
     def update(frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
         updated = frequencies * ((repeats / (likelihoods @ frequencies)) @ likelihoods)
-        padded = np.pad(updated, 1, mode="edge")
-        averaged = padded[:-2] + 2 * updated + padded[2:]
+        averaged = 2 * updated
+        averaged[0] += updated[0]
+        averaged[1:] += updated[:-1]
+        averaged[:-1] += updated[1:]
+        averaged[-1] += updated[-1]
         return averaged / averaged.sum()
 
     frequencies = np.full(len(channel), 1 / len(channel))

@@ -2,7 +2,7 @@
 
 from skdp.synthesis.model._elimination import Elimination, eliminate
 from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel, JunctionTree, Link, calibrate
-from skdp.synthesis.model._inference import fit_model, independent_start, potentials_of
+from skdp.synthesis.model._inference import TOLERANCE, fit_model, independent_start, potentials_of
 from skdp.synthesis.model._sampling import redraw, sample
 from skdp.synthesis.model._tables import (
     Clique,
@@ -14,12 +14,13 @@ from skdp.synthesis.model._tables import (
     expand,
     group,
     merge,
-    noise_of_marginal,
     project,
+    spread,
 )
 
 __all__ = [
     "MOST_CELLS",
+    "TOLERANCE",
     "Clique",
     "Elimination",
     "GraphicalModel",
@@ -37,9 +38,9 @@ __all__ = [
     "group",
     "independent_start",
     "merge",
-    "noise_of_marginal",
     "potentials_of",
     "project",
     "redraw",
     "sample",
+    "spread",
 ]

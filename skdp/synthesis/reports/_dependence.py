@@ -36,9 +36,9 @@ class Contrast:
 
     marginal: Marginal
     gain: float
-    """The share of the records that independent columns would misplace."""
+    """The share of the records that independent columns, or the guess, would misplace."""
     log_ratio: float
-    """The logarithm of the likelihood ratio of dependent and independent columns."""
+    """The logarithm of the likelihood ratio of dependence and none, or none beyond the guess."""
 
 
 def margin_of(reported: Reported, column: int) -> Marginal | None:
@@ -56,14 +56,17 @@ def margin_of(reported: Reported, column: int) -> Marginal | None:
     return Marginal((column,), found, max(error, 0.5), precision=basis.T @ precision @ basis)
 
 
-def dependence_of(reported: Reported, clique: Clique, shares: Sequence[Matrix]) -> Contrast:
-    """Estimate how columns depend on each other, given the shares of each column's values."""
+def dependence_of(
+    reported: Reported, clique: Clique, shares: Sequence[Matrix], guess: Matrix | None = None
+) -> Contrast:
+    """Estimate how columns depend on each other, given the shares of each column's values, beyond what is guessed."""
     # The counts are those of independent columns plus contrasts: tables whose margins are 0. Their likelihood is normal
     # with the exact covariances, given the margins of the same reports. Their prior has variances in proportion to a
     # power of the independent counts, of any scale, or none at all (as [1]_). The posterior mean is shrunk most where
     # noise is large or cells are rare.
     # .. [1] B. Efron, C. Morris (1973). Stein's estimation rule and its competitors: an empirical Bayes approach. JASA.
-    guess, n = independent(shares), reported.n_rows
+    apart, n = independent(shares), reported.n_rows
+    guess = apart if guess is None else guess
     flat, size = guess.ravel(), guess.size
     covariance = _above_least(reported.covariance(clique, guess))
     sums = _sums(guess.shape)
@@ -73,7 +76,7 @@ def dependence_of(reported: Reported, clique: Clique, shares: Sequence[Matrix]) 
     seen = basis.T @ inverse @ basis
     found = np.linalg.solve(seen, basis.T @ inverse @ (reported.counts(clique).ravel() - n * flat))
     to_contrasts = basis.T @ deviation
-    weights = flat**_POWER / (flat**_POWER).sum()
+    weights = apart.ravel() ** _POWER / (apart**_POWER).sum()
     # No pair deviates by a larger mean square: then one column would be a function of the other.
     spread = n**2 / (max(guess.shape) - 1) * (to_contrasts * weights) @ to_contrasts.T
     root = np.linalg.cholesky(spread)

@@ -11,9 +11,9 @@ import numpy as np
 
 from skdp.domain import Domain
 from skdp.oracles import project_to_simplex
-from skdp.synthesis.model import Clique, GraphicalModel, JunctionTree, Marginal, fit_model, independent_start
+from skdp.synthesis.model import Clique, GraphicalModel, JunctionTree, Marginal, expand, fit_model, independent_start
 from skdp.synthesis.reports._dependence import MOST_PAIRED, Contrast, dependence_of, margin_of
-from skdp.synthesis.reports._reported import Matrix, Reported
+from skdp.synthesis.reports._reported import Matrix, Reported, independent
 from skdp.synthesis.selection import Plan, Room, forbid, read_cliques
 
 _LEAST_RATIO = 2.0
@@ -65,7 +65,11 @@ def measure_reports(reported: Reported, plan: Plan, cliques: Sequence[Clique] | 
     shares = [_shares(one, size, reported.n_rows) for one, size in zip(known, plan.sizes, strict=True)]
     margins = [marginal for marginal in known if marginal is not None]
     asked = _candidates(reported, plan) if cliques is None else cliques
-    contrasts = {clique: dependence_of(reported, clique, [shares[column] for column in clique]) for clique in asked}
+    contrasts: dict[Clique, Contrast] = {}
+    for clique in sorted(asked, key=len):
+        own = [shares[column] for column in clique]
+        guess = _by_pairs(clique, own, contrasts) if cliques is None and len(clique) > 2 else None
+        contrasts[clique] = dependence_of(reported, clique, own, guess)
     chosen = _choose(contrasts, plan) if cliques is None else list(cliques)
     marginals = [*margins, *(contrasts[clique].marginal for clique in chosen)]
     tree = JunctionTree(plan.sizes, [*chosen, *(clique for clique, _ in plan.zeros)])
@@ -81,20 +85,27 @@ def measure_reports(reported: Reported, plan: Plan, cliques: Sequence[Clique] | 
 
 
 def _choose(contrasts: Mapping[Clique, Contrast], plan: Plan) -> list[Clique]:
-    """Take what shows beyond noise, in the order of its gain: triples that say more than their pairs, then pairs."""
-
-    def worth(clique: Clique) -> bool:
-        inside = itertools.combinations(clique, 2) if len(clique) > 2 else ()
-        return contrasts[clique].log_ratio > max(_LEAST_RATIO, sum(contrasts[pair].log_ratio for pair in inside))
-
+    """Take what shows beyond noise, in the order of its gain: triples that say more than two pairs, then pairs."""
+    worth = [clique for clique, found in contrasts.items() if found.log_ratio > _LEAST_RATIO]
     chosen: list[Clique] = []
     room = Room(plan)
-    for clique in sorted(filter(worth, contrasts), key=lambda one: (-len(one), -contrasts[one].gain)):
+    for clique in sorted(worth, key=lambda one: (-len(one), -contrasts[one].gain)):
         # The same reports are measured once: no two of them have more than one column in common.
         again = any(len({*clique} & {*other}) > 1 for other in chosen)
         if not again and room.take(clique):
             chosen.append(clique)
     return chosen
+
+
+def _by_pairs(clique: Clique, shares: Sequence[Matrix], contrasts: Mapping[Clique, Contrast]) -> Matrix:
+    """Guess a triple from its two pairs of the most gain, as if two of its columns were independent given the third."""
+    pairs = [pair for pair in itertools.combinations(clique, 2) if contrasts[pair].log_ratio > _LEAST_RATIO]
+    guess = independent(shares)
+    for pair in sorted(pairs, key=lambda pair: -contrasts[pair].gain)[:2]:
+        found = np.clip(contrasts[pair].marginal.counts, 0, None)
+        apart = independent([shares[clique.index(column)] for column in pair])
+        guess = guess * expand(found / found.sum() / apart, pair, clique)
+    return np.asarray(guess / guess.sum())
 
 
 def _uniform(plan: Plan, reported: Reported) -> Marginal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ def check_marginals(marginals: Any) -> None:
 
 
 def read_plan(
-    domain: Domain, *, marginals: Any, workload: Any, structural_zeros: Any, max_cells: Any, max_iter: Any
+    domain: Domain, *, marginals: Any, workload: Any, structural_zeros: Any, max_cells: Any, max_iter: Any, tol: Any
 ) -> tuple[Plan, Strategy]:
     """Return what is public and the strategy; refuse a model that is too large."""
     most = min(check_size(max_cells, name="max_cells"), MOST_CELLS)
@@ -131,11 +132,18 @@ def read_plan(
         () if workload is None else read_cliques("workload", workload, domain),
         check_size(max_iter, name="max_iter", least=1),
         needed_zeros(domain.sizes, read_zeros(structural_zeros, domain), most),
+        check_tol(tol),
     )
     named = isinstance(marginals, str)
     strategy = STRATEGIES[marginals] if named else given(read_cliques("marginals", marginals, domain))
     check_size_of_model(plan, strategy)
     return plan, strategy
+
+
+def check_tol(tol: Any) -> float:
+    if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 < float(tol) < 1:
+        raise ValueError(f"tol must be a number between 0 and 1, got {tol!r}")
+    return float(tol)
 
 
 def uses_choices(marginals: Any) -> bool:

@@ -18,6 +18,7 @@ from scipy.cluster.hierarchy import DisjointSet
 from skdp.base import level_of_the_caller
 from skdp.oracles import project_to_simplex
 from skdp.synthesis.model import (
+    TOLERANCE,
     Clique,
     Elimination,
     GraphicalModel,
@@ -49,6 +50,7 @@ class Plan:
     workload: tuple[Clique, ...] = ()
     max_iter: int = 300
     zeros: tuple[tuple[Clique, NDArray[np.bool_]], ...] = field(default=(), repr=False)
+    tol: float = TOLERANCE
 
     def n_cells(self, clique: Iterable[int]) -> int:
         return math.prod(self.sizes[column] for column in clique)
@@ -206,6 +208,7 @@ def fit_table(
     *,
     zeros: Sequence[tuple[Clique, NDArray[np.bool_]]] = (),
     max_iter: int = 300,
+    tol: float = TOLERANCE,
     start_from: FittedTable | None = None,
 ) -> FittedTable:
     """Fit a model to all that was measured."""
@@ -217,7 +220,7 @@ def fit_table(
     start = None if start_from is None else _carry_over(start_from.model, tree)
     if start is None:
         start = independent_start(tree, [_share(column, size, merged, total) for column, size in enumerate(sizes)])
-    fit = fit_model(tree, merged, total, max_iter=max_iter, start=forbid(tree, start, zeros))
+    fit = fit_model(tree, merged, total, max_iter=max_iter, tol=tol, start=forbid(tree, start, zeros))
     return FittedTable(fit.model, total, std_error, fit.losses)
 
 
@@ -238,7 +241,8 @@ def fit_measured(
 ) -> FittedTable:
     """Fit a model to all that was measured of a table so far."""
     steps = plan.max_iter if max_iter is None else max_iter
-    return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=steps, start_from=start_from)
+    sizes, zeros, tol = plan.sizes, plan.zeros, plan.tol
+    return fit_table(sizes, table.marginals, zeros=zeros, max_iter=steps, tol=tol, start_from=start_from)
 
 
 def _carry_over(model: GraphicalModel, tree: JunctionTree) -> list[NDArray[np.float64]] | None:
