@@ -211,10 +211,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     6393
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9593.0       19.0   9557.0   9630.0       True
-    1  Female   >50K   1161.0       19.0   1123.0   1196.0       True
-    2    Male  <=50K  15122.0       19.0  15073.0  15146.0       True
-    3    Male   >50K   6674.0       19.0   6638.0   6711.0       True
+    0  Female  <=50K   9595.0       19.0   9549.0   9622.0       True
+    1  Female   >50K   1167.0       19.0   1128.0   1200.0       True
+    2    Male  <=50K  15126.0       19.0  15061.0  15134.0       True
+    3    Male   >50K   6675.0       19.0   6631.0   6704.0       True
     """
 
     def __init__(
