@@ -70,10 +70,10 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     # model gains by knowing it. Scores are shrunk towards their mean as far as noise explains their differences; in
     # wide tables, as much of what independent columns would show is taken off; and they are lowered by half a standard
     # deviation of the rest. Marginals are taken while the gain exceeds the noise added to all that are measured, and
-    # the junction tree stays small enough: first, by their gains, strong pairs that make no circle, then the others in
-    # the order of gain to noise. The rest of the budget is split for the least expected sum of errors ([1]_, [2]_);
-    # values too rare, or too fine, for the noise are counted together. If noise is small compared with the table, a
-    # quarter of the rest is kept for a second round, with scores against the first model.
+    # the junction tree stays small enough: first, by their gains and if noise is small, strong pairs that make no
+    # circle, then the others in the order of gain to noise. The rest of the budget is split for the least expected sum
+    # of errors ([1]_, [2]_); values too rare, or too fine, for the noise are counted together. If noise is small
+    # compared with the table, a quarter of the rest is kept for a second round, with scores against the first model.
     # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
     #    differentially private synthetic data. PVLDB 15(11).
     # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
@@ -96,7 +96,7 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     gains = _trusted_by_order(scores, expected, list(weights), table.budget.score_error(share, scores.size))
     column_weight = _column_weight(error, len(plan.sizes))
     costs = [column_weight * size for size in plan.sizes]
-    chosen, refused = _choose(table, plan, by_workload(gains, weights), groups, rest, costs, [])
+    chosen, refused = _choose(table, plan, by_workload(gains, weights), groups, rest, costs, [], strong=refine)
     if chosen:
         _measure(table, plan, chosen, groups, rest, costs)
     else:
@@ -121,7 +121,7 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
     scores = table.score(list(weights), guesses, share / 10, groups)
     error = table.budget.score_error(share / 10, scores.size)
     gains = by_workload(_trusted(scores, error, np.zeros(scores.size)), weights)
-    chosen, _ = _choose(table, plan, gains, groups, table.budget.left, [], measured)
+    chosen, _ = _choose(table, plan, gains, groups, table.budget.left, [], measured, strong=True)
     if not chosen:  # fall back to one-way marginals
         measure_columns(table, plan, table.budget.left)
     else:
@@ -232,6 +232,8 @@ def _choose(
     share: Fraction,
     columns: Iterable[float],
     measured: Sequence[Clique],
+    *,
+    strong: bool,
 ) -> tuple[list[Clique], list[Clique]]:
     """Take marginals while they gain more than their noise costs all that share the budget; list what has no room."""
     power = 1 / (1 + float(table.budget.power))
@@ -255,8 +257,9 @@ def _choose(
         return True
 
     least = 2 * _STRONG * estimate_total(table.marginals)[0]
-    strong = [clique for clique in gains if len(clique) == 2 and gains[clique] >= least]
-    spanning_tree(strong, np.array([gains[pair] for pair in strong]), take)
+    # With much noise, pairs of fine columns would take it from cheaper ones that say nearly the same.
+    first = [clique for clique in gains if strong and len(clique) == 2 and gains[clique] >= least]
+    spanning_tree(first, np.array([gains[pair] for pair in first]), take)
     others = [clique for clique in gains if clique not in set(chosen)]
     for clique in sorted(others, key=lambda clique: gains[clique] / cost[clique], reverse=True):
         take(clique)
