@@ -92,6 +92,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/sharded_release.py
 	$(BIN)/python benchmarks/shuffle.py
 	$(BIN)/python benchmarks/shares.py
+	$(BIN)/python benchmarks/synthetic_inference.py
 
 # Compiled on all cores, without the tests of others and what is hardly used: pip takes one core for everything. A new pip takes half the time
 # of the one that Python 3.11 brings.

@@ -653,7 +653,9 @@ pd.DataFrame.from_dict(
 # %% [markdown]
 # Large groups are right within a few percent; the last two are not. Three columns were not measured together, so the
 # model infers them from pairs, and a group of a few people is below the noise of any count. Where columns were measured
-# together, `marginal` states that noise. The error of drawn rows on 100 random questions:
+# together, `marginal` states that noise. Rows are for exploring and training: a test or an interval that takes them for
+# people is too short, and `skdp.synthesis.synthetic_inference` gives those that hold. The error of drawn rows on 100
+# random questions:
 
 # %%
 range_errors = {name: 100 * range_query_error(adult, rows, domain=domain) for name, rows in tables.items()}

@@ -16,6 +16,7 @@ from skdp.base import CallCounter
 from skdp.domain import Domain, Interval, pack, unpack
 from skdp.privacy import Mu, PrivacyGuarantee, Rho, Sampled
 from skdp.synthesis._packing import pack_template, unpack_template
+from skdp.synthesis._pair_scores import pack_scores, read_scores
 from skdp.synthesis.model import MOST_CELLS, Clique, GraphicalModel, Groups, JunctionTree, Link, Marginal, project
 from skdp.synthesis.tables import count_others
 
@@ -86,6 +87,7 @@ def describe_fit(synthesizer: Any) -> tuple[dict[str, Any], dict[str, NDArray[np
         "n_rows_std_error": synthesizer.n_rows_std_error_,
         "sampling_rate": synthesizer.sampling_rate_,
         "n_iter": synthesizer.n_iter_,
+        "scores": pack_scores(synthesizer.pair_scores_, domain),
         "cliques": model.tree.cliques,
         "parents": [link.parent for link in model.tree.links],
         "marginals": [
@@ -153,6 +155,8 @@ def restore_fit(synthesizer: Any, described: Mapping[str, Any], domain: Domain, 
     with reading("marginals"):
         measured = enumerate(described["marginals"])
         synthesizer.marginals_ = [read_marginal(array, place, about, domain.sizes) for place, about in measured]
+    with reading("scores"):  # files of earlier versions have none
+        synthesizer.pair_scores_ = read_scores(described.get("scores", ()), domain, synthesizer.marginals_)
     synthesizer.domain_, synthesizer.guarantee_ = domain, guarantee
     synthesizer.n_features_in_ = n_features
     if described.get("named"):

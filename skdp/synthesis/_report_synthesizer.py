@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, Literal, Self
 
 import narwhals.stable.v2 as nw
@@ -18,6 +19,7 @@ from skdp.frames import Table, is_frame, read_table
 from skdp.local import ReportTransformer
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyGuarantee
+from skdp.synthesis._measured import CountErrors, Quantile, Query, errors_of_estimates
 from skdp.synthesis._rows import ModelRows
 from skdp.synthesis.model import MOST_CELLS
 from skdp.synthesis.reports import (
@@ -250,14 +252,26 @@ class ReportSynthesizer(ModelRows):
             self.feature_names_in_ = np.array(domain.columns, object)
         self._template, self._calls, self._others = template, CallCounter(), {}
 
-    def _std_errors(self, places: Sequence[int], counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the standard deviation of the unbiased estimate of each cell from the reports alone."""
-        clique = tuple(sorted(places))
-        if not self._reported.size_of(clique):
-            return np.full(counts.shape, np.nan)
-        order = [list(places).index(column) for column in clique]
-        variances = self._reported.variances(clique, np.transpose(counts, order) / self.n_rows_)
-        return np.sqrt(np.transpose(variances, np.argsort(order)))
+    def _errors(self, query: Query, counts: NDArray[np.float64], level: float) -> CountErrors:
+        """Return the errors of counts by the model: the intervals are those of the reports' unbiased counts."""
+        clique, quantile = tuple(sorted(query)), Quantile(level, gaussian=True)
+        bounds = np.zeros(counts.shape), np.full(counts.shape, float(self.n_rows_))
+        weights = [weight for column in clique if (weight := query[column]) is not None]
+        parts = any(((weight > 0) & (weight < 1)).any() for weight in weights)
+        if not clique:  # the number of reports is known
+            return errors_of_estimates(counts, np.zeros(()), counts, quantile)
+        if parts or not self._reported.size_of(clique):
+            return errors_of_estimates(counts, np.full(counts.shape, np.nan), counts, quantile, bounds)
+        estimates, shares = self._reported.counts(clique), self.model_.marginal(clique)
+        if weights:
+            flat = reduce(np.multiply.outer, weights).ravel()
+            variance = flat @ self._reported.covariance(clique, shares) @ flat
+            found = np.array(flat @ estimates.ravel()), np.sqrt(np.maximum(variance, 0))
+        else:
+            order = [clique.index(column) for column in query]
+            variances = self._reported.variances(clique, shares)
+            found = np.transpose(estimates.reshape(shares.shape), order), np.sqrt(np.transpose(variances, order))
+        return errors_of_estimates(*found, counts, quantile, bounds)
 
 
 def _tabulated(domain: Domain, measured: MeasuredReports) -> pd.DataFrame:

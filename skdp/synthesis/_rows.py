@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, BinaryIO, Self
 
 import numpy as np
@@ -14,9 +16,11 @@ from skdp.base import CallCounter, as_asked, check_names, read_input
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.oracles import check_size
+from skdp.synthesis._answers import ModelAnswers
 from skdp.synthesis._persistence import read_synthesizer, write_synthesizer
-from skdp.synthesis._queries import ModelAnswers, of_columns
+from skdp.synthesis._queries import of_columns
 from skdp.synthesis.model import GraphicalModel, redraw, sample
+from skdp.synthesis.selection import fit_table, read_zeros
 from skdp.synthesis.tables import assemble, decode, public_template, read_codes
 from skdp.typing import ColumnName, PathType, TableLike
 
@@ -37,34 +41,60 @@ class ModelRows(ModelAnswers):
         words = [ord(letter) for letter in repr(key)]
         return np.random.default_rng([int(self.random_state), *words])
 
-    def sample(self, n_samples: int | None = None) -> Any:
-        """Draw synthetic rows.
+    def sample(self, n_samples: int | None = None, *, n_tables: int | None = None) -> Any:
+        """Draw synthetic rows, for exploring and training.
 
         Parameters
         ----------
         n_samples : int, optional
             How many, at least 0; by default the estimated number of records.
+        n_tables : int, optional
+            How many tables, at least 1: each of a model of its own, fitted to the noisy counts with as much noise
+            again. What differs between them shows how much the noise decides.
 
         Returns
         -------
-        same kind as X of `fit`
-            The rows, the target's column last. Each call draws new ones; numbers are drawn within their bin.
+        same kind as X of `fit`, or list of these
+            The rows, the target's column last. Each call draws new ones; numbers are drawn within their bin. A list, if
+            `n_tables` is given.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         TypeError, ValueError
-            If the number is no integer of at least 0.
+            If a number is no integer, or too small; if `n_tables` is given and the counts are those of reports.
+
+        Warnings
+        --------
+        Standard errors, intervals and tests that take these rows for those of persons are too short, and reject what is
+        true: they leave out the noise, what was not measured, and that the number of rows may be chosen at will. Take
+        those of `skdp.synthesis.synthetic_inference`, `marginal` and `count_estimate`, which know the noise.
 
         See Also
         --------
         sample_batches : The same for more rows than memory holds.
+        skdp.synthesis.synthetic_inference : Estimates with intervals that hold.
         """
         check_is_fitted(self)
-        rows, rng = self._sample_codes(n_samples)
-        columns = decode(self._template, self.domain_, rows, rng)
-        return assemble(self._template, columns, self.domain_.columns)
+        if n_tables is not None:
+            n_tables = check_size(n_tables, name="n_tables", least=1)
+            n, rng = self._start_sample(n_samples)
+            found = [self._fit_again(rng) for _ in range(n_tables)]
+            totals = [round(total) if n_samples is None else n for _, total in found]
+            drawn = [list(sample(model, own, rng)) for (model, _), own in zip(found, totals, strict=True)]
+        else:
+            rows, rng = self._sample_codes(n_samples)
+            drawn = [rows]
+        tables = [
+            assemble(self._template, decode(self._template, self.domain_, rows, rng), self.domain_.columns)
+            for rows in drawn
+        ]
+        return tables[0] if n_tables is None else tables
+
+    def _fit_again(self, rng: np.random.Generator) -> tuple[GraphicalModel, float]:
+        """Fit a model to the noisy counts with noise again; return the number of records too."""
+        raise TypeError("n_tables needs the noisy counts of a curator: reports have been combined")
 
     def sample_batches(self, n_samples: int | None = None, *, batch_size: int = 1 << 18) -> Iterator[Any]:
         """Draw synthetic rows, a batch at a time, in the memory of one batch.
@@ -135,6 +165,18 @@ class RowTransformer(TransformerMixin, ModelRows):
     """The part of a synthesizer that draws rows in the place of others, or some columns of them; and its file."""
 
     redraw: Sequence[ColumnName] | None
+    structural_zeros: Any
+    max_iter: Any
+    tol: float
+
+    def _fit_again(self, rng: np.random.Generator) -> tuple[GraphicalModel, float]:
+        zeros = read_zeros(self.structural_zeros, self.domain_)
+        moved = [
+            replace(one, counts=one.counts + rng.normal(0, one.std_error, one.counts.shape)) for one in self.marginals_
+        ]
+        fitted = fit_table(self.domain_.sizes, moved, zeros=zeros, max_iter=int(self.max_iter), tol=float(self.tol))
+        spread = rng.normal(0, math.sqrt((1 / self.sampling_rate_ - 1) * self.n_rows_))
+        return fitted.model, max(0.0, fitted.total + spread)
 
     def transform(self, X: TableLike) -> Any:
         """Replace rows by synthetic ones, or draw some of their columns again.

@@ -82,7 +82,7 @@ def test_a_second_round_finds_what_pairs_do_not_show():
 def test_a_workload_that_is_all_measured_is_measured_better():
     """There is nothing else to score in the second round: this raised an error once the first round was paid for."""
     table, fitted = run(HUGE, workload=((0, 1), (1, 2)))
-    assert [marginal.clique for marginal in table.marginals[-2:]] == [(0, 1), (1, 2)]
+    assert {marginal.clique for marginal in table.marginals[-2:]} == {(0, 1), (1, 2)}
     assert table.budget.left == 0
     assert_sound(fitted)
 
@@ -140,7 +140,13 @@ def test_scores_are_shrunk_by_as_much_as_noise_explains():
     table = private_table([], SIZES, make_budget("gaussian", 1))
     noise = np.random.default_rng(0).normal(size=1000)
     error = table.budget.score_error(Fraction(1), 1000)
-    np.testing.assert_allclose(_auto._trusted(0.5 * error * noise, error), 0.5 * error * noise.mean())
-    signal = _auto._trusted(100 * error * noise, error)
+    nothing = np.zeros(1000)
+    np.testing.assert_allclose(_auto._trusted(0.5 * error * noise, error, nothing), 0.5 * error * noise.mean())
+    signal = _auto._trusted(100 * error * noise, error, nothing)
     np.testing.assert_allclose(signal, 100 * error * noise, atol=0.6 * error)
     assert (signal < 100 * error * noise).mean() > 0.95
+
+
+def test_scores_that_say_nothing_are_less_what_independent_columns_would_show():
+    noise, expected = np.random.default_rng(0).normal(100, 1, 1000), np.arange(1000.0)
+    np.testing.assert_allclose(_auto._trusted(noise, 10.0, expected), noise.mean() - expected)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from skdp import DPMarginalSynthesizer
 from skdp.synthesis.model import JunctionTree, Marginal, estimate_total, fit_model, merge
 from tests.conftest import often
 from tests.synthesis.conftest import GRAPHS, graphs, project
@@ -111,3 +113,26 @@ def test_the_total_is_weighted_by_the_number_of_cells():
 def test_a_marginal_that_no_clique_holds_is_refused():
     with pytest.raises(ValueError, match="no clique"):
         fit_model(JunctionTree([2, 2], []), [Marginal((0, 1), np.zeros((2, 2)), 1.0)], N)
+
+
+def test_a_smaller_tol_explains_more():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 9, (2, 5000)) // [[1], [2]]
+    frame = pd.DataFrame({"a": a, "b": b, "c": (a * b + rng.integers(0, 3, 5000)) % 7})
+    pairs = [("a", "b"), ("b", "c"), ("a", "c")]
+    steps, errors = [], []
+    for tol in (0.9, 0.01):
+        fit = DPMarginalSynthesizer(
+            30.0, domain={"a": range(9), "b": range(5), "c": range(7)}, marginals=pairs, tol=tol, random_state=0
+        ).fit(frame)
+        have = [fit.model_.marginal(marginal.clique) * fit.n_rows_ - marginal.counts for marginal in fit.marginals_]
+        steps.append(fit.n_iter_)
+        errors.append(sum(float(np.square(error).sum()) for error in have))
+    assert steps[1] > steps[0]
+    assert errors[1] < errors[0]
+
+
+@pytest.mark.parametrize("tol", [0, 1, -0.1, True, "0.5", None, float("nan")])
+def test_tolerances_that_are_refused(tol):
+    with pytest.raises(ValueError, match="tol must be a number between 0 and 1"):
+        DPMarginalSynthesizer(tol=tol, domain={"a": [0, 1]}).fit(pd.DataFrame({"a": [0, 1]}))

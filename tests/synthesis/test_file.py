@@ -360,13 +360,20 @@ class TestDamage:
         with pytest.raises(ValueError, match=message):
             self.load(parts, **changes)
 
+    @pytest.mark.parametrize(
+        "score", [[0, 0, 1.0, 1.0], [0, 99, 1.0, 1.0], [0, True, 1.0, 1.0], [0, 1, "1", 1.0], [0, 1, 1.0], 5]
+    )
+    def test_a_score_must_be_of_a_pair_and_a_number(self, parts, score):
+        with pytest.raises(ValueError, match="scores"):
+            self.load(parts, scores=[score])
+
     def test_every_missing_part_is_named(self, parts):
         for name in parts:
             rest = {other: content for other, content in parts.items() if other != name}
             with pytest.raises(ValueError, match="of the file cannot be read"):
                 DPMarginalSynthesizer.load(archive_of(rest))
         header = json.loads(parts["header.json"])
-        for name in header.keys() - {"named", "observed", "sampling_rate"}:
+        for name in header.keys() - {"named", "observed", "sampling_rate", "scores"}:
             rest = {key: value for key, value in header.items() if key != name}
             with pytest.raises(ValueError, match="file"):
                 DPMarginalSynthesizer.load(archive_of(parts | {"header.json": json.dumps(rest)}))
@@ -486,7 +493,7 @@ def test_pickles_hold_no_more_than_they_should():
         assert b"unforeseen" not in pickle.dumps(synthesizer)
         known = set(synthesizer.get_params()) | {
             *("domain_", "guarantee_", "marginals_", "model_", "n_rows_", "n_rows_std_error_", "n_iter_"),
-            *("undiscovered_", "sampling_rate_"),
+            *("undiscovered_", "sampling_rate_", "pair_scores_"),
             *("n_features_in_", "feature_names_in_", "_template", "_calls", "_others", "_redraw_at_fit"),
         }
         assert set(vars(synthesizer)) == set(vars(loaded(synthesizer))) == known

@@ -161,7 +161,18 @@ def test_only_what_is_noisy_leaves():
     assert table.score([(0,)], [np.zeros(2)], SHARE, (None, None)).tolist() == [1002]
     assert table.choose([(0,)], [np.zeros(2)], [1], [0], SHARE) == 0
     public = {name for name in dir(table) if not name.startswith("_")}
-    assert public == {"sizes", "budget", "say", "marginals", "progress", "prepare", "measure", "score", "choose"}
+    assert public == {
+        "sizes",
+        "budget",
+        "say",
+        "marginals",
+        "scores",
+        "progress",
+        "prepare",
+        "measure",
+        "score",
+        "choose",
+    }
     assert table.marginals == [marginal]
     assert marginal.std_error == table.budget.std_error(SHARE)
     assert "[" not in repr(table)

@@ -1,7 +1,8 @@
 """Graphical models of tables: inference and sampling."""
 
-from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel, JunctionTree, Link, eliminate
-from skdp.synthesis.model._inference import fit_model, independent_start, potentials_of
+from skdp.synthesis.model._elimination import Elimination, eliminate
+from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel, JunctionTree, Link, calibrate
+from skdp.synthesis.model._inference import TOLERANCE, fit_model, independent_start, potentials_of
 from skdp.synthesis.model._sampling import redraw, sample
 from skdp.synthesis.model._tables import (
     Clique,
@@ -13,18 +14,21 @@ from skdp.synthesis.model._tables import (
     expand,
     group,
     merge,
-    noise_of_marginal,
     project,
+    spread,
 )
 
 __all__ = [
     "MOST_CELLS",
+    "TOLERANCE",
     "Clique",
+    "Elimination",
     "GraphicalModel",
     "Groups",
     "JunctionTree",
     "Link",
     "Marginal",
+    "calibrate",
     "count_cells",
     "cover",
     "eliminate",
@@ -34,9 +38,9 @@ __all__ = [
     "group",
     "independent_start",
     "merge",
-    "noise_of_marginal",
     "potentials_of",
     "project",
     "redraw",
     "sample",
+    "spread",
 ]

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skdp.synthesis.model._elimination import eliminate
 from skdp.synthesis.model._tables import Clique, Table, divide, expand, log_sum, project
 
 
@@ -48,31 +49,6 @@ class JunctionTree:
         wanted = set(columns)
         holders = [place for place, clique in enumerate(self.cliques) if wanted <= set(clique)]
         return min(holders, key=lambda place: self.n_cells(self.cliques[place]), default=None)
-
-
-def eliminate(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> list[Clique]:
-    """Triangulate the graph of some marginals greedily."""
-    neighbours: dict[int, set[int]] = {column: set() for column in range(len(sizes))}
-    for marginal in marginals:
-        for column in marginal:
-            neighbours[column].update(marginal)
-    for column, others in neighbours.items():
-        others.discard(column)
-    logs = [math.log2(size) for size in sizes]
-    weights = {column: logs[column] + sum(logs[other] for other in others) for column, others in neighbours.items()}
-    cliques: list[Clique] = []
-    while neighbours:
-        column = min(weights, key=lambda column: (weights[column], column))
-        others = neighbours.pop(column)
-        del weights[column]
-        clique = others | {column}
-        if not any(clique <= set(larger) for larger in cliques):
-            cliques.append(tuple(sorted(clique)))
-        for other in others:
-            neighbours[other] |= others
-            neighbours[other] -= {other, column}
-            weights[other] = logs[other] + sum(logs[one] for one in neighbours[other])
-    return cliques
 
 
 def _join(cliques: Sequence[Clique]) -> tuple[tuple[Clique, ...], tuple[Link, ...]]:

@@ -31,11 +31,17 @@ _FIRST = 0.05  # of the first step that is too long: the momentum multiplies wha
 _MOMENTUM = 0.95
 _LEAST_STEP = 1e-30
 _PATIENCE = 8  # halvings until steps divided by shares are given up
+TOLERANCE = 0.5
+"""The least share of the loss that a block of steps saves: so much that noise is not fitted to the end."""
+
 _BLOCK = 20
 """The number of steps over which progress is judged."""
 
 _INSIST = 100
 """Where more than the noise is unexplained, a descent from far goes on for a gain smaller by this factor."""
+
+_POLISH = 10
+"""The same for a descent that starts where scaling ended: near, but noise explains half as much."""
 
 _EXACT = 2000.0
 """Of the noise's variance: a marginal from which the start is so far away is fitted by scaling first."""
@@ -182,7 +188,7 @@ def fit_model(
     total: float,
     *,
     max_iter: int = 300,
-    tol: float = 0.5,
+    tol: float = TOLERANCE,
     start: Sequence[Table] | None = None,
 ) -> Fit:
     """Fit a model to noisy marginals."""
@@ -205,6 +211,7 @@ def fit_model(
     state, losses = scaled[-1], [state.loss for state in scaled]
     last, speed, failures = state.potentials, 0, 0
     length = descent.first_length(state)
+    noise = descent.n_counts / (1 if len(scaled) == 1 else 2)
     for _ in range(max_iter - len(scaled) + 1):
         landed = descent.step(state, length)
         momentum = min(_MOMENTUM, speed / (speed + 3))
@@ -219,7 +226,7 @@ def fit_model(
             if failures == _PATIENCE:
                 descent.flatten()
                 length = descent.first_length(state)
-        least_gain = tol if state.loss <= descent.n_counts or len(scaled) > 1 else tol / _INSIST
+        least_gain = tol if state.loss <= noise else tol / (_INSIST if len(scaled) == 1 else _POLISH)
         stalled = len(losses) >= len(scaled) + _BLOCK and losses[-1 - _BLOCK] - state.loss <= least_gain * state.loss
         if stalled or length < _LEAST_STEP * descent.least:
             break

@@ -188,29 +188,6 @@ def estimate_total(marginals: Sequence[Marginal]) -> tuple[float, float]:
     return max(1.0, float(weights @ totals / weights.sum())), float(1 / math.sqrt(weights.sum()))
 
 
-def noise_of_marginal(
-    marginals: Sequence[Marginal], columns: Sequence[int], sizes: Sequence[int]
-) -> NDArray[np.float64]:
-    """Return the standard deviation of the best estimate of each count of a marginal from what was measured."""
-    # Each measurement that holds the columns gives the counts as sums of its own; they are weighted by their inverse
-    # variances. Where it counted rare values together, it says nothing of cells with such a value.
-    precision = np.zeros([sizes[column] for column in columns])
-    for marginal in marginals:
-        if not set(columns) <= set(marginal.clique):
-            continue
-        axes = [marginal.clique.index(column) for column in columns]
-        groups = marginal.groups or (None,) * len(marginal.clique)
-        alone = [_alone(groups[axis], sizes[column]) for axis, column in zip(axes, columns, strict=True)]
-        summed = marginal.counts.size // math.prod(marginal.counts.shape[axis] for axis in axes)
-        precision[np.ix_(*alone)] += 1 / (summed * marginal.std_error**2)
-    return np.divide(1, np.sqrt(precision), out=np.full(precision.shape, np.nan), where=precision > 0)
-
-
-def _alone(groups: NDArray[np.intp] | None, size: int) -> NDArray[np.bool_]:
-    """Mark the values that are counted by themselves."""
-    return np.ones(size, bool) if groups is None else np.bincount(groups)[groups] == 1
-
-
 def count_cells(codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> NDArray[np.int64]:
     joint = codes[0].astype(np.intp)
     for column, size in zip(codes[1:], sizes[1:], strict=True):

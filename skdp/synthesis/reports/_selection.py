@@ -14,7 +14,7 @@ from skdp.oracles import project_to_simplex
 from skdp.synthesis.model import Clique, GraphicalModel, JunctionTree, Marginal, expand, fit_model, independent_start
 from skdp.synthesis.reports._dependence import MOST_PAIRED, Contrast, dependence_of, margin_of
 from skdp.synthesis.reports._reported import Matrix, Reported, independent
-from skdp.synthesis.selection import Plan, forbid, read_cliques
+from skdp.synthesis.selection import Plan, Room, forbid, read_cliques
 
 _LEAST_RATIO = 2.0
 """Of dependence to independence, a logarithm: noise alone exceeds it with a probability of at most exp(-2)."""
@@ -88,10 +88,11 @@ def _choose(contrasts: Mapping[Clique, Contrast], plan: Plan) -> list[Clique]:
     """Take what shows beyond noise, in the order of its gain: triples that say more than two pairs, then pairs."""
     worth = [clique for clique, found in contrasts.items() if found.log_ratio > _LEAST_RATIO]
     chosen: list[Clique] = []
+    room = Room(plan)
     for clique in sorted(worth, key=lambda one: (-len(one), -contrasts[one].gain)):
         # The same reports are measured once: no two of them have more than one column in common.
         again = any(len({*clique} & {*other}) > 1 for other in chosen)
-        if not again and plan.fits([*chosen, clique]):
+        if not again and room.take(clique):
             chosen.append(clique)
     return chosen
 

@@ -5,24 +5,38 @@ from skdp.synthesis.selection._registry import (
     STRATEGIES,
     check_marginals,
     check_size_of_model,
+    check_width,
     given,
     largest_sizes,
     read_cliques,
     read_plan,
-    read_zeros,
     uses_choices,
 )
-from skdp.synthesis.selection._strategy import Plan, Strategy, first_cliques, forbid, warn_not_chosen, warn_out_of_reach
+from skdp.synthesis.selection._strategy import (
+    Plan,
+    Room,
+    Strategy,
+    first_cliques,
+    fit_table,
+    forbid,
+    warn_not_chosen,
+    warn_out_of_reach,
+    warn_unknown,
+)
+from skdp.synthesis.selection._zeros import read_zeros
 
 __all__ = [
     "STRATEGIES",
     "Plan",
     "PrivateTable",
+    "Room",
     "Strategy",
     "check_marginals",
     "check_promise",
     "check_size_of_model",
+    "check_width",
     "first_cliques",
+    "fit_table",
     "forbid",
     "given",
     "largest_sizes",
@@ -33,4 +47,5 @@ __all__ = [
     "uses_choices",
     "warn_not_chosen",
     "warn_out_of_reach",
+    "warn_unknown",
 ]

@@ -14,7 +14,7 @@ import numpy as np
 from skdp.synthesis.model import Clique
 from skdp.synthesis.selection._auto import guess_counts
 from skdp.synthesis.selection._private_table import PrivateTable
-from skdp.synthesis.selection._strategy import FittedTable, Plan, Strategy, fit_measured, measure_columns
+from skdp.synthesis.selection._strategy import FittedTable, Plan, Room, Strategy, fit_measured, measure_columns
 
 _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 _STEPS = 30
@@ -104,8 +104,8 @@ def _small_enough(
     """List the candidates with which the model has at most its share of the largest size, or does not grow."""
     limit = replace(plan, max_cells=math.floor(plan.max_cells * spent))
     measured = dict.fromkeys(marginal.clique for marginal in table.marginals)
-    tree = fitted.model.tree
-    return [clique for clique in candidates if tree.holder(clique) is not None or limit.fits([*measured, clique])]
+    tree, room = fitted.model.tree, Room(limit, measured)
+    return [clique for clique in candidates if tree.holder(clique) is not None or room.fits(clique)]
 
 
 ADAPTIVE = Strategy(measure=measure_adaptive, uses_choices=True)

@@ -5,27 +5,33 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.synthesis.model import Clique, Groups, count_cells, group, sample
+from skdp.synthesis.model import Clique, Groups, count_cells, estimate_total, group, sample
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import (
     FittedTable,
     Plan,
+    Room,
     Strategy,
     by_workload,
     fit_measured,
     measure_columns,
     score_marginals,
+    spanning_tree,
 )
 
 # These numbers were chosen on Adult, at epsilons from .03 to 10, for the least error of pairs at which columns are not
 # worse than "independent" leaves them. They are flat: twice or half of one changes the errors by a few per cent.
 _ONE_WAY = Fraction(1, 20)
-_SCORES = Fraction(1, 70)
+_SCORES = Fraction(1, 70), Fraction(1, 7)
+"""Of up to 91 candidates, and of very many; in between in proportion to their number, so that each has the same noise.
+"""
 _REFINEMENT = Fraction(1, 4)
 
 _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
@@ -37,22 +43,34 @@ _COLUMN_WEIGHTS = 0.2, 27.0
 
 Less than 1 where noise is small: there each pair tells of its columns anyway."""
 
+_NARROW, _FURTHER = 14, 0.15
+"""The number of columns for which these weights were chosen, and what each further column adds to them."""
+
+_STRONG = 0.1
+"""The share of misplaced records from which a pair that links columns is taken before cheaper ones."""
+
 _LARGE_ERROR, _SMALL_ERROR = 0.013, 0.003
 _RARE = 4.0
 _CAUTION = 0.5
 _MOST_CANDIDATES = 1000
 _MOST_TRIPLES = 50_000
+_MOST_IN_FOUR = 64
+"""Cells of four columns that are looked for together, such as a parity of bits."""
+
+_LEAST = 1e-6
 
 
 def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     """Measure the columns and those marginals that are worth their noise."""
-    # Each column is measured with a twentieth of the budget, and with a seventieth the distance of each pair, and of
-    # each larger marginal of the workload, from the independence of its columns: what a model gains by knowing it.
-    # Scores are shrunk towards their mean as far as noise explains their differences, and lowered by half a standard
-    # deviation of the rest. Marginals are taken in the order of gain to noise while the gain exceeds the noise added to
-    # all that are measured, and the junction tree stays small enough. The rest of the budget is split for the least
-    # expected sum of errors ([1]_, [2]_); values too rare for the noise are counted together. If noise is small
-    # compared with the table, a quarter of the rest is kept for a second round, with scores against the first model.
+    # Each column is measured with a twentieth of the budget, and with a seventieth (of wide tables up to a seventh) the
+    # distance of each pair, and of each larger marginal of the workload, from the independence of its columns: what a
+    # model gains by knowing it. Scores are shrunk towards their mean as far as noise explains their differences; by as
+    # much, what independent columns would show is taken off; and they are lowered by half a standard deviation of the
+    # rest. Marginals are taken while the gain exceeds the noise added to all that are measured, and the junction tree
+    # stays small enough: first, by their gains, strong pairs that make no circle, then the others in the order of gain
+    # to noise. The rest of the budget is split for the least expected sum of errors ([1]_, [2]_); values too rare for
+    # the noise are counted together. If noise is small compared with the table, a quarter of the rest is kept for a
+    # second round, with scores against the first model.
     # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
     #    differentially private synthetic data. PVLDB 15(11).
     # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
@@ -60,26 +78,34 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     counts = measure_columns(table, plan, _ONE_WAY, equal=True)
     error = _relative_error(table, plan, counts)
     weights = plan.first_candidates()
+    share = _share_of_scores(len(weights))
     # No pair is worth its noise where a column alone is more noise than counts, or a pair's score is, which is at most
-    # twice the number of records.
-    if not weights or error > 1 or table.budget.score_error(_SCORES, len(weights)) > counts[0].sum():
+    # twice the number of records; of a larger share of the budget, scores must tell more.
+    least = counts[0].sum() * float(_SCORES[0] / share)
+    if not weights or error > 1 or table.budget.score_error(share, len(weights)) > least:
         measure_columns(table, plan, table.budget.left, equal=True)
         return fit_measured(table, plan)
     refine = len(plan.sizes) > 2 and error < _SMALL_ERROR
-    rest = (table.budget.left - _SCORES) * (1 - _REFINEMENT if refine else 1)
+    rest = (table.budget.left - share) * (1 - _REFINEMENT if refine else 1)
     groups = _rare_groups(table, plan, counts, rest)
-    scores = score_marginals(table, list(weights), counts, _SCORES, groups)
-    gains = _trusted_by_order(scores, list(weights), table)
-    column_weight = _column_weight(error)
+    scores = score_marginals(table, list(weights), counts, share, groups)
+    expected = _deviations(list(weights), counts, table.marginals[0].std_error, groups)
+    gains = _trusted_by_order(scores, expected, list(weights), table.budget.score_error(share, scores.size))
+    column_weight = _column_weight(error, len(plan.sizes))
     costs = [column_weight * size for size in plan.sizes]
-    chosen = _choose(table, plan, by_workload(gains, weights), groups, rest, costs, [])
-    _measure(table, plan, chosen, groups, rest, costs)
+    chosen, refused = _choose(table, plan, by_workload(gains, weights), groups, rest, costs, [])
+    if chosen:
+        _measure(table, plan, chosen, groups, rest, costs)
+    else:
+        measure_columns(table, plan, rest, equal=True)
     fitted = fit_measured(table, plan)
-    return _refine(table, plan, fitted, chosen) if refine else fitted
+    if refine:
+        fitted = _refine(table, plan, fitted, chosen)
+    return replace(fitted, unknown=_unknown(table, fitted, refused))
 
 
 def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequence[Clique]) -> FittedTable:
-    """Measure what a model misses most: pairs, and triples."""
+    """Measure what a model misses most: pairs, triples, and four columns of few values."""
     weights = _second_candidates(plan, fitted, measured)
     if not weights:  # all that matters is measured: once more
         _measure(table, plan, measured, (None,) * len(plan.sizes), table.budget.left, [])
@@ -87,11 +113,13 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
     share = table.budget.left
     counts = [fitted.total * fitted.model.marginal((column,)) for column in range(len(plan.sizes))]
     groups = _rare_groups(table, plan, counts, share)
-    expected = zip(weights, guess_counts(fitted, weights), strict=True)
-    guesses = [group(guess, _of(groups, clique)) for clique, guess in expected]
+    guessed = zip(weights, guess_counts(fitted, weights), strict=True)
+    guesses = [group(guess, _of(groups, clique)) for clique, guess in guessed]
     scores = table.score(list(weights), guesses, share / 10, groups)
-    gains = by_workload(_trusted(scores, table.budget.score_error(share / 10, scores.size)), weights)
-    chosen = _choose(table, plan, gains, groups, table.budget.left, [], measured)
+    expected = np.array([_MEAN_ABSOLUTE * float(np.sqrt(np.maximum(guess, 0)).sum()) for guess in guesses])
+    error = table.budget.score_error(share / 10, scores.size)
+    gains = by_workload(_trusted(scores, error, expected), weights)
+    chosen, _ = _choose(table, plan, gains, groups, table.budget.left, [], measured)
     if not chosen:  # fall back to one-way marginals
         measure_columns(table, plan, table.budget.left)
     else:
@@ -105,6 +133,8 @@ def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Cliqu
     # Of very many triples, those that cost no cells are enough.
     listable = bool(plan.workload) or math.comb(len(plan.sizes), 3) <= _MOST_TRIPLES
     triples = plan.candidates(3) if listable else {}
+    fours = plan.candidates(4) if listable and math.comb(len(plan.sizes), 4) <= _MOST_TRIPLES else {}
+    small = [clique for clique in fours if plan.n_cells(clique) <= _MOST_IN_FOUR]
     inside = {
         triple
         for clique in fitted.model.tree.cliques
@@ -112,8 +142,8 @@ def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Cliqu
         if triple in triples or not listable
     }
     others = sorted(set(triples) - inside, key=plan.n_cells)
-    listed = list(dict.fromkeys([*pairs, *sorted(inside), *others]))[:_MOST_CANDIDATES]
-    return {clique: pairs.get(clique) or triples.get(clique, 1) for clique in listed}
+    listed = list(dict.fromkeys([*pairs, *sorted(inside), *others, *small]))[:_MOST_CANDIDATES]
+    return {clique: pairs.get(clique) or (triples | fours).get(clique, 1) for clique in listed}
 
 
 def _relative_error(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]) -> float:
@@ -122,11 +152,34 @@ def _relative_error(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np
     return noise / 2 / max(1.0, float(counts[0].sum()))
 
 
-def _column_weight(error: float) -> float:
+def _column_weight(error: float, n_columns: int) -> float:
     """Weigh columns the more, the more noise there would be in them alone; less again where few pairs are measured."""
     least, most = _COLUMN_WEIGHTS
     ratio = error / _LARGE_ERROR
-    return max(least, most * min(ratio**4, ratio ** (-1 / 3)))
+    return max(least, most * min(ratio**4, ratio ** (-1 / 3))) + _FURTHER * max(0, n_columns - _NARROW)
+
+
+def _share_of_scores(n_scores: int) -> Fraction:
+    least, most = _SCORES
+    return min(most, max(least, least * Fraction(n_scores, math.comb(_NARROW, 2))))
+
+
+def _deviations(
+    cliques: Sequence[Clique], counts: Sequence[NDArray[np.float64]], error: float, groups: Groups
+) -> NDArray[np.float64]:
+    """Estimate the scores of independent columns: how far counts are off by chance, and by the noise of the columns."""
+    total = max(1.0, float(counts[0].sum()))
+    rough = [np.maximum(group(count, (members,)), _LEAST) for count, members in zip(counts, groups, strict=True)]
+    variances = [
+        (np.minimum(error * math.sqrt(fine.size / one.size), np.maximum(one, error / 2)) / one) ** 2
+        for fine, one in zip(counts, rough, strict=True)
+    ]
+    found = []
+    for clique in cliques:
+        expected = reduce(np.multiply.outer, (rough[column] / total for column in clique)) * total
+        relative = reduce(np.add.outer, (variances[column] for column in clique))
+        found.append(_MEAN_ABSOLUTE * float(np.sqrt(expected + expected**2 * relative).sum()))
+    return np.array(found)
 
 
 def _rare_groups(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]], share: Fraction) -> Groups:
@@ -137,21 +190,24 @@ def _rare_groups(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.fl
     )
 
 
-def _trusted(noisy: NDArray[np.float64], error: float) -> NDArray[np.float64]:
+def _trusted(noisy: NDArray[np.float64], error: float, expected: NDArray[np.float64]) -> NDArray[np.float64]:
     """Shrink noisy scores towards their mean (empirical Bayes: of their variance, that of the noise is known)."""
+    # As far as scores say nothing, what independent columns would show is no gain.
     variance = float(noisy.var())
     kept = max(0.0, 1 - error**2 / variance) if variance > 0 else 0.0
-    return noisy.mean() + (noisy - noisy.mean()) * kept - _CAUTION * error * math.sqrt(kept)
+    shrunk = noisy.mean() + (noisy - noisy.mean()) * kept - (1 - kept) * expected
+    return np.asarray(shrunk - _CAUTION * error * math.sqrt(kept))
 
 
 def _trusted_by_order(
-    noisy: NDArray[np.float64], cliques: Sequence[Clique], table: PrivateTable
+    noisy: NDArray[np.float64], expected: NDArray[np.float64], cliques: Sequence[Clique], error: float
 ) -> NDArray[np.float64]:
     """Shrink the scores of pairs, of triples, …, each among themselves: further columns make all distances larger."""
-    error, orders = table.budget.score_error(_SCORES, noisy.size), np.array([len(clique) for clique in cliques])
+    orders = np.array([len(clique) for clique in cliques])
     gains = noisy.copy()
     for order in set(orders.tolist()):
-        gains[orders == order] = _trusted(noisy[orders == order], error)
+        same = orders == order
+        gains[same] = _trusted(noisy[same], error, expected[same])
     return gains
 
 
@@ -161,21 +217,49 @@ def _choose(
     gains: Mapping[Clique, float],
     groups: Groups,
     share: Fraction,
-    others: Iterable[float],
+    columns: Iterable[float],
     measured: Sequence[Clique],
-) -> list[Clique]:
-    """Take marginals while they gain more than their noise costs all that share the budget."""
+) -> tuple[list[Clique], list[Clique]]:
+    """Take marginals while they gain more than their noise costs all that share the budget; list what has no room."""
     power = 1 / (1 + float(table.budget.power))
     unit = table.budget.std_error(share)
     cost = {clique: (_NOISE * _cells(clique, groups, plan)) ** power for clique in gains}
-    spent = math.fsum((_NOISE * other) ** power for other in others)
+    spent = math.fsum((_NOISE * other) ** power for other in columns)
+    room = Room(plan, measured)
     chosen: list[Clique] = []
-    for clique in sorted(gains, key=lambda clique: gains[clique] / cost[clique], reverse=True):
+    refused: list[Clique] = []
+
+    def take(clique: Clique) -> bool:
+        nonlocal spent
         more = unit * ((spent + cost[clique]) ** (1 / power) - spent ** (1 / power))
-        if gains[clique] > more and plan.fits([*measured, *chosen, clique]):
-            chosen.append(clique)
-            spent += cost[clique]
-    return chosen
+        if gains[clique] <= more:
+            return False
+        if not room.take(clique):
+            refused.append(clique)
+            return False
+        chosen.append(clique)
+        spent += cost[clique]
+        return True
+
+    least = 2 * _STRONG * estimate_total(table.marginals)[0]
+    strong = [clique for clique in gains if len(clique) == 2 and gains[clique] >= least]
+    spanning_tree(strong, np.array([gains[pair] for pair in strong]), take)
+    others = [clique for clique in gains if clique not in set(chosen)]
+    for clique in sorted(others, key=lambda clique: gains[clique] / cost[clique], reverse=True):
+        take(clique)
+    return chosen, list(dict.fromkeys(refused))
+
+
+def _unknown(table: PrivateTable, fitted: FittedTable, refused: Iterable[Clique]) -> tuple[Clique, ...]:
+    """List strong pairs that had no room, and of whose dependence the model does not know by other marginals."""
+    least, scores = 2 * _STRONG * fitted.total, table.scores
+    pairs = [clique for clique in refused if len(clique) == 2 and scores[clique][0] > least + 2 * scores[clique][1]]
+    found = []
+    for pair, counts in zip(pairs, guess_counts(fitted, pairs), strict=True):
+        alone = np.multiply.outer(counts.sum(axis=1), counts.sum(axis=0)) / fitted.total
+        if scores[pair][0] - np.abs(counts - alone).sum() > least + 2 * scores[pair][1]:
+            found.append(pair)
+    return tuple(found)
 
 
 def _measure(

@@ -246,6 +246,8 @@ class PrivateTable:
         self.say = say or (lambda message: None)
         self.progress = Progress(self.say)
         self.marginals: list[Marginal] = []
+        self.scores: dict[Clique, tuple[float, float]] = {}
+        """How far independent columns are off, in records that count twice, by the first noisy scores; their errors."""
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
         """Announce what will be measured, so that large tables are read once for all of it."""

@@ -5,29 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.cluster.hierarchy import DisjointSet
 
 from skdp.central.statistics import is_ordered
 from skdp.domain import Domain
 from skdp.oracles import check_size
-from skdp.synthesis._queries import find_column, read_conditions
-from skdp.synthesis.model import MOST_CELLS, Clique, JunctionTree, eliminate, expand
+from skdp.synthesis._queries import find_column
+from skdp.synthesis.model import MOST_CELLS, Clique, eliminate
 from skdp.synthesis.selection._aim import ADAPTIVE
 from skdp.synthesis.selection._auto import AUTO
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import (
     FittedTable,
     Plan,
+    Room,
     Strategy,
     by_workload,
     fit_measured,
     measure_columns,
     score_marginals,
+    spanning_tree,
 )
+from skdp.synthesis.selection._zeros import leaves_something, needed_zeros, read_zeros
 
 _ONE_WAY = Fraction(1, 5)
 _SCORES = Fraction(1, 10)
@@ -70,7 +72,9 @@ def measure_tree(table: PrivateTable, plan: Plan) -> FittedTable:
         return fit_measured(table, plan)
     counts = measure_columns(table, plan, _ONE_WAY)
     scores = by_workload(score_marginals(table, list(weights), counts, _SCORES), weights)
-    chosen = spanning_tree(list(scores), np.array(list(scores.values())), plan.fits if plan.zeros else None)
+    chosen = spanning_tree(
+        list(scores), np.array(list(scores.values())), Room(plan).take if plan.zeros else lambda _: True
+    )
     if not chosen:  # none fits beside what cannot occur
         measure_columns(table, plan, table.budget.left)
         return fit_measured(table, plan)
@@ -78,21 +82,6 @@ def measure_tree(table: PrivateTable, plan: Plan) -> FittedTable:
     for pair, share in zip(chosen, table.budget.best_shares(costs, 1 - _ONE_WAY - _SCORES), strict=True):
         table.measure(pair, share)
     return fit_measured(table, plan)
-
-
-def spanning_tree(
-    pairs: list[Clique], scores: NDArray[np.float64], fits: Callable[[list[Clique]], bool] | None = None
-) -> list[Clique]:
-    """Take pairs of high scores that make no circle (Kruskal's algorithm)."""
-    joined = DisjointSet(column for pair in pairs for column in pair)
-    chosen: list[Clique] = []
-    for place in np.argsort(-scores, kind="stable"):
-        first, second = pairs[place]
-        if joined.connected(first, second) or (fits and not fits([*chosen, pairs[place]])):
-            continue
-        joined.merge(first, second)
-        chosen.append(pairs[place])
-    return chosen
 
 
 TREE = Strategy(
@@ -110,6 +99,17 @@ _MOST_TOGETHER = 4
 """Times the most cells of a clique: what all cliques may have, as for `Plan.fits`."""
 
 
+_MOST_COLUMNS = 500
+
+
+def check_width(n_columns: int) -> None:
+    if n_columns > _MOST_COLUMNS:
+        raise ValueError(
+            f"X has {n_columns:,} columns; at most {_MOST_COLUMNS:,} are modelled: the budget is split among them, and "
+            "nothing but noise would be left. Choose columns first, by public knowledge"
+        )
+
+
 def check_marginals(marginals: Any) -> None:
     if isinstance(marginals, str):
         if marginals not in STRATEGIES:
@@ -121,16 +121,18 @@ def check_marginals(marginals: Any) -> None:
 
 
 def read_plan(
-    domain: Domain, *, marginals: Any, workload: Any, structural_zeros: Any, max_cells: Any, max_iter: Any
+    domain: Domain, *, marginals: Any, workload: Any, structural_zeros: Any, max_cells: Any, max_iter: Any, tol: Any
 ) -> tuple[Plan, Strategy]:
     """Return what is public and the strategy; refuse a model that is too large."""
+    most = min(check_size(max_cells, name="max_cells"), MOST_CELLS)
     plan = Plan(
         domain.sizes,
         tuple(is_ordered(domain[name]) for name in domain.columns),
-        min(check_size(max_cells, name="max_cells"), MOST_CELLS),
+        most,
         () if workload is None else read_cliques("workload", workload, domain),
         check_size(max_iter, name="max_iter", least=1),
-        read_zeros(structural_zeros, domain),
+        needed_zeros(domain.sizes, read_zeros(structural_zeros, domain), most),
+        check_tol(tol),
     )
     named = isinstance(marginals, str)
     strategy = STRATEGIES[marginals] if named else given(read_cliques("marginals", marginals, domain))
@@ -138,22 +140,10 @@ def read_plan(
     return plan, strategy
 
 
-def read_zeros(zeros: Any, domain: Domain) -> tuple[tuple[Clique, NDArray[np.bool_]], ...]:
-    """Turn combinations that cannot occur into tables of cells."""
-    if zeros is None:
-        return ()
-    if isinstance(zeros, Mapping) or not isinstance(zeros, Iterable):
-        raise TypeError(f"structural_zeros must be a list of mappings, got {type(zeros).__name__}")
-    found: dict[Clique, NDArray[np.bool_]] = {}
-    for combination in zeros:
-        weights = read_conditions(domain, combination)
-        if not weights or any(((weight != 0) & (weight != 1)).any() for weight in weights.values()):
-            raise ValueError("structural_zeros must name columns, and whole bins of numbers")
-        clique = tuple(sorted(weights))
-        cells = np.ix_(*(weights[column] == 1 for column in clique))
-        table = found.setdefault(clique, np.zeros([domain.sizes[column] for column in clique], bool))
-        table[cells] = True
-    return tuple(found.items())
+def check_tol(tol: Any) -> float:
+    if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 < float(tol) < 1:
+        raise ValueError(f"tol must be a number between 0 and 1, got {tol!r}")
+    return float(tol)
 
 
 def uses_choices(marginals: Any) -> bool:
@@ -177,9 +167,9 @@ def check_size_of_model(plan: Plan, strategy: Strategy) -> None:
     if strategy.certain is None and plan.zeros and cells > max(plan.max_cells, *plan.sizes):
         raise ValueError(
             f"structural_zeros take a clique of {cells:,} cells together; at most max_cells = {plan.max_cells:,} are "
-            "allowed. Leave out some, or set max_cells higher"
+            "allowed. Leave out some that do not follow from others, or set max_cells higher"
         )
-    if not _leaves_something(plan):
+    if not leaves_something(plan.sizes, plan.zeros):
         raise ValueError("structural_zeros leave nothing that could occur")
 
 
@@ -208,22 +198,6 @@ def _needed_cells(plan: Plan, strategy: Strategy) -> tuple[int, int]:
     cliques = [*(clique for clique, _ in plan.zeros), *(strategy.certain(plan) if strategy.certain else [])]
     cells = [plan.n_cells(clique) for clique in eliminate(plan.sizes, cliques)]
     return max(cells), sum(cells)
-
-
-def _leaves_something(plan: Plan) -> bool:
-    """Return whether some row has none of the combinations that cannot occur."""
-    tree = JunctionTree(plan.sizes, [clique for clique, _ in plan.zeros])
-    possible = [np.ones([plan.sizes[column] for column in clique], bool) for clique in tree.cliques]
-    for clique, impossible in plan.zeros:
-        place = tree.holder(clique)
-        assert place is not None  # the tree was made for it
-        possible[place] &= ~expand(impossible, clique, tree.cliques[place])
-    for link in reversed(tree.links):
-        child = tree.cliques[link.child]
-        dropped = tuple(axis for axis, column in enumerate(child) if column not in link.separator)
-        message = np.asarray(possible[link.child].any(axis=dropped))
-        possible[link.parent] &= expand(message, link.separator, tree.cliques[link.parent])
-    return bool(possible[0].any())
 
 
 def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:

@@ -13,16 +13,18 @@ from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import DisjointSet
 
 from skdp.base import level_of_the_caller
 from skdp.oracles import project_to_simplex
 from skdp.synthesis.model import (
+    TOLERANCE,
     Clique,
+    Elimination,
     GraphicalModel,
     Groups,
     JunctionTree,
     Marginal,
-    eliminate,
     estimate_total,
     expand,
     fit_model,
@@ -34,6 +36,8 @@ from skdp.synthesis.model import (
 from skdp.synthesis.selection._private_table import PrivateTable
 
 _FEW = 3
+_TOGETHER = 4
+"""Times the most cells of a clique: what all cliques of a model may have."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +50,14 @@ class Plan:
     workload: tuple[Clique, ...] = ()
     max_iter: int = 300
     zeros: tuple[tuple[Clique, NDArray[np.bool_]], ...] = field(default=(), repr=False)
+    tol: float = TOLERANCE
 
     def n_cells(self, clique: Iterable[int]) -> int:
         return math.prod(self.sizes[column] for column in clique)
 
     def fits(self, cliques: Sequence[Clique]) -> bool:
         """Return whether a model of some marginals is small enough."""
-        impossible = [clique for clique, _ in self.zeros]
-        cells = [self.n_cells(clique) for clique in eliminate(self.sizes, [*cliques, *impossible])]
-        return max(cells) <= self.max_cells and sum(cells) <= 4 * self.max_cells
+        return Room(self, cliques).fits(())
 
     def candidates(self, order: int) -> dict[Clique, int]:
         """List the marginals of some order that matter, and how much."""
@@ -70,6 +73,25 @@ class Plan:
         return self.candidates(2) | {clique: sum(map(frozenset(clique).issubset, wanted)) for clique in larger}
 
 
+class Room:
+    """The room of a model for further marginals beside those that it has."""
+
+    def __init__(self, plan: Plan, cliques: Iterable[Clique] = ()) -> None:
+        self._limits = plan.max_cells, _TOGETHER * plan.max_cells
+        self._graph = Elimination(plan.sizes, [*cliques, *(clique for clique, _ in plan.zeros)])
+
+    def fits(self, clique: Clique) -> bool:
+        """Return whether the model is small enough with a further marginal."""
+        return self._graph.fits(clique, *self._limits)
+
+    def take(self, clique: Clique) -> bool:
+        """Add a marginal if it fits; return whether it did."""
+        fits = self.fits(clique)
+        if fits:
+            self._graph.add(clique)
+        return fits
+
+
 @dataclass(frozen=True, eq=False)
 class FittedTable:
     """What is known of a table."""
@@ -78,6 +100,8 @@ class FittedTable:
     total: float
     std_error: float
     losses: list[float]
+    unknown: tuple[Clique, ...] = ()
+    """Strong pairs for which the model has no room."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,15 +166,30 @@ def warn_not_chosen(
     _warn_left_out(plan, names, {clique: reasons.get(clique, strategy.not_chosen) for clique in missing})
 
 
+def warn_unknown(plan: Plan, names: Sequence[object], unknown: Sequence[Clique]) -> None:
+    """Warn of strong pairs that the model has no room for."""
+    if unknown:
+        warnings.warn(
+            "by their noisy scores, some pairs of columns depend strongly that the model does not know: it would "
+            f"exceed max_cells = {plan.max_cells:,} with {_shown(unknown, names)}. Set max_cells higher, or declare "
+            "coarser bins",
+            UserWarning,
+            stacklevel=level_of_the_caller(),
+        )
+
+
+def _shown(cliques: Sequence[Clique], names: Sequence[object]) -> str:
+    shown = ", ".join(repr(tuple(names[column] for column in clique)) for clique in cliques[:_FEW])
+    return f"{shown} and {len(cliques) - _FEW} more" if len(cliques) > _FEW else shown
+
+
 def _warn_left_out(plan: Plan, names: Sequence[object], reasons: Mapping[Clique, str]) -> None:
     if not reasons:
         return
     parts = []
     for reason in dict.fromkeys(reasons.values()):
         cliques = [clique for clique, why in reasons.items() if why == reason]
-        shown = ", ".join(repr(tuple(names[column] for column in clique)) for clique in cliques[:_FEW])
-        more = f" and {len(cliques) - _FEW} more" if len(cliques) > _FEW else ""
-        parts.append(f"{reason}: {shown}{more}")
+        parts.append(f"{reason}: {_shown(cliques, names)}")
     warnings.warn(
         f"{len(reasons)} of {len(plan.workload)} marginals of the workload are not measured; the model knows them only "
         f"by other marginals. {'. '.join(part[0].upper() + part[1:] for part in parts)}",
@@ -169,6 +208,7 @@ def fit_table(
     *,
     zeros: Sequence[tuple[Clique, NDArray[np.bool_]]] = (),
     max_iter: int = 300,
+    tol: float = TOLERANCE,
     start_from: FittedTable | None = None,
 ) -> FittedTable:
     """Fit a model to all that was measured."""
@@ -180,7 +220,7 @@ def fit_table(
     start = None if start_from is None else _carry_over(start_from.model, tree)
     if start is None:
         start = independent_start(tree, [_share(column, size, merged, total) for column, size in enumerate(sizes)])
-    fit = fit_model(tree, merged, total, max_iter=max_iter, start=forbid(tree, start, zeros))
+    fit = fit_model(tree, merged, total, max_iter=max_iter, tol=tol, start=forbid(tree, start, zeros))
     return FittedTable(fit.model, total, std_error, fit.losses)
 
 
@@ -201,7 +241,8 @@ def fit_measured(
 ) -> FittedTable:
     """Fit a model to all that was measured of a table so far."""
     steps = plan.max_iter if max_iter is None else max_iter
-    return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=steps, start_from=start_from)
+    sizes, zeros, tol = plan.sizes, plan.zeros, plan.tol
+    return fit_table(sizes, table.marginals, zeros=zeros, max_iter=steps, tol=tol, start_from=start_from)
 
 
 def _carry_over(model: GraphicalModel, tree: JunctionTree) -> list[NDArray[np.float64]] | None:
@@ -265,7 +306,23 @@ def score_marginals(
         reduce(lambda guess, count: np.multiply.outer(guess, count) / total, (rough[column] for column in clique))
         for clique in cliques
     )
-    return table.score(cliques, guesses, share, groups)
+    noisy = table.score(cliques, guesses, share, groups)
+    error = table.budget.score_error(share, noisy.size)
+    table.scores |= {clique: (float(score), error) for clique, score in zip(cliques, noisy, strict=True)}
+    return noisy
+
+
+def spanning_tree(
+    pairs: Sequence[Clique], scores: NDArray[np.float64], take: Callable[[Clique], bool] = lambda pair: True
+) -> list[Clique]:
+    """Take pairs of high scores that make no circle (Kruskal's algorithm)."""
+    joined = DisjointSet(column for pair in pairs for column in pair)
+    chosen: list[Clique] = []
+    for place in np.argsort(-scores, kind="stable"):
+        if not joined.connected(*pairs[place]) and take(pairs[place]):
+            joined.merge(*pairs[place])
+            chosen.append(pairs[place])
+    return chosen
 
 
 def by_workload(gains: NDArray[np.float64], weights: Mapping[Clique, int]) -> dict[Clique, float]:

@@ -1,6 +1,6 @@
 """From a table to the codes of its domain, and back."""
 
-from skdp.synthesis.tables._decode import assemble, check_decodable, decode, public_template
+from skdp.synthesis.tables._decode import assemble, check_decodable, decode, middles, public_template
 from skdp.synthesis.tables._discovery import (
     check_not_named,
     check_share,
@@ -38,6 +38,7 @@ __all__ = [
     "count_others",
     "decode",
     "find_values",
+    "middles",
     "open_rows",
     "public_template",
     "read_codes",

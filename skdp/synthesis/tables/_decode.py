@@ -104,10 +104,26 @@ def _decode_numbers(interval: Interval, codes: NDArray[np.integer], like: Any, r
     return _column_like(numbers, like)
 
 
+def middles(interval: Interval, like: Any) -> NDArray[Any]:
+    """Return the mean of what is drawn in each bin."""
+    edges = np.array(interval.edges, interval.dtype)
+    if interval.dtype.kind != "f":
+        return edges[:-1] + (edges[1:] - edges[:-1]) // 2
+    dtype = _number_type(like)
+    first, last = _whole_numbers(edges, dtype) if dtype.kind in "iu" else (edges[:-1], edges[1:])
+    return (first + last) / 2
+
+
 def _draw_whole(
     edges: NDArray[np.float64], codes: NDArray[np.integer], dtype: np.dtype[Any], rng: np.random.Generator
 ) -> NDArray[np.integer]:
-    """Draw from the whole numbers of a bin; from the nearest one that the domain and the dtype hold, if it has none."""
+    first, last = _whole_numbers(edges, dtype)
+    numbers = first[codes] + np.floor(rng.random(codes.size) * (last - first + 1)[codes])
+    return np.minimum(numbers, last[codes]).astype(dtype)
+
+
+def _whole_numbers(edges: NDArray[np.float64], dtype: np.dtype[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the first and last whole number of a bin; the nearest one that the domain and the dtype hold, if none."""
     limits = np.iinfo(dtype)
     least, most = max(np.ceil(edges[0]), float(limits.min)), min(np.floor(edges[-1]), float(limits.max))
     if most > limits.max:  # rounded up
@@ -115,8 +131,7 @@ def _draw_whole(
     first, last = np.clip(np.ceil(edges[:-1]), least, most), np.clip(np.ceil(edges[1:]) - 1, least, most)
     last[-1] = most  # the last bin is closed
     first[last < first] = last[last < first]
-    numbers = first[codes] + np.floor(rng.random(codes.size) * (last - first + 1)[codes])
-    return np.minimum(numbers, last[codes]).astype(dtype)
+    return first, last
 
 
 def _draw_real(

@@ -1,0 +1,468 @@
+"""How often intervals from a synthesizer hold the truth: of counts, and of what `synthetic_inference` estimates.
+
+Run ``make bench``, or ``python benchmarks/synthetic_inference.py`` wherever skdp is installed. Each repeat draws a
+table from a population, fits a synthesizer to it, and looks whether the intervals hold the figures of the population
+(of the table itself, for counts).
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from _timing import verdict, write_results
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from skdp import Domain, DPMarginalSynthesizer
+from skdp.datasets import load_adult
+from skdp.synthesis import synthetic_inference
+
+SIZES, EPSILONS, REPEATS, POPULATION = (1_000, 5_000, 30_000), (0.3, 1.0, 3.0), 200, 1_000_000
+DELTAS = (0.0, 1e-6)
+COUNT_EPSILONS, COUNT_SIZES, COUNT_REPEATS = (0.1, 1.0, 10.0, 30.0, 100.0), (1_000, 30_000), 10
+AGAIN, BOOTSTRAP_ROWS = 30, 20_000
+LEAST, MOST, MOST_ERRORS = 0.93, 0.97, 0.06
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A question to a population."""
+
+    kind: str
+    columns: tuple[str, ...]
+    statistic: Any
+    target: str | None = None
+    null: str | None = None
+    """The term that is 0 in the population."""
+
+    def ask(self, synthesizer: Any) -> pd.DataFrame:
+        return synthetic_inference(synthesizer, self.statistic, columns=self.columns, target=self.target)
+
+    def classic(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Analyse rows as if they were those of persons: term, estimate, std_error."""
+        if self.target is None:
+            return pd.DataFrame([self._simple(rows)], columns=["term", "estimate", "std_error"])
+        design = pd.get_dummies(rows[list(self.columns)], drop_first=True, dtype=float)
+        terms = ["intercept", *(name.replace("_", "=") for name in design)]
+        X = np.column_stack([np.ones(len(rows)), design.to_numpy(float)])
+        y = rows[self.target]
+        return pd.DataFrame(_regress(X, y, isinstance(self.statistic, LogisticRegression)) | {"term": terms})
+
+    def _simple(self, rows: pd.DataFrame) -> tuple[str, float, float]:
+        first = rows[self.columns[0]]
+        if self.kind == "correlation":
+            found = float(np.corrcoef(first, rows[self.columns[1]])[0, 1])
+            return "statistic", found, (1 - found**2) / len(rows) ** 0.5
+        if self.kind == "difference":
+            parts = [part for _, part in first.groupby(rows[self.columns[1]])]
+            if len(parts) < 2:
+                return "statistic", np.nan, np.nan
+            error = sum(part.var() / len(part) for part in parts) ** 0.5
+            return "statistic", float(parts[1].mean() - parts[0].mean()), error
+        values = first if self.kind == "mean" else (first == first.max()).astype(float)
+        return "statistic", float(values.mean()), values.std() / len(rows) ** 0.5
+
+
+def _regress(X: Any, y: pd.Series, logistic: bool) -> dict[str, Any]:
+    if logistic:
+        y = (y == y.max()).astype(float)
+    y = y.to_numpy(float)
+    beta = np.zeros(X.shape[1])
+    for _ in range(25 if logistic else 1):
+        mean = 1 / (1 + np.exp(-np.clip(X @ beta, -30, 30))) if logistic else X @ beta
+        weight = mean * (1 - mean) + 1e-12 if logistic else np.ones(len(y))
+        curvature = np.linalg.pinv((X.T * weight) @ X)
+        beta = beta + curvature @ (X.T @ (y - mean))
+    scale = 1.0 if logistic else float(np.square(y - X @ beta).sum() / (len(y) - len(beta)))
+    return {"estimate": beta, "std_error": np.sqrt(np.diag(curvature) * scale)}
+
+
+def mean(name: str) -> Analysis:
+    return Analysis("mean", (name,), lambda table: table[name].mean())
+
+
+def proportion(name: str, most: Any) -> Analysis:
+    return Analysis("proportion", (name,), lambda table: (table[name] == most).mean())
+
+
+def difference(name: str, by: str) -> Analysis:
+    def statistic(table: pd.DataFrame) -> float:
+        means = table[name].groupby(table[by]).mean()
+        return float(means.iloc[1] - means.iloc[0])
+
+    return Analysis("difference", (name, by), statistic)
+
+
+def correlation(one: str, other: str, *, null: bool = False) -> Analysis:
+    def statistic(table: pd.DataFrame) -> float:
+        x, y = (table[name].to_numpy() - table[name].mean() for name in (one, other))
+        return float((x * y).sum() / ((x * x).sum() * (y * y).sum()) ** 0.5)
+
+    return Analysis("correlation", (one, other), statistic, null="statistic" if null else None)
+
+
+def linear(target: str, *columns: str, null: str | None = None) -> Analysis:
+    return Analysis("linear", columns, LinearRegression(), target, null)
+
+
+def logistic(target: str, *columns: str, null: str | None = None) -> Analysis:
+    return Analysis("logistic", columns, LogisticRegression(C=np.inf), target, null)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A population, its domain, and what is asked."""
+
+    rows: pd.DataFrame
+    domain: Domain
+    analyses: tuple[Analysis, ...]
+    coded: pd.DataFrame
+    """The rows with numbers in the middle of their bins, as far as bins tell them."""
+
+    @property
+    def marginals(self) -> list[tuple[str, ...]]:
+        """What has to be measured: all columns of an analysis together, but pairs for a linear regression."""
+        found: dict[frozenset[str], None] = {}
+        for analysis in self.analyses:
+            columns = (*analysis.columns, *([analysis.target] if analysis.target else []))
+            sets = itertools.combinations(columns, 2) if analysis.kind == "linear" else [columns]
+            found |= dict.fromkeys(map(frozenset, sets))
+        kept = [one for one in found if not any(one < other for other in found)]
+        order = list(self.domain.columns)
+        return [tuple(sorted(one, key=order.index)) for one in kept]
+
+
+def adult() -> Study:
+    data = load_adult(subset="all", dropna=True)
+    names = ["age", "education-num", "sex", "hours-per-week", "income"]
+    rows, domain = data.frame[names].astype({"sex": str, "income": str}), data.domain.select(names)
+    coded = rows.copy()
+    for name in ("age", "hours-per-week"):
+        edges = np.array(domain[name].edges)
+        last = np.append(edges[1:-1] - 1, edges[-1])  # whole numbers; the last bin is closed
+        coded[name] = ((edges[:-1] + last) / 2)[domain[name].encode(rows[name].to_numpy())]
+    return Study(
+        rows,
+        domain,
+        (
+            mean("age"),
+            proportion("income", ">50K"),
+            difference("hours-per-week", "sex"),
+            correlation("age", "education-num"),
+            linear("hours-per-week", "education-num", "sex"),
+            logistic("income", "age", "sex"),
+        ),
+        coded,
+    )
+
+
+def ladder() -> Study:
+    """Few cells: scores of 0 to 4 in two groups, an outcome that follows them, and a column that nothing follows."""
+    rng = np.random.default_rng(11)
+    group = rng.random(POPULATION) < 0.35
+    x = rng.binomial(4, 0.35 + 0.2 * group)
+    noise = rng.integers(0, 3, POPULATION)
+    z = np.clip(np.rint(1 + 0.6 * x + rng.normal(0, 1.2, POPULATION)), 0, 6).astype(int)
+    y = rng.random(POPULATION) < 1 / (1 + np.exp(1.2 - 0.5 * x - 0.4 * group))
+    rows = pd.DataFrame({"x": x, "z": z, "noise": noise, "group": np.where(group, "b", "a"), "y": y.astype(int)})
+    domain = Domain({"x": range(5), "z": range(7), "noise": range(3), "group": ["a", "b"], "y": [0, 1]})
+    return Study(
+        rows,
+        domain,
+        (
+            mean("z"),
+            proportion("y", 1),
+            difference("z", "group"),
+            correlation("x", "z"),
+            correlation("noise", "z", null=True),
+            linear("z", "x", "noise", null="noise"),
+            logistic("y", "x", "noise", null="noise"),
+        ),
+        rows,
+    )
+
+
+def grid() -> Study:
+    """Many cells: two correlated numbers of ten values, a rare group, and an outcome."""
+    rng = np.random.default_rng(12)
+    a, b = rng.multivariate_normal([0, 0], [[1, 0.4], [0.4, 1]], POPULATION).T
+    u, v = (np.clip(np.floor(5 + 2 * one), 0, 9).astype(int) for one in (a, b))
+    group = rng.random(POPULATION) < 0.08
+    y = rng.random(POPULATION) < 1 / (1 + np.exp(2 - 0.2 * u - 0.15 * v))
+    rows = pd.DataFrame({"u": u, "v": v, "group": np.where(group, "rare", "common"), "y": y.astype(int)})
+    domain = Domain({"u": range(10), "v": range(10), "group": ["common", "rare"], "y": [0, 1]})
+    return Study(
+        rows,
+        domain,
+        (
+            mean("u"),
+            proportion("y", 1),
+            difference("v", "group"),
+            correlation("u", "v"),
+            linear("v", "u", "group", null="group=rare"),
+            logistic("y", "u", "v"),
+        ),
+        rows,
+    )
+
+
+STUDIES: Mapping[str, Callable[[], Study]] = {"Adult": adult, "few cells": ladder, "many cells": grid}
+
+
+@cache
+def study(name: str) -> Study:
+    return STUDIES[name]()
+
+
+@cache
+def truths(name: str) -> list[pd.Series]:
+    found = study(name)
+    return [analysis.classic(found.coded).set_index("term")["estimate"] for analysis in found.analyses]
+
+
+def fitted(name: str, n: int, epsilon: float, seed: int, **parameters: Any) -> tuple[pd.DataFrame, Any]:
+    """Draw a table of a population, and fit a synthesizer to it."""
+    found, rng = study(name), np.random.default_rng([seed, n, round(1000 * epsilon), len(name)])
+    rows = found.rows.iloc[rng.integers(0, len(found.rows), n)].reset_index(drop=True)
+    synthesizer = DPMarginalSynthesizer(
+        epsilon,
+        delta=DELTAS[seed % len(DELTAS)],
+        domain=found.domain,
+        random_state=int(rng.integers(1 << 31)),
+        **parameters,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return rows, synthesizer.fit(rows)
+
+
+def repeat(name: str, n: int, epsilon: float, seed: int, *, auto: bool) -> Iterator[dict[str, Any]]:
+    """Ask one synthesizer everything, and its rows as if they were those of persons."""
+    found = study(name)
+    given = {"workload": found.marginals} if auto else {"marginals": found.marginals}
+    real, synthesizer = fitted(name, n, epsilon, seed, **given)
+    rows = synthesizer.sample()
+    for place, analysis in enumerate(found.analyses):
+        true = truths(name)[place]
+        table, naive = analysis.ask(synthesizer).set_index("term"), analysis.classic(rows).set_index("term")
+        own = analysis.classic(real).set_index("term")["std_error"]
+        for term in [term for term in table.index if term != "intercept"]:
+            row = table.loc[term]
+            about = naive.loc[term] if term in naive.index else pd.Series({"estimate": np.nan, "std_error": np.nan})
+            yield {
+                "table": name,
+                "n": n,
+                "epsilon": epsilon,
+                "kind": analysis.kind,
+                "null": analysis.null == term,
+                "supported": bool(row["supported"]),
+                "covered": bool(row["lower"] <= true[term] <= row["upper"]),
+                "rejected": bool(row["p_value"] < 0.05),
+                "width": (row["upper"] - row["lower"]) / (3.92 * own.get(term, np.nan)),
+                "naive": bool(abs(about["estimate"] - true[term]) <= 1.96 * about["std_error"]),
+                "naive rejected": bool(abs(about["estimate"]) > 1.96 * about["std_error"]),
+            }
+
+
+def counts(name: str, n: int, epsilon: float, seed: int) -> Iterator[dict[str, Any]]:
+    """Compare the counts of all pairs and triples of columns with the true ones."""
+    rows, synthesizer = fitted(name, n, epsilon, seed)
+    domain = synthesizer.domain_
+    codes = {column: domain[column].encode(rows[column].to_numpy()) for column in domain.columns}
+    for size in (1, 2, 3):
+        for columns in itertools.combinations(domain.columns, size):
+            shape = domain.select(columns).sizes
+            flat = np.ravel_multi_index([codes[column] for column in columns], shape)
+            true = np.bincount(flat, minlength=int(np.prod(shape)))
+            table = synthesizer.marginal(columns)
+            held = (table["lower"] <= true) & (true <= table["upper"])
+            near = (table["count"] - true).abs() <= 1.96 * table["std_error"]
+            sizes = np.select([true == 0, true < 30], ["empty", "1 to 29"], "30 and more")
+            frame = pd.DataFrame({"size": sizes, "supported": table["supported"], "held": held, "near": near})
+            for (cells, supported), part in frame.groupby(["size", "supported"]):
+                yield {
+                    "table": name,
+                    "n": n,
+                    "epsilon": epsilon,
+                    "cells": cells,
+                    "supported": supported,
+                    "number": len(part),
+                    "held": int(part["held"].sum()),
+                    "near": int(part["near"].sum()),
+                }
+
+
+def bootstrap(name: str, n: int, epsilon: float, seed: int) -> Iterator[dict[str, Any]]:
+    """Run the whole release again on tables drawn from the model, and correct estimates by the bias that shows."""
+    found = study(name)
+    _, synthesizer = fitted(name, n, epsilon, seed, marginals=found.marginals)
+
+    def estimates(fit: Any) -> pd.Series:
+        rows = fit.sample(BOOTSTRAP_ROWS)
+        parts = [one.classic(rows).set_index("term")["estimate"].drop("intercept", errors="ignore") for one in asked]
+        return pd.concat(parts, keys=range(len(parts)))
+
+    asked = found.analyses
+    here = estimates(synthesizer)
+    # Rows of one call are stratified: drawn with replacement they vary as a sample of persons does.
+    model, size = synthesizer.sample(5 * BOOTSTRAP_ROWS), round(synthesizer.n_rows_)
+    again = [
+        estimates(
+            clone(synthesizer)
+            .set_params(random_state=place)
+            .fit(model.sample(size, replace=True, random_state=place, ignore_index=True))
+        )
+        for place in range(AGAIN)
+    ]
+    table = pd.concat(again, axis=1)
+    centre, spread = 2 * here - table.mean(axis=1), table.std(axis=1)
+    for place, analysis in enumerate(asked):
+        for term in here[place].index:
+            true = truths(name)[place][term]
+            yield {
+                "table": name,
+                "n": n,
+                "epsilon": epsilon,
+                "kind": analysis.kind,
+                "covered": bool(abs(centre[place][term] - true) <= 1.96 * spread[place][term]),
+                "uncorrected": bool(abs(here[place][term] - true) <= 1.96 * spread[place][term]),
+            }
+
+
+def gather(
+    call: Callable[..., Iterator[dict[str, Any]]], settings: Iterable[tuple[Any, ...]], **more: Any
+) -> pd.DataFrame:
+    """Run all settings on two processes."""
+    runs = Parallel(n_jobs=2)(delayed(_listed)(call, one, more) for one in settings)
+    return pd.DataFrame([row for run in runs for row in run])
+
+
+def _listed(call: Callable[..., Iterator[dict[str, Any]]], setting: tuple[Any, ...], more: dict[str, Any]) -> list[Any]:
+    return list(call(*setting, **more))
+
+
+def share(hits: pd.Series) -> str:
+    """Return a share with its binomial standard error."""
+    p = hits.mean()
+    return f"{p:.3f} ± {(p * (1 - p) / len(hits)) ** 0.5:.3f}"
+
+
+def coverage(runs: pd.DataFrame, by: list[str]) -> list[tuple[Any, ...]]:
+    rows = []
+    for key, own in runs.groupby(by, sort=False):
+        held = own[own["supported"]]
+        rows.append(
+            (
+                *key,
+                f"{own['supported'].mean():.2f}",
+                share(held["covered"]) if len(held) else "—",
+                verdict(LEAST <= held["covered"].mean() <= MOST) if len(held) else "—",
+                f"{held['width'].median():.2f}" if len(held) else "—",
+                f"{own['naive'].mean():.2f}",
+            )
+        )
+    return rows
+
+
+def errors(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
+    rows = []
+    for key, own in runs[runs["null"]].groupby(["table", "n", "epsilon"], sort=False):
+        held = own[own["supported"]]
+        if len(held):
+            rejected = held["rejected"]
+            rows.append(
+                (*key, share(rejected), verdict(rejected.mean() <= MOST_ERRORS), f"{own['naive rejected'].mean():.2f}")
+            )
+    return rows
+
+
+def times() -> list[tuple[Any, ...]]:
+    """Time analyses of all of Adult."""
+    found = study("Adult")
+    _, synthesizer = fitted("Adult", 45_222, 1.0, 0, marginals=found.marginals)
+    rows = []
+    for analysis in found.analyses:
+        start = time.perf_counter()
+        analysis.ask(synthesizer)
+        seconds = time.perf_counter() - start
+        rows.append((analysis.kind, ", ".join(analysis.columns), f"{seconds:.2f}", verdict(seconds < 60)))
+    return rows
+
+
+def bootstrap_rows(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
+    return [
+        (*key, share(own["covered"]), share(own["uncorrected"]))
+        for key, own in runs.groupby(["table", "n", "epsilon"], sort=False)
+    ]
+
+
+def count_rows(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
+    rows = []
+    for key, own in runs.groupby(["table", "n", "epsilon", "supported", "cells"], sort=False):
+        number, held = own["number"].sum(), own["held"].sum() / own["number"].sum()
+        rows.append((*key, f"{number:,}", f"{held:.3f}", f"{own['near'].sum() / number:.3f}"))
+    return rows
+
+
+def publish(runs: pd.DataFrame, chosen: pd.DataFrame, cells: pd.DataFrame, again: pd.DataFrame, tables: int) -> None:
+    head = ("supported", "coverage", f"{LEAST} to {MOST}?", "width", "synthetic rows as true ones")
+    write_results(
+        "synthetic_inference",
+        "Inference from synthetic tables",
+        ("skdp", "numpy", "scikit-learn"),
+        f"Coverage of 95 % intervals over {tables} tables of each population, size and epsilon: rows of a "
+        "population (Adult: all 45,222 without missing values, drawn with replacement; the others: a million "
+        "drawn rows), released with delta 0 or 1e-6 in turn. With the binomial standard error; terms of one model"
+        " count as repeats, so it is a little too small. `width` is that of the interval over that of the same "
+        "analysis of the private rows, the median. Beside it, the coverage of the usual intervals from as many "
+        "synthetic rows, as if they were rows of persons. What is estimated has the numbers of Adult in the "
+        "middle of their bins, which is all that the synthesizer counts. The marginals that the analyses need are"
+        " listed in `marginals=`: all columns of an analysis, but pairs for a linear regression. In the third "
+        'table they are a `workload=` instead, of which `"auto"` measures what is worth its noise; the rest is '
+        "not supported, and has no interval. Of counts, all cells of one to three columns are compared with the "
+        "true ones; `near` counts those within 1.96 standard errors of the model's count. Where the noise is "
+        "below two records, whole numbers are covered more often than 97 %, and those that are not supported are "
+        "covered by bounds.",
+        {
+            "Coverage by kind of analysis": (
+                ("analysis", "n", "epsilon", *head),
+                coverage(runs, ["kind", "n", "epsilon"]),
+            ),
+            "Coverage by table": (("table", "n", "epsilon", *head), coverage(runs, ["table", "n", "epsilon"])),
+            "What a workload leaves": (("table", "analysis", *head), coverage(chosen, ["table", "kind"])),
+            "Rejected hypotheses that are true, at 5 %": (
+                ("table", "n", "epsilon", "rejected", f"at most {MOST_ERRORS}?", "synthetic rows as true ones"),
+                errors(runs),
+            ),
+            f"Instead, a bootstrap of the whole release ({AGAIN} repeats each)": (
+                ("table", "n", "epsilon", "coverage, bias corrected", "not corrected"),
+                bootstrap_rows(again),
+            ),
+            "Seconds of an analysis of Adult, 45,222 rows": (("analysis", "columns", "seconds", "below 60?"), times()),
+            "Counts": (
+                ("table", "n", "epsilon", "supported", "true count", "cells", "held", "near"),
+                count_rows(cells),
+            ),
+        },
+    )
+
+
+def main() -> None:
+    runs = gather(repeat, itertools.product(STUDIES, SIZES, EPSILONS, range(REPEATS)), auto=False)
+    chosen = gather(repeat, itertools.product(STUDIES, (5_000,), (1.0,), range(REPEATS)), auto=True)
+    cells = gather(counts, itertools.product(STUDIES, COUNT_SIZES, COUNT_EPSILONS, range(COUNT_REPEATS)))
+    again = gather(bootstrap, itertools.product(("few cells", "many cells"), (5_000,), (0.3, 1.0), range(AGAIN)))
+    publish(runs, chosen, cells, again, REPEATS)
+
+
+if __name__ == "__main__":
+    main()

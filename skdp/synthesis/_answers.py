@@ -1,0 +1,348 @@
+"""What a fitted model says of counts and rows, and with what error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import OnSite, check_confidence_level, check_names, read_input
+from skdp.domain import Domain
+from skdp.frames import Table
+from skdp.privacy import PrivacyGuarantee
+from skdp.synthesis._measured import CountErrors, Quantile, Query, errors_of_counts
+from skdp.synthesis._queries import find_column, of_columns, range_weights, read_conditions
+from skdp.synthesis.model import MOST_CELLS, GraphicalModel, Marginal, merge
+from skdp.synthesis.tables import read_codes, with_target
+from skdp.typing import ColumnLike, ColumnName, TableLike
+
+
+@dataclass(frozen=True)
+class ModelCount:  # numpydoc ignore=PR02
+    """A count by a model, and its error.
+
+    Parameters
+    ----------
+    count : float
+        The count: not whole, not negative.
+    std_error : float
+        Its standard deviation; if it is not supported, such that the interval is within as many of them as that of a
+        normal number would be.
+    lower, upper : int
+        The ends of its interval.
+    supported : bool
+        Whether one marginal that was measured holds all columns, and whole bins are asked for. Otherwise the interval
+        is all that the noisy counts do not exclude.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of noisy counts: free.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import DPMarginalSynthesizer
+    >>> people = pd.DataFrame({"smokes": ["yes", "no", "no", "no"] * 250})
+    >>> synthesizer = DPMarginalSynthesizer(domain={"smokes": ["yes", "no"]}, random_state=0).fit(people)
+    >>> found = synthesizer.count_estimate({"smokes": "yes"})
+    >>> found.lower <= 250 <= found.upper
+    True
+    """
+
+    count: float
+    std_error: float
+    lower: int
+    upper: int
+    supported: bool
+
+
+_ESTIMATES = ("count", "std_error", "lower", "upper", "supported")
+"""The columns of what `marginal` returns, beside those that are asked for."""
+
+
+class ModelAnswers(OnSite, BaseEstimator):
+    """The part of a synthesizer that only asks the fitted model."""
+
+    handle_unknown: Any
+    domain_: Domain
+    guarantee_: PrivacyGuarantee
+    model_: GraphicalModel
+    marginals_: list[Marginal]
+    n_rows_: float
+    sampling_rate_: float
+    n_features_in_: int
+    _others: dict[Any, Any]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    @property
+    def selected_cliques_(self) -> list[tuple[Any, ...]]:  # numpydoc ignore=RT01
+        """The columns of each marginal that was measured."""
+        check_is_fitted(self)
+        return list(self.noise_scale_)
+
+    @property
+    def noise_scale_(self) -> dict[tuple[Any, ...], float]:  # numpydoc ignore=RT01
+        """The standard deviation of the noise of each count; of the mean, where a marginal was measured twice."""
+        check_is_fitted(self)
+        scales: dict[tuple[Any, ...], float] = {}
+        for marginal in merge(self.marginals_):
+            names = tuple(self.domain_.columns[column] for column in marginal.clique)
+            # With rare values in different groups there is no mean of all counts: the better one stands.
+            scales[names] = min(marginal.std_error, scales.get(names, math.inf))
+        return scales
+
+    def marginal(self, columns: str | Sequence[ColumnName], *, confidence_level: float = 0.95) -> pd.DataFrame:
+        """Estimate the counts of all combinations of the values of some columns.
+
+        Parameters
+        ----------
+        columns : list of column names
+            Any.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns (bins as text), the ``count`` by the model, and of each the ``std_error``, the ends ``lower``
+            and ``upper`` of its interval, and whether it is ``supported``: see `count_estimate`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If a column is not there, is called as an estimate is, or there are more than 2**26 combinations; if the
+            confidence level is out of range.
+        """
+        check_is_fitted(self)
+        names = [columns] if isinstance(columns, str) else list(columns)
+        places = [find_column(self.domain_, name) for name in names]
+        if not places or len(set(places)) < len(places):
+            raise ValueError(f"columns must name at least one column, each once, got {names}")
+        if lost := set(_ESTIMATES) & set(names):
+            raise ValueError(f"a column called {min(lost)!r} would be lost beside the estimates; use `count`")
+        domain = self.domain_.select(names)
+        if domain.size > MOST_CELLS:
+            raise ValueError(f"the marginal has {domain.size:,} cells; at most {MOST_CELLS:,} are computed")
+        level = check_confidence_level(confidence_level)
+        counts = self.n_rows_ * self.model_.marginal(places)
+        errors = self._errors(dict.fromkeys(places), counts, level)
+        estimates = (counts, errors.std_error, errors.lower, errors.upper, errors.supported)
+        columns_of = {name: estimate.ravel() for name, estimate in zip(_ESTIMATES, estimates, strict=True)}
+        return domain.cells().to_frame(index=False).assign(**columns_of)
+
+    def _errors(self, query: Query, counts: NDArray[np.float64], level: float) -> CountErrors:
+        """Return the errors of counts by the model."""
+        quantile = Quantile(level, self.guarantee_.rho is not None, 1 / self.sampling_rate_ - 1)
+        return errors_of_counts(self.marginals_, query, self.domain_.sizes, counts, quantile)
+
+    def range_count(self, column: ColumnName, low: Any = None, high: Any = None) -> float:
+        """Estimate the number of records whose value is in a range.
+
+        Parameters
+        ----------
+        column : column name
+            Which.
+        low, high : value or None
+            The ends, the upper one left out; None leaves one open. Any numbers for an `Interval`, within whose bins
+            numbers are taken as evenly spread; for text, declared values in their declared order.
+
+        Returns
+        -------
+        float
+            By the model: not whole, not negative.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If the column or an end is not declared.
+
+        See Also
+        --------
+        range_estimate : The same with its error.
+        """
+        check_is_fitted(self)
+        return self._count(self._in_range(column, low, high))
+
+    def range_estimate(
+        self, column: ColumnName, low: Any = None, high: Any = None, *, confidence_level: float = 0.95
+    ) -> ModelCount:
+        """Return `range_count` with its error.
+
+        Parameters
+        ----------
+        column : column name
+            Which.
+        low, high : value or None
+            As for `range_count`.
+        confidence_level : float, default=0.95
+            Coverage of the interval, between 0 and 1.
+
+        Returns
+        -------
+        ModelCount
+            As `count_estimate` returns it.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            As for `range_count`; if the confidence level is out of range.
+        """
+        check_is_fitted(self)
+        return self._estimate(self._in_range(column, low, high), check_confidence_level(confidence_level))
+
+    def count(self, conditions: Mapping[ColumnName, Any]) -> float:
+        """Estimate the number of records that fulfil conditions on several columns.
+
+        Parameters
+        ----------
+        conditions : mapping of column name to (low, high), value or list of values
+            A tuple is a half-open range as in `range_count`; a list is any of its values. All must hold.
+
+        Returns
+        -------
+        float
+            By the model: not whole, not negative.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If a column or a value is not declared.
+
+        See Also
+        --------
+        count_estimate : The same with its error.
+        """
+        check_is_fitted(self)
+        return self._count(read_conditions(self.domain_, conditions))
+
+    def count_estimate(self, conditions: Mapping[ColumnName, Any], *, confidence_level: float = 0.95) -> ModelCount:
+        """Return `count` with its error.
+
+        Parameters
+        ----------
+        conditions : mapping of column name to (low, high), value or list of values
+            As for `count`.
+        confidence_level : float, default=0.95
+            Coverage of the interval, between 0 and 1.
+
+        Returns
+        -------
+        ModelCount
+            The ``count``, its ``std_error``, the ends ``lower`` and ``upper`` of its interval, and whether it is
+            ``supported``.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            As for `count`; if the confidence level is out of range.
+
+        Notes
+        -----
+        If a marginal that was measured holds all columns, the interval is that of its noisy counts, which are unbiased,
+        and of the sample if there is one: it covers the true count whatever the model has missed. The count by the
+        model is mostly closer, as it is not negative, and agrees with all marginals.
+
+        Otherwise what the columns have to do with each other was not measured, and no noise tells how far the model is
+        off. Neither was the part of a bin, or a rare value that was counted together with others. The interval is then
+        wide: from the fewest to the most records that the noisy counts of fewer columns, or of groups of values,
+        allow.
+
+        **Privacy.** Post-processing of noisy counts: free.
+        """
+        check_is_fitted(self)
+        return self._estimate(read_conditions(self.domain_, conditions), check_confidence_level(confidence_level))
+
+    def _in_range(self, column: ColumnName, low: Any, high: Any) -> dict[int, NDArray[np.float64]]:
+        place = find_column(self.domain_, column)
+        return {place: range_weights(column, self.domain_[column], low, high)}
+
+    def _count(self, weights: Mapping[int, NDArray[np.float64]]) -> float:
+        return float(self.n_rows_ * self.model_.expectation(weights))
+
+    def _estimate(self, weights: Mapping[int, NDArray[np.float64]], level: float) -> ModelCount:
+        count = self._count(weights)
+        errors = self._errors(weights, np.array(count), level)
+        ends = int(errors.lower), int(errors.upper)
+        return ModelCount(count, float(errors.std_error), *ends, bool(errors.supported))
+
+    def score_samples(self, X: TableLike, y: ColumnLike | None = None) -> NDArray[np.float64]:
+        """Return the logarithm of the probability of each row by the model.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            The columns of `fit`. The result is as private as these rows.
+        y : 1-D array-like of shape (n_samples,), optional
+            The target, if `fit` had one; without it, the probability is that of X alone.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Of the cell that the row is in; minus infinity for what cannot occur.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If X has other columns, or undeclared values.
+        """
+        check_is_fitted(self)
+        table = read_input(self, X, reset=False, least=0)
+        check_names(self, table, self.domain_.columns[: self.n_features_in_])
+        targets = self.domain_.columns[self.n_features_in_ :]
+        if targets and y is not None:
+            table = Table((*table.names, *targets), with_target(table, y).columns, table.native)
+        domain = self.domain_.select(table.names)
+        policy = of_columns("error" if self.handle_unknown == "ignore" else self.handle_unknown, table.names)
+        others = of_columns(self._others, table.names)
+        rows = np.array(read_codes(table, domain, policy, others), np.int64)
+        if len(table.names) == len(self.domain_.columns):
+            return self.model_.log_probability(rows)
+        values = np.arange(self.domain_.sizes[-1])[:, np.newaxis, np.newaxis]
+        whole = (np.vstack([rows, np.full((1, rows.shape[1]), value)]) for value in values)
+        return np.logaddexp.reduce([self.model_.log_probability(one) for one in whole])
+
+    def score(self, X: TableLike, y: ColumnLike | None = None) -> float:
+        """Return the mean logarithm of the probability of rows by the model.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            As for `score_samples`.
+        y : 1-D array-like of shape (n_samples,), optional
+            As for `score_samples`.
+
+        Returns
+        -------
+        float
+            The higher, the better the model describes these rows.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            As for `score_samples`.
+        """
+        scores = self.score_samples(X, y)
+        return math.fsum(scores) / len(scores) if len(scores) else math.nan

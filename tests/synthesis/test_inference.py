@@ -1,0 +1,322 @@
+"""Estimates from noisy counts: what is exact without noise, covered with it, and refused where nothing was measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+
+from skdp import DPMarginalSynthesizer, Interval, LocalTableEncoder, ReportSynthesizer
+from skdp.privacy import Sampled
+from skdp.synthesis import synthetic_inference
+from skdp.synthesis.inference._components import measure_mean
+from skdp.synthesis.model import Marginal, group
+from tests.conftest import each
+
+N = 3000
+DOMAIN = {"x": range(4), "g": ["a", "b"], "z": range(3), "y": [0, 1], "age": Interval(edges=[0, 10, 30, 60])}
+
+
+def people(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    group_b = rng.random(n) < 0.4
+    x = rng.binomial(3, 0.3 + 0.3 * group_b)
+    y = (rng.random(n) < 1 / (1 + np.exp(1 - 0.7 * x))).astype(int)
+    age = rng.integers(0, 61, n)
+    return pd.DataFrame({"x": x, "g": np.where(group_b, "b", "a"), "z": rng.integers(0, 3, n), "y": y, "age": age})
+
+
+TABLE = people()
+
+
+def fitted(marginals, epsilon=1e6, table=TABLE, seed=0, **parameters):
+    names = list(dict.fromkeys(name for columns in marginals for name in columns))
+    domain = {name: DOMAIN[name] for name in table if name in names}
+    parameters = {"domain": domain, "marginals": marginals, "random_state": seed} | parameters
+    return DPMarginalSynthesizer(epsilon, **parameters).fit(table[list(domain)])
+
+
+def means(table):
+    return table.groupby("g")["x"].mean()
+
+
+def correlation(table):
+    return float(np.corrcoef(table["x"], table["y"])[0, 1])
+
+
+def test_without_noise_statistics_are_those_of_the_table():
+    synthesizer = fitted([("x", "g"), ("x", "y")])
+    found = synthetic_inference(synthesizer, means, columns=["g", "x"])
+    assert found["term"].tolist() == ["a", "b"]
+    true = means(TABLE)
+    np.testing.assert_allclose(found["estimate"], true, atol=2e-3)
+    errors = TABLE.groupby("g")["x"].std() / TABLE.groupby("g").size() ** 0.5
+    np.testing.assert_allclose(found["std_error"], errors, rtol=0.02)
+    one = synthetic_inference(synthesizer, correlation, columns=["x", "y"], confidence_level=0.5).iloc[0]
+    assert one["estimate"] == pytest.approx(correlation(TABLE), abs=2e-3)
+    assert one["upper"] - one["lower"] == pytest.approx(2 * 0.6745 * one["std_error"], rel=0.01)
+
+
+def test_without_noise_a_linear_regression_is_that_of_the_table():
+    synthesizer = fitted([("x", "g"), ("x", "y"), ("g", "y")])  # pairs are enough
+    found = synthetic_inference(synthesizer, LinearRegression(), columns=["g", "x"], target="y").set_index("term")
+    design = pd.DataFrame({"g=b": TABLE["g"] == "b", "x": TABLE["x"]}).astype(float)
+    true = LinearRegression().fit(design, TABLE["y"])
+    assert found["supported"].all()
+    np.testing.assert_allclose(found["estimate"], [true.intercept_, *true.coef_], atol=2e-3)
+    residuals = (TABLE["y"] - true.predict(design)).to_numpy()
+    X = np.column_stack([np.ones(N), design])
+    inverse = np.linalg.inv(X.T @ X)
+    robust = np.sqrt(np.diag(inverse @ (X.T * residuals**2) @ X @ inverse))
+    np.testing.assert_allclose(found["std_error"], robust, rtol=0.02)
+
+
+@pytest.mark.parametrize("strength", [np.inf, 1.0, 0.001])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_without_noise_a_logistic_regression_is_that_of_the_table(strength, fit_intercept):
+    synthesizer = fitted([("x", "g", "y")])
+    model = LogisticRegression(C=strength, fit_intercept=fit_intercept, tol=1e-8, max_iter=1000)
+    found = synthetic_inference(synthesizer, model, columns=["x", "g"], target="y").set_index("term")["estimate"]
+    design = pd.DataFrame({"x": TABLE["x"], "g=b": TABLE["g"] == "b"}).astype(float)
+    model.fit(design, TABLE["y"])
+    np.testing.assert_allclose(found[["x", "g=b"]], model.coef_[0], atol=3e-3)
+    assert ("intercept" in found) == fit_intercept
+
+
+def test_what_was_not_measured_has_no_interval():
+    synthesizer = fitted([("x", "g"), ("y",), ("z",)])
+    for statistic, columns in ((correlation, ["x", "y"]), (LinearRegression(), ["x", "z"])):
+        target = "y" if statistic is not correlation else None
+        found = synthetic_inference(synthesizer, statistic, columns=columns, target=target)
+        slopes = found[found["term"] != "intercept"]
+        assert not slopes["supported"].any()
+        assert slopes[["std_error", "lower", "upper", "p_value"]].isna().all(axis=None)
+    mean = synthetic_inference(synthesizer, lambda table: table["x"].mean(), columns=["x", "y"])
+    assert mean["supported"].all()  # which does not depend on the other column
+
+
+def test_pairs_tell_of_a_logistic_regression_of_two_columns_but_of_no_product_of_three():
+    synthesizer = fitted([("x", "g"), ("x", "y"), ("g", "y")], 300.0)
+    found = synthetic_inference(synthesizer, LogisticRegression(), columns=["x", "g"], target="y")
+    np.testing.assert_allclose((found["upper"] - found["lower"]) / found["std_error"], 2 * 1.96, rtol=1e-4)
+
+    def product(table):
+        return float((table["x"] * table["y"] * (table["g"] == "b")).mean())
+
+    assert not synthetic_inference(synthesizer, product, columns=["x", "g", "y"])["supported"].any()
+
+
+def test_coverage_and_rejections():
+    """Tables with as much noise as sampling error: nearly all intervals hold what is true of the population."""
+    population = people(100_000, seed=9)
+    truth = [population["x"].mean(), float(np.diff(means(population))[0]), 0.0]
+    held, rejected = [], []
+    for seed in range(15):
+        table = population.sample(N, replace=True, random_state=seed).reset_index(drop=True)
+        synthesizer = fitted([("x", "g"), ("x", "z"), ("z", "y"), ("x", "y")], 1.0, table, seed, max_iter=50)
+        found = [
+            synthetic_inference(synthesizer, lambda table: table["x"].mean(), columns=["x"]).iloc[0],
+            synthetic_inference(synthesizer, LinearRegression(), columns=["g"], target="x").iloc[1],
+            synthetic_inference(synthesizer, LinearRegression(), columns=["x", "z"], target="y").iloc[2],
+        ]
+        held += [one["lower"] <= true <= one["upper"] for true, one in zip(truth, found, strict=True)]
+        rejected.append(found[2]["p_value"] < 0.05)
+    # 45 intervals of 95 %: fewer than 37 with a probability of 0.1 %; more than 4 of 15 rejections with 0.1 %.
+    assert sum(held) >= 37
+    assert sum(rejected) <= 4
+
+
+def test_a_sample_and_noise_widen_intervals():
+    def error(epsilon):
+        return synthetic_inference(fitted([("x",)], epsilon), lambda table: table["x"].mean()).loc[0, "std_error"]
+
+    exact = TABLE["x"].std() / N**0.5
+    assert error(1e6) == pytest.approx(exact, rel=0.02)
+    assert error(Sampled(100.0, rate=0.25)) == pytest.approx(2 * exact, rel=0.1)
+    assert error(0.05) > 1.5 * exact
+
+
+def test_numbers_are_in_the_middle_of_their_bins():
+    table = synthetic_inference(
+        fitted([("age",)]), lambda table: table["age"].value_counts(normalize=True).sort_index()
+    )
+    assert table["term"].tolist() == ["4.5", "19.5", "45.0"]  # of 0 to 9, 10 to 29 and 30 to 60
+
+
+def test_rare_values_that_were_counted_together_widen_the_interval():
+    rng = np.random.default_rng(0)
+    counts = rng.integers(50, 90, (4, 2)).astype(float)
+    weights = np.arange(8.0).reshape(4, 2)
+    shares = counts / counts.sum()
+    groups = (np.array([0, 1, 2, 2]), None)
+    whole = [Marginal((0, 1), counts, 1.0)]
+    coarse = [Marginal((0, 1), group(counts, groups), 1.0, groups)]
+    true = float((weights * shares).sum())
+    exact = measure_mean(whole, (0, 1), weights, shares, counts.sum(), 0.0)
+    assert (exact.value, exact.bias) == (pytest.approx(true), 0)
+    # The noise of all eight counts, each with its own weight.
+    assert exact.variance == pytest.approx(float((weights**2).sum()) / counts.sum() ** 2)
+    wide = measure_mean(coarse, (0, 1), weights, np.full((4, 2), 1 / 8), counts.sum(), 0.0)
+    assert abs(wide.value - true) <= wide.bias
+    assert wide.bias > 0
+
+
+def test_a_component_is_estimated_by_all_that_tell_of_it():
+    counts = np.arange(12.0).reshape(3, 4)
+    weights = np.repeat([[1.0], [2.0], [6.0]], 4, axis=1)  # of the first column only
+    one, both = Marginal((0,), counts.sum(axis=1), 2.0), Marginal((0, 1), counts, 3.0)
+    found = [measure_mean(kept, (0, 1), weights, counts / 66, 66.0, 0.0) for kept in ([one], [both], [one, both])]
+    for each_one in found:
+        assert each_one.value == pytest.approx(float((weights * counts).sum()) / 66)
+        assert each_one.bias == pytest.approx(0, abs=1e-9)
+    assert 1 / found[2].variance == pytest.approx(1 / found[0].variance + 1 / found[1].variance, rel=0.01)
+
+
+def test_terms():
+    synthesizer = fitted([("x", "g")])
+
+    def terms(found):
+        return synthetic_inference(synthesizer, lambda table: found(table["x"].mean()))["term"].tolist()
+
+    assert terms(lambda mean: mean) == ["statistic"]
+    assert terms(lambda mean: {"one": mean, 2: 0.0}) == ["one", "2"]
+    assert terms(lambda mean: [mean, mean]) == ["0", "1"]
+    assert terms(lambda mean: pd.Series([mean], index=pd.MultiIndex.from_tuples([("a", 1)]))) == ["a, 1"]
+
+
+class TestRefused:
+    @each(
+        "statistic error message",
+        [
+            (
+                Ridge(),
+                TypeError,
+                "must be a function of a table, a LinearRegression or .* got Ridge",
+            ),
+            (LinearRegression, TypeError, "got LinearRegression"),
+            (7, TypeError, "got int"),
+            (lambda table: "high", TypeError, "must return a number"),
+            (lambda table: np.nan, ValueError, "must return finite numbers"),
+            (lambda table: {len(table): 1.0}, ValueError, "the same terms"),
+        ],
+    )
+    def test_statistics(self, statistic, error, message):
+        with pytest.raises(error, match=message):
+            synthetic_inference(fitted([("x",)]), statistic)
+
+    @each(
+        "columns target message",
+        [
+            (["q"], None, "there is no column 'q'"),
+            (["x", "x"], None, "each once"),
+            ([], None, "at least one column"),
+            (["x"], "y", "target is for an estimator"),
+        ],
+    )
+    def test_columns_of_a_function(self, columns, target, message):
+        with pytest.raises(ValueError, match=message):
+            synthetic_inference(fitted([("x", "y")]), correlation, columns=columns, target=target)
+
+    @each(
+        "model columns target message",
+        [
+            (LinearRegression(), ["x"], None, "target must name the column"),
+            (LinearRegression(), ["x"], "g", "a column of numbers"),
+            (LogisticRegression(), ["x"], "z", "two values for a logistic regression, it has 3"),
+            (LogisticRegression(l1_ratio=0.5, solver="saga"), ["x"], "y", "l2 penalty"),
+            (LogisticRegression(class_weight="balanced"), ["x"], "y", "class_weight"),
+            (LinearRegression(positive=True), ["x"], "y", "positive=True"),
+            (LinearRegression(), ["y"], "y", "each once"),
+        ],
+    )
+    def test_regressions(self, model, columns, target, message):
+        synthesizer = fitted([("x", "g"), ("y", "z")])
+        with pytest.raises(ValueError, match=message):
+            synthetic_inference(synthesizer, model, columns=columns, target=target)
+
+    def test_missing_numbers(self):
+        table = pd.DataFrame({"a": [1.0, 2.0, np.nan] * 20, "b": [0, 1, 1] * 20})
+        domain = {"a": [1, 2, None], "b": [0, 1]}
+        synthesizer = DPMarginalSynthesizer(domain=domain, marginals="full", random_state=0).fit(table)
+        with pytest.raises(ValueError, match="column 'a' has numbers that may be missing"):
+            synthetic_inference(synthesizer, LinearRegression(), target="b")
+        with pytest.raises(ValueError, match="target 'a' may be missing"):
+            synthetic_inference(synthesizer, LinearRegression(), target="a")
+
+    def test_too_many_combinations(self):
+        names = list("abcdefgh")
+        table = pd.DataFrame(0, index=range(9), columns=names)
+        domain = dict.fromkeys(names, range(5))
+        synthesizer = DPMarginalSynthesizer(domain=domain, marginals="independent", random_state=0).fit(table)
+        with pytest.raises(ValueError, match="390,625 combinations"):
+            synthetic_inference(synthesizer, correlation)
+        with pytest.raises(ValueError, match="78,125 combinations"):
+            synthetic_inference(synthesizer, correlation, columns=names[:7])
+
+    def test_synthesizers(self):
+        with pytest.raises(TypeError, match="must be a DPMarginalSynthesizer, got ReportSynthesizer"):
+            synthetic_inference(ReportSynthesizer(None), correlation)
+        with pytest.raises(ValueError, match="not fitted"):
+            synthetic_inference(DPMarginalSynthesizer(), correlation)
+        with pytest.raises(ValueError, match="confidence_level"):
+            synthetic_inference(fitted([("x",)]), correlation, confidence_level=95)
+
+
+def test_a_constant_is_known_and_a_redundant_column_is_not():
+    table = TABLE.assign(z=0)
+    synthesizer = fitted([("x", "z", "y")], table=table)
+    found = synthetic_inference(synthesizer, LinearRegression(), columns=["x", "z"], target="y").set_index("term")
+    assert found.loc["x", "supported"]
+    assert not (found.loc["z", "supported"] and found.loc["z", "upper"] - found.loc["z", "lower"] < 1)
+
+
+def test_the_target_is_the_y_of_fit():
+    synthesizer = DPMarginalSynthesizer(
+        1e6, domain={"x": DOMAIN["x"], "y": [0, 1]}, marginals="full", random_state=0
+    ).fit(TABLE[["x"]], TABLE["y"])
+    found = synthetic_inference(synthesizer, LinearRegression())
+    assert found["term"].tolist() == ["intercept", "x"]
+
+
+class TestSeveralTables:
+    def test_they_differ_as_the_noise_does(self):
+        synthesizer = fitted([("x", "g"), ("z",)], epsilon=0.5, max_iter=30)
+        tables = synthesizer.sample(n_tables=25)
+        assert len(tables) == 25
+        assert all(list(table) == ["x", "g", "z"] for table in tables)
+        sizes = np.array([len(table) for table in tables])
+        assert sizes.std() == pytest.approx(synthesizer.n_rows_std_error_, rel=0.6)
+        shares = np.array([(table["z"] == 1).mean() for table in tables])
+        noise = synthesizer.noise_scale_[("z",)] / N
+        assert shares.std() == pytest.approx(noise, rel=0.6)
+
+    def test_each_has_the_rows_that_are_asked_for(self):
+        synthesizer = fitted([("x", "g")])
+        assert [len(table) for table in synthesizer.sample(7, n_tables=2)] == [7, 7]
+        for wrong in (0, -1, 1.5, "2"):
+            with pytest.raises((TypeError, ValueError), match="n_tables"):
+                synthesizer.sample(n_tables=wrong)
+
+    def test_impossible_combinations_stay_so(self):
+        table = TABLE[(TABLE["x"] > 0) | (TABLE["g"] == "a")].reset_index(drop=True)
+        zeros = [{"x": 0, "g": "b"}]
+        synthesizer = fitted([("x", "g")], 0.5, table, structural_zeros=zeros)
+        for rows in synthesizer.sample(n_tables=3):
+            assert not ((rows["x"] == 0) & (rows["g"] == "b")).any()
+
+
+def test_a_file_gives_the_same(tmp_path):
+    synthesizer = fitted([("x", "g"), ("x", "y")], 1.0)
+    synthesizer.save(tmp_path / "fit.zip")
+    loaded = DPMarginalSynthesizer.load(tmp_path / "fit.zip")
+    found = [synthetic_inference(one, LinearRegression(), columns=["x"], target="y") for one in (synthesizer, loaded)]
+    pd.testing.assert_frame_equal(*found)
+    assert len(loaded.sample(5, n_tables=2)) == 2
+
+
+def test_reports_make_one_table():
+    encoder = LocalTableEncoder(2.0, categories={"g": DOMAIN["g"], "z": DOMAIN["z"]}, random_state=0)
+    synthesizer = ReportSynthesizer(encoder).fit(encoder.fit_transform(TABLE[["g", "z"]]))
+    with pytest.raises(TypeError, match="n_tables needs the noisy counts of a curator"):
+        synthesizer.sample(n_tables=2)
