@@ -133,17 +133,16 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     marginals_ : list of Marginal
         The noisy counts.
     pair_scores_ : DataFrame
-        The noisy scores of pairs, if there are any: how far counts are from those of independent columns, summed over
-        all cells, with the standard error of the noise, and whether the pair was measured.
+        The noisy scores of pairs, if there are any: how far counts are from those of independent columns, in all cells
+        together, their standard errors, and whether the pair was measured.
     model_ : GraphicalModel
         The distribution of the rows.
     n_rows_, n_rows_std_error_ : float
         The estimated number of records, from the noisy counts, and its standard deviation.
     sampling_rate_ : float
-        The rate of the sample that the counts are estimated from, 1 without `skdp.privacy.Sampled`.
+        The rate of the sample of `skdp.privacy.Sampled`, otherwise 1.
     undiscovered_ : dict of column name to float
-        For each column whose values `discover` found, the estimated number of records with another value (or, except in
-        text, a missing one), from the noisy counts.
+        For each column whose values `discover` found, about how many records have another (or no) value.
     n_iter_ : int
         The number of models that the last fit went through, the first one included.
     n_features_in_ : int
@@ -395,6 +394,5 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         check_decodable(public_template(table, domain), domain)
         self._others = {name: values[-1] for name, values in found.items()}
         codes = read_codes(table, domain, self.handle_unknown, self._others)
-        declared = np.logical_and.reduce([code < size for code, size in zip(codes, domain.sizes, strict=True)])
-        declared &= keep
+        declared = np.logical_and.reduce([keep, *(code < n for code, n in zip(codes, domain.sizes, strict=True))])
         return domain, plan, strategy, codes if declared.all() else [code[declared] for code in codes]
