@@ -16,8 +16,9 @@ TABLES = {
     "two columns": ((2, 2), (None, np.array([0, 0]))),
     "three values": ((3, 2), (np.array([1, 0, 1]), None)),
     "three columns": ((2, 3, 2), (None, np.array([0, 1, 1]), np.array([0, 0]))),
+    "four columns": ((2, 2, 1, 2), (None, np.array([0, 0]), None, None)),
 }
-MOST_ROWS = {"two columns": 4, "three values": 3, "three columns": 3}
+MOST_ROWS = {"two columns": 4, "three values": 3, "three columns": 3, "four columns": 3}
 
 
 def cliques_of(sizes):

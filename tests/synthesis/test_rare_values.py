@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis.selection._auto import group_rare_values
+from skdp.synthesis.selection import Plan
+from skdp.synthesis.selection._auto import group_rare_values, measure_auto
+from tests.synthesis.budgets import make_budget, private_table
 
 COUNTS = st.lists(st.floats(0, 20), min_size=1, max_size=12).map(np.array)
 LEAST = st.floats(0, 15)
@@ -56,3 +61,18 @@ def test_examples():
     assert group_rare_values(np.zeros(4), 5, ordered=True).tolist() == [0, 0, 0, 0]
     assert group_rare_values(np.array([9.0, 1, 1, 1, 9.0]), 5, ordered=True).tolist() == [0, 1, 1, 1, 2]
     assert group_rare_values(np.array([9.0, 1, 0, 0, 9.0, 1]), 5, ordered=True).tolist() == [0, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("epsilon", "grouped"), [(0.5, True), (1e6, False)])
+def test_a_fine_column_with_an_order_is_cut_for_pairs(epsilon, grouped):
+    """Two columns of 100 values, nearly the same: their pair is not worth the noise of 10,000 cells."""
+    rng = np.random.default_rng(0)
+    one = rng.integers(0, 100, 5000)
+    rows = np.stack([one, np.clip(one + rng.integers(-5, 6, 5000), 0, 99)], axis=1)
+    table = private_table(rows, (100, 100), make_budget("gaussian", Fraction(epsilon)))
+    fitted = measure_auto(table, Plan((100, 100), (True, True), 10_000))
+    (pair,) = (marginal for marginal in table.marginals if len(marginal.clique) == 2)
+    assert (pair.groups is not None) == grouped
+    law = fitted.model.marginal((0, 1))
+    near = np.abs(np.subtract.outer(np.arange(100), np.arange(100))) <= 15
+    assert law[near].sum() > 0.8

@@ -12,8 +12,10 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, PrivacyLedger
+from skdp.synthesis.model import sample
 from skdp.synthesis.selection import Plan, _auto
 from skdp.synthesis.selection._auto import measure_auto
+from skdp.synthesis.selection._strategy import fit_measured
 from tests.synthesis.budgets import make_budget, private_table
 
 N = 4000
@@ -40,6 +42,37 @@ def test_the_parity_of_three_bits_is_learnt(method, delta):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         synthesizer = fitted(marginals=method, delta=delta)
+    assert ALL in synthesizer.selected_cliques_
+    assert odd_share(synthesizer) > 0.95
+
+
+@pytest.mark.parametrize("fits", [30, pytest.param(1000, marks=pytest.mark.long)])
+def test_rows_keep_the_parity_that_the_model_has(fits):
+    """No pair and no triple shows it: a sampler that forgets a column loses it. The share is a binomial one."""
+    n, sizes = 400, (2, 2, 2, 2)
+    deviations = []
+    for seed in range(fits):
+        rng = np.random.default_rng(seed)
+        bits = rng.integers(0, 2, (3, n))
+        label = np.bitwise_xor.reduce(bits) ^ (rng.random(n) < rng.choice([0.0, 0.1, 0.4]))
+        table = private_table(
+            np.vstack([bits, label]).T[:, rng.permutation(4)], sizes, make_budget("gaussian", 1), seed
+        )
+        table.measure((0, 1, 2, 3), Fraction(1))
+        model = fit_measured(table, Plan(sizes, (False,) * 4, 100, max_iter=30)).model
+        even = sum(
+            model.marginal((0, 1, 2, 3))[cell] for cell in itertools.product((0, 1), repeat=4) if not sum(cell) % 2
+        )
+        found = 1 - np.bitwise_xor.reduce(sample(model, n, rng)).mean()
+        deviations.append((found - even) / np.sqrt(even * (1 - even) / n + 1e-4 / n))
+    assert np.abs(deviations).max() < 5
+    assert abs(np.mean(deviations)) < 4 / np.sqrt(fits)
+
+
+@pytest.mark.parametrize("delta", [0, 1e-9])
+def test_a_parity_is_found_without_a_workload(delta):
+    """The second round scores four columns of few values together."""
+    synthesizer = fitted(workload=None, epsilon=8.0, delta=delta)
     assert ALL in synthesizer.selected_cliques_
     assert odd_share(synthesizer) > 0.95
 

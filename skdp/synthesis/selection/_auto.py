@@ -51,6 +51,9 @@ _STRONG = 0.1
 
 _LARGE_ERROR, _SMALL_ERROR = 0.013, 0.003
 _RARE = 4.0
+_COARSE, _MUCH_FINER = 0.3, 2.0
+"""The noise that a pair can afford, as a share of all records, and how much finer a column is that is cut for it."""
+
 _CAUTION = 0.5
 _MOST_CANDIDATES = 1000
 _MOST_TRIPLES = 50_000
@@ -64,13 +67,13 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     """Measure the columns and those marginals that are worth their noise."""
     # Each column is measured with a twentieth of the budget, and with a seventieth (of wide tables up to a seventh) the
     # distance of each pair, and of each larger marginal of the workload, from the independence of its columns: what a
-    # model gains by knowing it. Scores are shrunk towards their mean as far as noise explains their differences; by as
-    # much, what independent columns would show is taken off; and they are lowered by half a standard deviation of the
-    # rest. Marginals are taken while the gain exceeds the noise added to all that are measured, and the junction tree
-    # stays small enough: first, by their gains, strong pairs that make no circle, then the others in the order of gain
-    # to noise. The rest of the budget is split for the least expected sum of errors ([1]_, [2]_); values too rare for
-    # the noise are counted together. If noise is small compared with the table, a quarter of the rest is kept for a
-    # second round, with scores against the first model.
+    # model gains by knowing it. Scores are shrunk towards their mean as far as noise explains their differences; in
+    # wide tables, as much of what independent columns would show is taken off; and they are lowered by half a standard
+    # deviation of the rest. Marginals are taken while the gain exceeds the noise added to all that are measured, and
+    # the junction tree stays small enough: first, by their gains, strong pairs that make no circle, then the others in
+    # the order of gain to noise. The rest of the budget is split for the least expected sum of errors ([1]_, [2]_);
+    # values too rare, or too fine, for the noise are counted together. If noise is small compared with the table, a
+    # quarter of the rest is kept for a second round, with scores against the first model.
     # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
     #    differentially private synthetic data. PVLDB 15(11).
     # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
@@ -89,7 +92,7 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     rest = (table.budget.left - share) * (1 - _REFINEMENT if refine else 1)
     groups = _rare_groups(table, plan, counts, rest)
     scores = score_marginals(table, list(weights), counts, share, groups)
-    expected = _deviations(list(weights), counts, table.marginals[0].std_error, groups)
+    expected = _deviations(list(weights), counts, table.marginals[0].std_error, groups) * _width(share)
     gains = _trusted_by_order(scores, expected, list(weights), table.budget.score_error(share, scores.size))
     column_weight = _column_weight(error, len(plan.sizes))
     costs = [column_weight * size for size in plan.sizes]
@@ -116,9 +119,8 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
     guessed = zip(weights, guess_counts(fitted, weights), strict=True)
     guesses = [group(guess, _of(groups, clique)) for clique, guess in guessed]
     scores = table.score(list(weights), guesses, share / 10, groups)
-    expected = np.array([_MEAN_ABSOLUTE * float(np.sqrt(np.maximum(guess, 0)).sum()) for guess in guesses])
     error = table.budget.score_error(share / 10, scores.size)
-    gains = by_workload(_trusted(scores, error, expected), weights)
+    gains = by_workload(_trusted(scores, error, np.zeros(scores.size)), weights)
     chosen, _ = _choose(table, plan, gains, groups, table.budget.left, [], measured)
     if not chosen:  # fall back to one-way marginals
         measure_columns(table, plan, table.budget.left)
@@ -164,6 +166,12 @@ def _share_of_scores(n_scores: int) -> Fraction:
     return min(most, max(least, least * Fraction(n_scores, math.comb(_NARROW, 2))))
 
 
+def _width(share: Fraction) -> float:
+    """Return 0 for tables of few columns, in which every score says something, and 1 for those of very many."""
+    least, most = _SCORES
+    return float((share - least) / (most - least))
+
+
 def _deviations(
     cliques: Sequence[Clique], counts: Sequence[NDArray[np.float64]], error: float, groups: Groups
 ) -> NDArray[np.float64]:
@@ -184,10 +192,15 @@ def _deviations(
 
 def _rare_groups(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]], share: Fraction) -> Groups:
     """Group the values of each column that are rare against the noise of twice as many marginals as columns."""
-    least = _RARE * table.budget.std_error(share / (2 * len(plan.sizes)))
-    return tuple(
-        group_rare_values(count, least, ordered=ordered) for count, ordered in zip(counts, plan.ordered, strict=True)
-    )
+    # A column with an order and many more values than a pair can afford is cut into about as many groups as it can.
+    noise = table.budget.std_error(share / (2 * len(plan.sizes)))
+    total = max(1.0, float(counts[0].sum()))
+    most = max(1.0, math.sqrt(_COARSE * total / (_NOISE * noise)))
+    found = []
+    for count, ordered in zip(counts, plan.ordered, strict=True):
+        fine = ordered and count.size > _MUCH_FINER * most
+        found.append(group_rare_values(count, max(_RARE * noise, total / most if fine else 0.0), ordered=ordered))
+    return tuple(found)
 
 
 def _trusted(noisy: NDArray[np.float64], error: float, expected: NDArray[np.float64]) -> NDArray[np.float64]:
