@@ -350,39 +350,41 @@ def _listed(call: Callable[..., Iterator[dict[str, Any]]], setting: tuple[Any, .
     return list(call(*setting, **more))
 
 
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, str | bool | np.bool_) else f"{value:g}"
+
+
 def share(hits: pd.Series) -> str:
     """Return a share with its binomial standard error."""
     p = hits.mean()
     return f"{p:.3f} ± {(p * (1 - p) / len(hits)) ** 0.5:.3f}"
 
 
-def coverage(runs: pd.DataFrame, by: list[str]) -> list[tuple[Any, ...]]:
-    rows = []
-    for key, own in runs.groupby(by, sort=False):
-        held = own[own["supported"]]
-        rows.append(
-            (
-                *key,
-                f"{own['supported'].mean():.2f}",
-                share(held["covered"]) if len(held) else "—",
-                verdict(LEAST <= held["covered"].mean() <= MOST) if len(held) else "—",
-                f"{held['width'].median():.2f}" if len(held) else "—",
-                f"{own['naive'].mean():.2f}",
-            )
+def coverage(runs: pd.DataFrame, by: list[str]) -> list[tuple[str, ...]]:
+    parts = [(tuple(map(_shown, key)), own) for key, own in runs.groupby(by, sort=False)]
+    return [_covered(key, own) for key, own in [*parts, (("all", *[""] * (len(by) - 1)), runs)]]
+
+
+def _covered(key: tuple[str, ...], own: pd.DataFrame) -> tuple[str, ...]:
+    held, supported, naive = own[own["supported"]], f"{own['supported'].mean():.2f}", f"{own['naive'].mean():.2f}"
+    if held.empty:
+        return (*key, supported, "—", "—", "—", naive)
+    inside = verdict(LEAST <= held["covered"].mean() <= MOST)
+    return (*key, supported, share(held["covered"]), inside, f"{held['width'].median():.2f}", naive)
+
+
+def errors(runs: pd.DataFrame) -> list[tuple[str, ...]]:
+    true = runs[runs["null"] & runs["supported"]]
+    parts = [(tuple(map(_shown, key)), own) for key, own in true.groupby(["table", "n", "epsilon"], sort=False)]
+    return [
+        (
+            *key,
+            share(own["rejected"]),
+            verdict(own["rejected"].mean() <= MOST_ERRORS),
+            f"{own['naive rejected'].mean():.2f}",
         )
-    return rows
-
-
-def errors(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
-    rows = []
-    for key, own in runs[runs["null"]].groupby(["table", "n", "epsilon"], sort=False):
-        held = own[own["supported"]]
-        if len(held):
-            rejected = held["rejected"]
-            rows.append(
-                (*key, share(rejected), verdict(rejected.mean() <= MOST_ERRORS), f"{own['naive rejected'].mean():.2f}")
-            )
-    return rows
+        for key, own in [*parts, (("all", "", ""), true)]
+    ]
 
 
 def times() -> list[tuple[Any, ...]]:
@@ -400,7 +402,7 @@ def times() -> list[tuple[Any, ...]]:
 
 def bootstrap_rows(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
     return [
-        (*key, share(own["covered"]), share(own["uncorrected"]))
+        (*map(_shown, key), share(own["covered"]), share(own["uncorrected"]))
         for key, own in runs.groupby(["table", "n", "epsilon"], sort=False)
     ]
 
@@ -409,7 +411,7 @@ def count_rows(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
     rows = []
     for key, own in runs.groupby(["table", "n", "epsilon", "supported", "cells"], sort=False):
         number, held = own["number"].sum(), own["held"].sum() / own["number"].sum()
-        rows.append((*key, f"{number:,}", f"{held:.3f}", f"{own['near'].sum() / number:.3f}"))
+        rows.append((*map(_shown, key), f"{number:,}", f"{held:.3f}", f"{own['near'].sum() / number:.3f}"))
     return rows
 
 
@@ -419,7 +421,8 @@ def publish(runs: pd.DataFrame, chosen: pd.DataFrame, cells: pd.DataFrame, again
         "synthetic_inference",
         "Inference from synthetic tables",
         ("skdp", "numpy", "scikit-learn"),
-        f"Coverage of 95 % intervals over {tables} tables of each population, size and epsilon: rows of a "
+        f"Coverage of 95 % intervals over {tables} tables ({REPEATS} where nothing else runs) of each population, size "
+        "and epsilon: rows of a "
         "population (Adult: all 45,222 without missing values, drawn with replacement; the others: a million "
         "drawn rows), released with delta 0 or 1e-6 in turn. With the binomial standard error; terms of one model"
         " count as repeats, so it is a little too small. `width` is that of the interval over that of the same "
@@ -427,7 +430,8 @@ def publish(runs: pd.DataFrame, chosen: pd.DataFrame, cells: pd.DataFrame, again
         "synthetic rows, as if they were rows of persons. What is estimated has the numbers of Adult in the "
         "middle of their bins, which is all that the synthesizer counts. The marginals that the analyses need are"
         " listed in `marginals=`: all columns of an analysis, but pairs for a linear regression. In the third "
-        'table they are a `workload=` instead, of which `"auto"` measures what is worth its noise; the rest is '
+        'table (n = 5,000, epsilon 1) they are a `workload=` instead, of which `"auto"` measures what is worth its '
+        "noise; the rest is "
         "not supported, and has no interval. Of counts, all cells of one to three columns are compared with the "
         "true ones; `near` counts those within 1.96 standard errors of the model's count. Where the noise is "
         "below two records, whole numbers are covered more often than 97 %, and those that are not supported are "

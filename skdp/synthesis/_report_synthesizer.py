@@ -144,7 +144,7 @@ class ReportSynthesizer(ModelRows):
     relationship income        0.19    2808.18    True
     sex          income        0.09     486.00    True
     >>> round(synthesizer.count({"sex": "Male", "income": ">50K"}))
-    6658
+    6562
     >>> print(synthesizer.guarantee_)
     epsilon = 4, local model, replacing one record's values of: sex, relationship, income, NOT SECURE: the randomness
     comes from a seed

@@ -207,8 +207,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     2   37    Male  <=50K
     >>> synthesizer.selected_cliques_[-2:]
     [('age', 'sex'), ('age', 'sex', 'income')]
-    >>> round(synthesizer.count({"age": (25, 65), "sex": "Male", "income": ">50K"}))
-    6393
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
     0  Female  <=50K   9595.0       19.0   9549.0   9622.0       True

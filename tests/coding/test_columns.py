@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import gc
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -296,3 +298,30 @@ def test_a_categorical_without_any_value_is_a_column_of_missing_numbers(dtype):
     assert np.isnan(to_numbers(pd.Series([None] * 3).astype("category"))).all()
     with pytest.raises(ColumnError, match="expected numbers"):
         to_numbers(pd.Series(pd.Categorical([None] * 3, categories=["a"])))
+
+
+def test_a_decoder_is_that_of_its_values_and_their_types():
+    """Decoders are kept, and 0, 0.0 and False are equal."""
+    like = np.array(["x"], object)
+    for values in ([0, 1], [False, True], [0.0, 1.0], [0, 1], ["0", "1"]):
+        read = decoder(values, like)
+        found = read(np.array([1, 0])).tolist()
+        assert found == values[::-1]
+        assert {*map(type, found)} == {type(values[0])}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pd.Series(pd.Categorical(["a"], categories=["secret", "a", "b"])),
+        lambda: pl.Series(["a"], dtype=pl.Enum(["secret", "a", "b"])),
+    ],
+)
+def test_no_dtype_with_categories_is_kept(make):
+    given = make()
+    read = decoder(["a", "b"], given)
+    assert list(read(np.array([1]))) == ["b"]
+    kept = weakref.ref(given.dtype)
+    del given, read
+    gc.collect()
+    assert kept() is None
