@@ -87,7 +87,7 @@ def describe_fit(synthesizer: Any) -> tuple[dict[str, Any], dict[str, NDArray[np
         "n_rows_std_error": synthesizer.n_rows_std_error_,
         "sampling_rate": synthesizer.sampling_rate_,
         "n_iter": synthesizer.n_iter_,
-        "scores": pack_scores(synthesizer.pair_scores_, domain),
+        "scores": pack_scores(synthesizer._scores),
         "cliques": model.tree.cliques,
         "parents": [link.parent for link in model.tree.links],
         "marginals": [
@@ -156,7 +156,7 @@ def restore_fit(synthesizer: Any, described: Mapping[str, Any], domain: Domain, 
         measured = enumerate(described["marginals"])
         synthesizer.marginals_ = [read_marginal(array, place, about, domain.sizes) for place, about in measured]
     with reading("scores"):  # files of earlier versions have none
-        synthesizer.pair_scores_ = read_scores(described.get("scores", ()), domain, synthesizer.marginals_)
+        synthesizer._scores = read_scores(described.get("scores", ()), domain)
     synthesizer.domain_, synthesizer.guarantee_ = domain, guarantee
     synthesizer.n_features_in_ = n_features
     if described.get("named"):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, BinaryIO, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -17,6 +18,7 @@ from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.oracles import check_size
 from skdp.synthesis._answers import ModelAnswers
+from skdp.synthesis._pair_scores import Scores, tabulate_scores
 from skdp.synthesis._persistence import read_synthesizer, write_synthesizer
 from skdp.synthesis._queries import of_columns
 from skdp.synthesis.model import GraphicalModel, redraw, sample
@@ -168,6 +170,13 @@ class RowTransformer(TransformerMixin, ModelRows):
     structural_zeros: Any
     max_iter: Any
     tol: float
+    _scores: Scores
+
+    @property
+    def pair_scores_(self) -> pd.DataFrame:  # numpydoc ignore=RT01
+        """The noisy scores of pairs."""
+        check_is_fitted(self)
+        return tabulate_scores(self._scores, self.domain_, self.marginals_)
 
     def _fit_again(self, rng: np.random.Generator) -> tuple[GraphicalModel, float]:
         zeros = read_zeros(self.structural_zeros, self.domain_)

@@ -19,7 +19,7 @@ from skdp.domain import Domain, Interval
 from skdp.frames import Table, open_large
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, check_delta
-from skdp.synthesis._pair_scores import tabulate_scores
+from skdp.synthesis._pair_scores import scores_of_pairs
 from skdp.synthesis._rows import RowTransformer
 from skdp.synthesis.selection import (
     Plan,
@@ -358,7 +358,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
         self.domain_ = domain
         self.marginals_ = [marginal.times(1 / scale) for marginal in private.marginals]
-        self.pair_scores_ = tabulate_scores(private.scores, domain, self.marginals_, scale)
+        self._scores = scores_of_pairs(private.scores, scale)
         self.model_ = fitted.model
         self.n_rows_ = fitted.total / scale
         self.n_rows_std_error_ = math.hypot(fitted.std_error, math.sqrt((1 - scale) * fitted.total)) / scale
@@ -374,7 +374,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         ]
 
     def _forget(self) -> None:
-        for name in [name for name in vars(self) if name.endswith("_") or name in ("_others", "_template", "_calls")]:
+        hidden = ("_others", "_template", "_calls", "_scores")
+        for name in [name for name in vars(self) if name.endswith("_") or name in hidden]:
             delattr(self, name)
 
     def _code(

@@ -493,7 +493,7 @@ def test_pickles_hold_no_more_than_they_should():
         assert b"unforeseen" not in pickle.dumps(synthesizer)
         known = set(synthesizer.get_params()) | {
             *("domain_", "guarantee_", "marginals_", "model_", "n_rows_", "n_rows_std_error_", "n_iter_"),
-            *("undiscovered_", "sampling_rate_", "pair_scores_"),
+            *("undiscovered_", "sampling_rate_", "_scores"),
             *("n_features_in_", "feature_names_in_", "_template", "_calls", "_others", "_redraw_at_fit"),
         }
         assert set(vars(synthesizer)) == set(vars(loaded(synthesizer))) == known
