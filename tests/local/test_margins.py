@@ -145,3 +145,11 @@ def test_a_tally_does_not_suffice_where_squares_are_needed():
     encoder = KINDS["hadamard"].fit(PEOPLE)
     with pytest.raises(ValueError, match="margins of HadamardResponse need the reports"):
         encoder.estimate_counts(encoder.tally(encoder.transform(PEOPLE)), columns=["sex"])
+
+
+def test_intervals_of_large_counts_reach_as_far_as_their_errors():
+    """The square of a count has more digits than a float: the reach must not be a difference of such squares."""
+    encoder = RandomizedResponseEncoder(20.0, categories={"x": ["a", "b"]}).fit(pd.DataFrame({"x": ["a"]}))
+    support, n = np.array([3_000_000_000, 1_000_000_000]), np.array([4_000_000_000])
+    found = encoder.estimate_counts(encoder.protocol_.empty_tally().with_sums([support, n, n]))
+    assert ((found["upper"] - found["lower"]) / 2).tolist() == pytest.approx((1.959964 * found["std_error"]).tolist())

@@ -68,8 +68,9 @@ class SampledCounts:
         z = -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2 / n_cells)
         counts, known, factor = np.nan_to_num(self.counts), np.isfinite(self.noise), z * z * self.spread
         middle = (counts + factor * self.n / 2) / (1 + factor)
-        squares = (counts**2 - z * z * np.where(known, self.noise, 0)) / (1 + factor)
-        reach = np.where(known, np.sqrt(np.clip(middle**2 - squares, 0, None)), np.inf)
+        drawn = factor * counts * (self.n - counts) + (factor * self.n / 2) ** 2
+        square = drawn + (1 + factor) * z * z * np.where(known, self.noise, 0)
+        reach = np.where(known, np.sqrt(np.clip(square, 0, None)) / (1 + factor), np.inf)
         return middle - reach, middle + reach
 
     def table(
