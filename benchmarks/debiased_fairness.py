@@ -1,7 +1,7 @@
 """Bias and coverage of `debiased_fairness` on Adult, and how far reports that are taken for the truth are off.
 
 Run ``python benchmarks/debiased_fairness.py [--repeats 5000]``. The rows stay as they are, the test
-rows of Adult with the predictions of a logistic regression; in each repeat the groups are reported anew.
+rows of Adult with the predictions of a logistic regression; in each repeat the groups are reported again.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ the same public domain and are judged by the same judge.
 
 Peers take minutes. So every measurement is kept as a line of ``results/synthesis_adult.jsonl``, and the tables are made
 of all that is kept. A run replaces what was kept of the methods and budgets that it measures; with ``--keep`` it only
-measures what is not there. With ``--methods`` and nothing behind it, only the tables are written anew.
+measures what is not there. With ``--methods`` and nothing behind it, only the tables are written again.
 
 Small budgets on small tables, which ``make bench`` leaves out for time (and the same with 5,000 and with all rows):
 ``--methods skdp-auto skdp-independent --epsilons 0.01 0.03 0.1 0.3 --seeds 10 --rows 1000``.

@@ -2,7 +2,7 @@
 
 Run ``make bench``, or ``python benchmarks/synthesis_tables.py`` wherever skdp is installed. Every measurement is kept
 as a line of ``results/synthesis_tables.jsonl``, and the tables are made of all that is kept; with ``--keep`` a run
-only measures what is not there. With ``--tables`` and nothing behind it, only the tables are written anew.
+only measures what is not there. With ``--tables`` and nothing behind it, only the tables are written again.
 
 Errors are total variation distances of counts of synthetic rows, as many as there are real ones, from those of the real
 rows: the mean over all columns, and over at most 1,000 pairs and 300 triples, the same for all methods; and the largest

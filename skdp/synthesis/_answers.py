@@ -1,4 +1,4 @@
-"""What a fitted model says of counts and rows, and with what error."""
+"""Counts and probabilities of rows by a fitted model, with their errors."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from skdp.base import OnSite, check_confidence_level, check_names, read_input
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.privacy import PrivacyGuarantee
-from skdp.synthesis._measured import CountErrors, Quantile, Query, errors_of_counts
-from skdp.synthesis._queries import find_column, of_columns, range_weights, read_conditions
+from skdp.synthesis._count_errors import CountErrors, Quantile, Query, errors_of_counts
+from skdp.synthesis._queries import find_column, find_columns, of_columns, range_weights, read_conditions
 from skdp.synthesis.model import MOST_CELLS, GraphicalModel, Marginal, merge
 from skdp.synthesis.tables import read_codes, with_target
 from skdp.typing import ColumnLike, ColumnName, TableLike
@@ -126,9 +126,7 @@ class ModelAnswers(OnSite, BaseEstimator):
         """
         check_is_fitted(self)
         names = [columns] if isinstance(columns, str) else list(columns)
-        places = [find_column(self.domain_, name) for name in names]
-        if not places or len(set(places)) < len(places):
-            raise ValueError(f"columns must name at least one column, each once, got {names}")
+        places = find_columns(self.domain_, names)
         if lost := set(_ESTIMATES) & set(names):
             raise ValueError(f"a column called {min(lost)!r} would be lost beside the estimates; use `count`")
         domain = self.domain_.select(names)
@@ -261,10 +259,9 @@ class ModelAnswers(OnSite, BaseEstimator):
         and of the sample if there is one: it covers the true count whatever the model has missed. The count by the
         model is mostly closer, as it is not negative, and agrees with all marginals.
 
-        Otherwise what the columns have to do with each other was not measured, and no noise tells how far the model is
-        off. Neither was the part of a bin, or a rare value that was counted together with others. The interval is then
-        wide: from the fewest to the most records that the noisy counts of fewer columns, or of groups of values,
-        allow.
+        Otherwise the dependence of the columns was not measured, and the error of the model is not known. Nor is the
+        count of a part of a bin, or of a rare value that was counted together with others. The interval is then wide:
+        from the fewest to the most records that the noisy counts of fewer columns, or of groups of values, allow.
 
         **Privacy.** Post-processing of noisy counts: free.
         """

@@ -40,6 +40,15 @@ def find_column(domain: Domain, name: Any) -> int:
     return domain.columns.index(name)
 
 
+def find_columns(domain: Domain, names: Iterable[Any]) -> list[int]:
+    """Return the places of distinct columns, at least one."""
+    asked = list(names)
+    places = [find_column(domain, name) for name in asked]
+    if not places or len(set(places)) < len(places):
+        raise ValueError(f"columns must name at least one column, each once, got {asked}")
+    return places
+
+
 def range_weights(name: Any, values: Categories | Interval, low: Any, high: Any) -> NDArray[np.float64]:
     """Return which share of each cell is in a half-open range."""
     if not isinstance(values, Interval):

@@ -19,7 +19,7 @@ from skdp.frames import Table, is_frame, read_table
 from skdp.local import ReportTransformer
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyGuarantee
-from skdp.synthesis._measured import CountErrors, Quantile, Query, errors_of_estimates
+from skdp.synthesis._count_errors import CountErrors, Quantile, Query, errors_of_estimates
 from skdp.synthesis._rows import ModelRows
 from skdp.synthesis.model import MOST_CELLS
 from skdp.synthesis.reports import (

@@ -81,7 +81,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         are ordered or are not just the values that occur. ``skdp draft-domain`` writes a file to start from.
     marginals : {"auto", "independent", "tree", "adaptive", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
-        budget also what the first model misses, triples included. ``"independent"``: the columns. ``"tree"``: the
+        budget also what the first model misses, of up to four columns. ``"independent"``: the columns. ``"tree"``: the
         columns, and pairs that link all of them once ([1]_). ``"adaptive"``: one marginal after the other, each time
         one that the model gets wrong ([2]_); slow. ``"full"``: all combinations of values. Or a list of tuples of
         column names, all with the same noise.

@@ -10,7 +10,7 @@ import pytest
 
 from skdp import DPMarginalSynthesizer, Interval, LocalTableEncoder, ReportSynthesizer
 from skdp.privacy import Rho, Sampled
-from skdp.synthesis._measured import Quantile, errors_of_counts
+from skdp.synthesis._count_errors import Quantile, errors_of_counts
 from skdp.synthesis.model import Marginal, group
 from tests.conftest import each
 

@@ -141,7 +141,7 @@ class StrategyDisplay(PanelDisplay):
 
 
 def _compared(error: float, least: float) -> str:
-    """Say how an error compares with the least one."""
+    """Compare an error with the least one, in words."""
     if not np.isfinite(error):
         return "does not give what is wanted"
     if error == least:

@@ -17,7 +17,7 @@ from skdp.randomness import BLOCK
 _MOST_SYMBOLS, _MOST_CHARACTERS = 128, 254
 _OTHER = "\N{REPLACEMENT CHARACTER}"
 
-# States of a reader of symbols; the further ones are inside a character of UTF-8, which misses so many bytes.
+# States of a reader of symbols; the further ones are inside a character of UTF-8, with the bytes that it still needs.
 _NOTHING, _WORD, _END = range(3)
 _MISSING = np.array([0, 0, 0, 1, 2, 3, 2, 2, 3, 3])
 

@@ -24,6 +24,7 @@ from skdp.local.protocol import (
     Randomness,
     ReportProtocol,
     Reports,
+    SampledCounts,
     plain_values,
     read_report_table,
     read_whole_numbers,
@@ -134,13 +135,9 @@ class PairProtocol(ReportProtocol):
             if what == "mean":
                 tables[name] = mean_table(moments, ends, reach, index)
                 continue
-            std_error, scale = np.sqrt(moments.of_holders), n if what == "frequency" else 1
-            lower, upper = moments.holders - reach * std_error, moments.holders + reach * std_error
-            parts = {what: moments.holders, "lower": lower, "upper": upper}
-            if postprocess == "clip":
-                parts = {key: np.clip(part, 0, n) for key, part in parts.items()}
-            table = pd.DataFrame(parts | {"std_error": std_error}, index=index) / scale
-            tables[name] = table[[what, "std_error", "lower", "upper"]]
+            found, clipped = SampledCounts.of(moments.holders, moments.of_holders, n, n), postprocess == "clip"
+            shown = np.clip(found.counts, 0, n) if clipped else None
+            tables[name] = found.table(confidence_level, shown=shown, clipped=clipped, what=what, index=index)
         return tables[self.columns[0]] if len(self.columns) == 1 else pd.concat(tables, names=["column", "key"])
 
     @property

@@ -87,19 +87,17 @@ def combine_samples(
     what: str = "count",
 ) -> pd.DataFrame:
     """Estimate the count, or the frequency, of each value of a column that each record reports in one group at most."""
-    if not isinstance(postprocess, str) or postprocess not in POSTPROCESSORS:
-        raise ValueError(f"postprocess must be one of {tuple(POSTPROCESSORS)}, got {postprocess!r}")
+    tables = [protocol.estimate(tally, postprocess=postprocess, columns=[column]) for protocol, tally in groups]
     parts = [margin_counts(protocol, tally, [column]) for protocol, tally in groups]
     samples = [(protocol.oracles[0], tally.sizes[0]) for protocol, tally in groups]
     weights = sample_weights(samples, len(parts[0].counts))
-    tables = [protocol.estimate(tally, postprocess=postprocess, columns=[column]) for protocol, tally in groups]
     shown = weights @ np.array([table["count"] for table in tables])
     found = SampledCounts.combined(parts, weights)
     return found.table(confidence_level, shown=shown, clipped=postprocess != "none", what=what, index=tables[0].index)
 
 
 def sample_weights(samples: Sequence[tuple[FrequencyOracle, int]], n_cells: int) -> NDArray[np.float64]:
-    """Weigh samples without a record in common by the variances of what they say of uniform values."""
+    """Weigh samples without a record in common by the variances of their estimates of uniform values."""
     # The weights follow from the mechanisms and from who reports what, not from values: so the sum has no bias.
     errors = [margin_error(oracle, n_cells) + (1 - 1 / n_cells) / n_cells for oracle, _ in samples]
     weights = np.array([size for _, size in samples]) / np.array(errors)

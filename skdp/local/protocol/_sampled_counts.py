@@ -51,7 +51,7 @@ class SampledCounts:
             factors @ np.array([getattr(part, name) for part in parts])
             for factors, name in ((weights, "counts"), (squares, "noise"), (squares, "spread"))
         )
-        # No record is in two samples, so what two of them say is correlated: by as much for any two.
+        # No record is in two samples, so their estimates are correlated: by as much for any two.
         return cls(counts, noise, np.clip(spread - (1 - squares.sum()) / max(n - 1, 1), 0, None), n)
 
     def __getitem__(self, rows: NDArray[np.intp]) -> Self:

@@ -30,13 +30,13 @@ class MeasuredMean:
     """Of the noise."""
 
     bias: float
-    """How far the weights that no marginal tells of may move it."""
+    """How far the weights that no marginal measures may move it."""
 
 
 def measure_mean(
     marginals: Sequence[Marginal], columns: Sequence[int], weights: Table, shares: Table, n_rows: float, small: float
 ) -> MeasuredMean:
-    """Estimate the mean of weights, an axis a column, from all marginals that tell of a part of it."""
+    """Estimate the mean of weights, an axis a column, from all marginals that measure a part of it."""
     # The weights are the sum of one component for each set of columns, as in the analysis of variance: it depends on
     # these columns, and adds up to 0 along each. Each marginal that holds the columns estimates the component's sum;
     # these estimates are weighted by their inverse variances, and sums of different components in one marginal are
@@ -99,7 +99,7 @@ def _one_way(marginals: Sequence[Marginal], column: int, n_rows: float) -> Table
 def _best(
     marginals: Sequence[Marginal], columns: Sequence[int], component: Table
 ) -> Iterator[tuple[float, int, Groups]]:
-    """Yield the marginals that tell of a component, best of all of it, and how much each counts."""
+    """Yield the marginals that measure a component, all of it if some do, and the weight of each."""
     largest = float(np.abs(component).max())
     held = []
     for place, marginal in enumerate(marginals):

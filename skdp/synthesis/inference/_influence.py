@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,11 +166,3 @@ def _design(features: pd.DataFrame) -> tuple[list[str], Matrix]:
             terms.append(f"{name}={'missing' if pd.isna(value) else value}")
             columns.append((codes == code).astype(float))
     return terms, np.column_stack(columns) if columns else np.empty((len(features), 0))
-
-
-def check_columns(names: Sequence[Any], known: Sequence[Any]) -> None:
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ValueError(f"there is no column {unknown[0]!r}; the columns are {list(known)}")
-    if len(set(names)) < len(names) or not names:
-        raise ValueError(f"columns must name at least one column, each once, got {list(names)}")

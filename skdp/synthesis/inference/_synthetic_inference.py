@@ -15,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_confidence_level
 from skdp.domain import Interval
+from skdp.synthesis._queries import find_columns
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.inference._components import measure_mean, rake
 from skdp.synthesis.inference._influence import (
     Linear,
-    check_columns,
     is_linear_model,
     linear_model,
     linear_statistic,
@@ -103,7 +103,7 @@ def synthetic_inference(
     each with the target; name them in `workload` or `marginals` of the synthesizer.
 
     Numbers in bins are taken as the middle of their bin: what is estimated is the statistic of a table of such numbers.
-    A regularised regression is that of so many rows as the noisy counts tell. The number of records is private, and
+    A regularised regression is that of the estimated number of rows. The number of records is private, and
     enters as the noisy counts have it. With few records a marginal of many cells, the correction is too large for first
     order: look whether ``std_error`` is small beside what would change the conclusion.
 
@@ -146,9 +146,8 @@ def synthetic_inference(
             "statistic must be a function of a table, a LinearRegression or a LogisticRegression, got "
             f"{statistic.__name__ if isinstance(statistic, type) else type(statistic).__name__}"
         )
-    known = synthesizer.domain_.columns
     names = _names(synthesizer, columns, target, model)
-    places = [known.index(name) for name in names]
+    places = find_columns(synthesizer.domain_, names)
     sizes = [synthesizer.domain_.sizes[place] for place in places]
     if (size := int(np.prod(sizes, dtype=object))) > _MOST_CELLS:
         raise ValueError(
@@ -173,15 +172,12 @@ def _names(synthesizer: Any, columns: Any, target: Any, model: bool) -> list[Any
     if not model:
         if target is not None:
             raise ValueError(f"target is for an estimator; got {target!r} with a function")
-        names = list(known if columns is None else columns)
-        check_columns(names, known)
-        return names
+        return list(known if columns is None else columns)
     if target is None:
         if synthesizer.n_features_in_ == len(known):
             raise ValueError("target must name the column to be predicted, as the synthesizer was fitted without y")
         target = known[-1]
     names = [name for name in (known if columns is None else columns) if columns is not None or name != target]
-    check_columns([*names, target], known)
     return [*names, target]
 
 

@@ -51,6 +51,11 @@ class Elimination:
         """The cliques of the triangulated graph, none of which is within another."""
         return [tuple(_columns(clique)) for clique in self._found]
 
+    @property
+    def n_cells(self) -> tuple[int, int]:
+        """The cells of the largest clique, and of all together."""
+        return self._sums[-1]
+
     def fits(self, marginal: Iterable[int], most: int, together: int) -> bool:
         """Return whether each clique has few enough cells, and all together, if a marginal is added."""
         marginal = tuple(marginal)

@@ -85,7 +85,7 @@ def measure_reports(reported: Reported, plan: Plan, cliques: Sequence[Clique] | 
 
 
 def _choose(contrasts: Mapping[Clique, Contrast], plan: Plan) -> list[Clique]:
-    """Take what shows beyond noise, in the order of its gain: triples that say more than two pairs, then pairs."""
+    """Take dependence beyond noise, in the order of its gain: triples that add to their pairs first, then pairs."""
     worth = [clique for clique, found in contrasts.items() if found.log_ratio > _LEAST_RATIO]
     chosen: list[Clique] = []
     room = Room(plan)

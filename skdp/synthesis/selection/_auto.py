@@ -27,11 +27,11 @@ from skdp.synthesis.selection._strategy import (
 )
 
 # These numbers were chosen on Adult, at epsilons from .03 to 10, for the least error of pairs at which columns are not
-# worse than "independent" leaves them. They are flat: twice or half of one changes the errors by a few per cent.
+# worse than "independent" leaves them. They are flat: twice or half of one changes the errors by a few per cent. Those
+# of wide tables, of strong pairs and of fine columns were chosen on the tables of benchmarks/synthesis_tables.py.
 _ONE_WAY = Fraction(1, 20)
 _SCORES = Fraction(1, 70), Fraction(1, 7)
-"""Of up to 91 candidates, and of very many; in between in proportion to their number, so that each has the same noise.
-"""
+"""Of up to 91 candidates, and of very many; in between in proportion to their number: each has the same noise."""
 _REFINEMENT = Fraction(1, 4)
 
 _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
@@ -83,7 +83,7 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     weights = plan.first_candidates()
     share = _share_of_scores(len(weights))
     # No pair is worth its noise where a column alone is more noise than counts, or a pair's score is, which is at most
-    # twice the number of records; of a larger share of the budget, scores must tell more.
+    # twice the number of records; the larger the share of scores, the less noise they may have.
     least = counts[0].sum() * float(_SCORES[0] / share)
     if not weights or error > 1 or table.budget.score_error(share, len(weights)) > least:
         measure_columns(table, plan, table.budget.left, equal=True)
@@ -167,7 +167,7 @@ def _share_of_scores(n_scores: int) -> Fraction:
 
 
 def _width(share: Fraction) -> float:
-    """Return 0 for tables of few columns, in which every score says something, and 1 for those of very many."""
+    """Return 0 for tables of few columns, 1 for those of very many, and what is between in between."""
     least, most = _SCORES
     return float((share - least) / (most - least))
 
@@ -205,7 +205,7 @@ def _rare_groups(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.fl
 
 def _trusted(noisy: NDArray[np.float64], error: float, expected: NDArray[np.float64]) -> NDArray[np.float64]:
     """Shrink noisy scores towards their mean (empirical Bayes: of their variance, that of the noise is known)."""
-    # As far as scores say nothing, what independent columns would show is no gain.
+    # As far as scores are noise, the score that independent columns would have is no gain.
     variance = float(noisy.var())
     kept = max(0.0, 1 - error**2 / variance) if variance > 0 else 0.0
     shrunk = noisy.mean() + (noisy - noisy.mean()) * kept - (1 - kept) * expected
@@ -257,7 +257,7 @@ def _choose(
         return True
 
     least = 2 * _STRONG * estimate_total(table.marginals)[0]
-    # With much noise, pairs of fine columns would take it from cheaper ones that say nearly the same.
+    # With much noise, pairs of fine columns would displace cheaper ones that measure nearly the same dependence.
     first = [clique for clique in gains if strong and len(clique) == 2 and gains[clique] >= least]
     spanning_tree(first, np.array([gains[pair] for pair in first]), take)
     others = [clique for clique in gains if clique not in set(chosen)]

@@ -14,11 +14,12 @@ from skdp.central.statistics import is_ordered
 from skdp.domain import Domain
 from skdp.oracles import check_size
 from skdp.synthesis._queries import find_column
-from skdp.synthesis.model import MOST_CELLS, Clique, eliminate
+from skdp.synthesis.model import MOST_CELLS, Clique, Elimination
 from skdp.synthesis.selection._aim import ADAPTIVE
 from skdp.synthesis.selection._auto import AUTO
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import (
+    MOST_TOGETHER,
     FittedTable,
     Plan,
     Room,
@@ -95,10 +96,6 @@ TREE = Strategy(
 STRATEGIES = {"auto": AUTO, "independent": INDEPENDENT, "tree": TREE, "adaptive": ADAPTIVE, "full": FULL}
 """By the names that `marginals=` takes."""
 
-_MOST_TOGETHER = 4
-"""Times the most cells of a clique: what all cliques may have, as for `Plan.fits`."""
-
-
 _MOST_COLUMNS = 500
 
 
@@ -159,10 +156,10 @@ def check_size_of_model(plan: Plan, strategy: Strategy) -> None:
             f"the model of these marginals has a clique of {cells:,} cells ({8 * cells:,} bytes a table); at most "
             f"{MOST_CELLS:,} cells are computed. Ask for fewer columns together, or for coarser bins"
         )
-    if total > _MOST_TOGETHER * MOST_CELLS:
+    if total > MOST_TOGETHER * MOST_CELLS:
         raise ValueError(
             f"the model of these marginals has {total:,} cells ({8 * total:,} bytes a copy); at most "
-            f"{_MOST_TOGETHER * MOST_CELLS:,} are computed. Ask for fewer marginals, or for coarser bins"
+            f"{MOST_TOGETHER * MOST_CELLS:,} are computed. Ask for fewer marginals, or for coarser bins"
         )
     if strategy.certain is None and plan.zeros and cells > max(plan.max_cells, *plan.sizes):
         raise ValueError(
@@ -179,7 +176,7 @@ def largest_sizes(plan: Plan, strategy: Strategy, columns: Collection[int]) -> i
     def fits(size: int) -> bool:
         sizes = tuple(size if column in columns else known for column, known in enumerate(plan.sizes))
         cells, total = _needed_cells(replace(plan, sizes=sizes), strategy)
-        return cells <= MOST_CELLS and total <= _MOST_TOGETHER * MOST_CELLS
+        return cells <= MOST_CELLS and total <= MOST_TOGETHER * MOST_CELLS
 
     least, most = 1, MOST_CELLS + 1
     while most - least > 1:
@@ -196,8 +193,7 @@ def largest_sizes(plan: Plan, strategy: Strategy, columns: Collection[int]) -> i
 def _needed_cells(plan: Plan, strategy: Strategy) -> tuple[int, int]:
     """Count the cells of the largest clique of what is certain to be modelled, and of all together."""
     cliques = [*(clique for clique, _ in plan.zeros), *(strategy.certain(plan) if strategy.certain else [])]
-    cells = [plan.n_cells(clique) for clique in eliminate(plan.sizes, cliques)]
-    return max(cells), sum(cells)
+    return Elimination(plan.sizes, cliques).n_cells
 
 
 def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:

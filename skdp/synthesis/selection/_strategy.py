@@ -36,7 +36,7 @@ from skdp.synthesis.model import (
 from skdp.synthesis.selection._private_table import PrivateTable
 
 _FEW = 3
-_TOGETHER = 4
+MOST_TOGETHER = 4
 """Times the most cells of a clique: what all cliques of a model may have."""
 
 
@@ -77,7 +77,7 @@ class Room:
     """The room of a model for further marginals beside those that it has."""
 
     def __init__(self, plan: Plan, cliques: Iterable[Clique] = ()) -> None:
-        self._limits = plan.max_cells, _TOGETHER * plan.max_cells
+        self._limits = plan.max_cells, MOST_TOGETHER * plan.max_cells
         self._graph = Elimination(plan.sizes, [*cliques, *(clique for clique, _ in plan.zeros)])
 
     def fits(self, clique: Clique) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain
 from skdp.synthesis._queries import read_conditions
-from skdp.synthesis.model import MOST_CELLS, Clique, GraphicalModel, JunctionTree, calibrate, expand
+from skdp.synthesis.model import MOST_CELLS, Clique, Elimination, GraphicalModel, JunctionTree, calibrate, expand
 from skdp.synthesis.selection._strategy import forbid
 
 Zeros: TypeAlias = tuple[tuple[Clique, NDArray[np.bool_]], ...]
@@ -57,7 +57,7 @@ def needed_zeros(sizes: Sequence[int], zeros: Zeros, most: int) -> Zeros:
     # all that the triangle does, without a table of all three columns.
     kept = list(zeros)
     for zero in sorted(zeros, key=lambda zero: -zero[1].size):
-        if _largest(sizes, kept) <= most:
+        if _cells(sizes, kept) <= most:
             break
         others = [other for other in kept if other is not zero]
         if _follows(sizes, tuple(others), *zero):
@@ -65,14 +65,14 @@ def needed_zeros(sizes: Sequence[int], zeros: Zeros, most: int) -> Zeros:
     return tuple(kept)
 
 
-def _largest(sizes: Sequence[int], zeros: Iterable[tuple[Clique, NDArray[np.bool_]]]) -> int:
-    tree = JunctionTree(sizes, [clique for clique, _ in zeros])
-    return max(map(tree.n_cells, tree.cliques))
+def _cells(sizes: Sequence[int], zeros: Iterable[tuple[Clique, NDArray[np.bool_]]]) -> int:
+    """Count the cells of the largest clique that zeros take."""
+    return Elimination(sizes, [clique for clique, _ in zeros]).n_cells[0]
 
 
 def _follows(sizes: Sequence[int], zeros: Zeros, clique: Clique, impossible: NDArray[np.bool_]) -> bool:
     """Return whether rows without some combinations never have some others either."""
-    if _largest(sizes, zeros) > MOST_CELLS or not leaves_something(sizes, zeros):
+    if _cells(sizes, zeros) > MOST_CELLS or not leaves_something(sizes, zeros):
         return False
     tree = JunctionTree(sizes, [one for one, _ in zeros])
     uniform = [np.zeros([sizes[column] for column in one]) for one in tree.cliques]

@@ -1,4 +1,4 @@
-"""What noisy marginals say of counts without a model: unbiased estimates and intervals, or bounds."""
+"""Counts from noisy marginals without a model: unbiased estimates with intervals, or bounds."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def errors_of_estimates(
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """What a marginal says of some of the columns of a query."""
+    """The counts of a marginal for some of the columns of a query."""
 
     columns: frozenset[int]
     order: tuple[int, ...]
@@ -166,7 +166,7 @@ class _Axes:
 
 def _of_groups(weights: Counts, members: NDArray[np.intp] | None) -> tuple[Counts, Counts]:
     """Return the share of each group that is counted at least and at most."""
-    # Of a bin that is asked for in part, nobody knows how many records are in that part.
+    # How many records are in a part of a bin was not measured.
     least, most = np.floor(weights + _ROUNDING), np.ceil(weights - _ROUNDING)
     if members is None:
         return least, most
