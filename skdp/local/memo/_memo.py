@@ -228,8 +228,8 @@ class NumericMemo:
         reports = []
         for context, places in zip(self._contexts, scaled, strict=True):
             drawn = b"".join(keyed_digests(self.key, (context, "rounding"), records))
-            words = np.frombuffer(drawn, "<u2").reshape(places.size, -1)[:, 0]
-            positions = round_at_random(places, _Given(words.tobytes()))
+            first = np.frombuffer(drawn, np.uint8).reshape(-1, 2 * _HEAD)[:, :2]
+            positions = round_at_random(places, _Given(first.tobytes()))
             written = np.frombuffer(positions.astype(">i4").tobytes(), "V4").tolist()
             digests = keyed_digests(self.key, (context, "report"), records, written)
             reports.append(keyed_numbers(self._mechanism, positions, digests))
