@@ -40,6 +40,7 @@ from skdp.evaluation import privacy_curve
 from skdp.evaluation.curves import _cells as _curve_cells
 from skdp.evaluation.curves._cache import CellStore, digest
 from skdp.evaluation.curves._cells import read_groups
+from skdp.evaluation.curves._scoring import _name_of
 from skdp.metrics import fairness_report
 from tests.conftest import each
 
@@ -139,9 +140,10 @@ def test_the_scores_are_those_of_a_loop_by_hand():
                 encoded = model[:-1].transform(X.iloc[test])
                 right = accuracy_score(y[test], model[-1].predict(encoded))
                 area = roc_auc_score(y[test], model[-1].decision_function(encoded))
-                expected += [(epsilon, repeat, fold, "accuracy", "all", right)]
-                expected += [(epsilon, repeat, fold, "roc_auc", "all", area)]
-    columns = ["epsilon", "repeat", "fold", "metric", "group", "value"]
+                sizes = len(train), len(test)
+                expected += [(epsilon, repeat, fold, "accuracy", "all", right, *sizes)]
+                expected += [(epsilon, repeat, fold, "roc_auc", "all", area, *sizes)]
+    columns = ["epsilon", "repeat", "fold", "metric", "group", "value", "n_train", "n_test"]
     pd.testing.assert_frame_equal(result, pd.DataFrame(expected, columns=columns))
 
 
@@ -872,3 +874,63 @@ def test_frames_that_were_asked_for_come_through():
     model = make_pipeline(private, Spy()).set_output(transform="pandas")
     curve(model, (X[["group", "kind"]], y), param_name="pipeline__randomizedresponseencoder__epsilon")
     assert set(seen) == {pd.DataFrame}
+
+
+class TestWeights:
+    def test_scores_are_weighted(self):
+        weights = np.where(table()[0]["group"] == "a", 1.0, 0.0)
+        scoring = ["accuracy", partial(MetricFrame, metrics=accuracy_score)]
+        weighted = curve(
+            baseline=None, epsilons=[4.0], scoring=scoring[0], sample_weight=weights, sensitive_features="group"
+        )
+        grouped = curve(baseline=None, epsilons=[4.0], scoring={"right": scoring[1]}, sensitive_features="group")
+        assert values(weighted, "accuracy", 4.0) == pytest.approx(values(grouped, "right", 4.0, "a"))
+        both = curve(
+            baseline=None,
+            epsilons=[4.0],
+            scoring={"right": scoring[1]},
+            sample_weight=weights,
+            sensitive_features="kind",
+        )
+        assert values(both, "right", 4.0) == pytest.approx(values(weighted, "accuracy", 4.0))
+
+    def test_params_reach_fit_row_by_row(self):
+        weights = np.where(table()[1] == "yes", 1.0, 1e-9)
+        result = curve(params={"classifier__sample_weight": weights}, scoring="recall_macro")
+        assert set(result["value"]) == {0.5}  # all rows are predicted "yes"
+
+    def test_what_takes_no_weights_is_refused(self):
+        def right(estimator, X, y):
+            return 1.0
+
+        for scoring in (right, "disparate_impact"):
+            name = scoring if isinstance(scoring, str) else "right"
+            with pytest.raises(ValueError, match=f"scoring '{name}' takes no weights"):
+                curve(
+                    scoring=[scoring], sample_weight=np.ones(240), sensitive_features="group", privileged="a",
+                    positive_label="yes",
+                )  # fmt: skip
+
+    @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(240), np.full(240, np.nan)])
+    def test_other_weights_are_refused(self, weights):
+        with pytest.raises(ValueError, match="sample_weight must"):
+            curve(sample_weight=weights)
+
+    def test_params_are_a_mapping(self):
+        with pytest.raises(TypeError, match="params must map names"):
+            curve(params=[1])
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [
+        (partial(MetricFrame, metrics=accuracy_score), "accuracy_score"),
+        (partial(MetricFrame, metrics=partial(selection_rate, pos_label="yes")), "selection_rate(pos_label='yes')"),
+        (partial(MetricFrame, metrics={"a": accuracy_score}), "MetricFrame"),
+        (partial(partial(accuracy_score, normalize=False), sample_weight=np.ones(1)), None),
+        (partial(accuracy_score), "accuracy_score"),
+    ],
+)
+def test_partial_scorers_are_named_by_what_they_were_given(metric, name):
+    found = _name_of(metric)
+    assert found == (name or "accuracy_score(normalize=False, sample_weight=ndarray)")

@@ -50,6 +50,8 @@ class Study:
     groups: Any
     scoring: tuple[Measure, ...]
     store: CellStore | None = None
+    weights: NDArray[np.float64] | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
     _keys: dict[bool, str] = field(default_factory=dict)
 
     def model(self, cell: Cell) -> Any:
@@ -63,14 +65,21 @@ class Study:
         return None if self.store is None else self.store.read(self._key(cell))
 
     def run(self, cell: Cell) -> list[Row]:
-        model = self.model(cell).fit(take(self.X, cell.train), take(self.y, cell.train))
+        params = {name: self._of_rows(value, cell.train) for name, value in self.params.items()}
+        model = self.model(cell).fit(take(self.X, cell.train), take(self.y, cell.train), **params)
         rows = take(self.X, cell.test)
+        weights = None if self.weights is None else self.weights[cell.test]
         groups = None if self.groups is None else take(self.groups, cell.test)
         seen = Answers(model, rows), rows, as_text(np.asarray(take(self.y, cell.test))), groups
-        scores = [row for measure in self.scoring for row in measure(*seen)]
+        scores = [row for measure in self.scoring for row in measure(*seen, weights)]
         if self.store is not None:
             self.store.write(self._key(cell), scores)
         return scores
+
+    def _of_rows(self, value: Any, places: NDArray[np.int64]) -> Any:
+        """Return the entries of some rows of what has an entry a row; anything else as it is."""
+        each = not isinstance(value, str | bytes | Mapping) and hasattr(value, "__len__") and len(value) == len(self.y)
+        return take(value if hasattr(value, "shape") else np.asarray(value), places) if each else value
 
     def _key(self, cell: Cell) -> str:
         """Return a name of a cell, from everything that its scores depend on."""
@@ -80,7 +89,8 @@ class Study:
         if baseline not in self._keys:
             model = (self.baseline if baseline else None), self.estimator, self.step, self.fit_only
             versions = [version(package) for package in ("skdp", "scikit-learn", "numpy")]
-            self._keys[baseline] = digest(versions, model, self.X, self.y, self.groups, self.scoring)
+            data = self.X, self.y, self.groups, self.weights, self.params
+            self._keys[baseline] = digest(versions, model, data, self.scoring)
         return self._keys[baseline]
 
 
