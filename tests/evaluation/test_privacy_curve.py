@@ -27,6 +27,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skdp import (
     BudgetExceeded,
     DPMarginalSynthesizer,
+    HadamardResponseEncoder,
     LocalHashingEncoder,
     OnFitOnly,
     PosteriorFeatures,
@@ -58,7 +59,8 @@ def _forget():
 
 class CountingEncoder(RandomizedResponseEncoder):
     def transform(self, X, record_id=None):
-        releases.append(len(X))
+        if self.epsilon < 1e9:  # the baseline's
+            releases.append(len(X))
         return super().transform(X, record_id)
 
 
@@ -437,11 +439,8 @@ def test_posterior_features_release_once():
         baseline=None,
     )
     assert len(again) == 8
-    for wrong in ({"baseline": "auto"}, {"baseline": None, "privatize": "fit"}):
-        with pytest.raises(
-            ValueError, match=r"PosteriorFeatures has no encoding|without noise, which PosteriorFeatures does not have"
-        ):
-            curve(model, **parameters, **wrong)
+    with pytest.raises(ValueError, match="without noise, which PosteriorFeatures does not have"):
+        curve(model, **parameters, baseline=None, privatize="fit")
 
 
 def test_the_scores_of_posterior_features_are_those_of_a_loop_by_hand():
@@ -503,13 +502,14 @@ def test_other_metrics():
     assert result["metric"].unique().tolist() == ["demographic_parity_difference"]
 
 
-def test_private_scalers_need_a_baseline_of_the_users():
+def test_private_scalers_have_baselines():
     X, y = table()
     model = make_pipeline(DPStandardScaler(bounds=[(-4, 4)]), LogisticRegression())
     plain = make_pipeline(StandardScaler(), LogisticRegression())
     parameters = {"param_name": "dpstandardscaler__epsilon", "data": (X[["number"]], y)}
-    with pytest.raises(ValueError, match="DPStandardScaler has no encoding without noise"):
-        curve(model, **parameters)
+    assert values(curve(model, **parameters), "accuracy", math.inf) == values(
+        curve(model, baseline=plain, **parameters), "accuracy", math.inf
+    )
     assert len(curve(model, baseline=None, **parameters)) == 4
     always, fit = (curve(model, baseline=plain, privatize=mode, **parameters) for mode in ("always", "fit"))
     pd.testing.assert_frame_equal(always, fit)
@@ -531,12 +531,33 @@ def test_synthetic_training_rows():
     pd.testing.assert_frame_equal(result, curve(model, baseline=plain, cv=2, privatize="fit", **parameters))
 
 
-def test_a_step_without_an_encoding_fails_before_anything_is_charged():
-    ledger = PrivacyLedger(epsilon=100)
-    hashing = LocalHashingEncoder(categories={"group": ["a", "b"], "kind": ["u", "v", "w"]}, ledger=ledger)
-    with pytest.raises(ValueError, match="no encoding without noise"):
-        curve(pipeline(hashing))
-    assert ledger.spent.epsilon == 0
+@each("encoder", [LocalHashingEncoder, HadamardResponseEncoder])
+def test_a_random_encoding_has_a_baseline_that_charges_nothing(encoder):
+    ledger = PrivacyLedger(epsilon=1.0)
+    step = encoder(categories={"group": ["a", "b"], "kind": ["u", "v", "w"]}, ledger=ledger)
+    assert step.set_params(epsilon=0.25).ledger is ledger
+    found = curve(pipeline(step), epsilons=[0.25])
+    assert np.isinf(found["epsilon"]).sum() == 2
+    assert ledger.spent.epsilon == 4 * 0.25  # two fits and two sets of test rows
+
+
+def test_posterior_features_and_synthetic_rows_have_baselines():
+    X, y = table()
+    X = X[["group", "kind"]]
+    domain = {"group": ["a", "b"], "kind": ["u", "v", "w"]}
+    features = PosteriorFeatures(RandomizedResponseEncoder(categories=domain))
+    plain = make_pipeline(OneHotEncoder(), LogisticRegression(C=1e6))
+    model = make_pipeline(features, LogisticRegression(C=1e6))
+    result = curve(model, param_name="posteriorfeatures__encoder__epsilon", data=(X, y), epsilons=[1.0])
+    expected = curve(
+        model, param_name="posteriorfeatures__encoder__epsilon", data=(X, y), epsilons=[1.0], baseline=plain
+    )
+    assert values(result, "accuracy", math.inf) == values(expected, "accuracy", math.inf)
+    synthesizer = DPMarginalSynthesizer(domain=domain | {"target": ["no", "yes"]}, marginals="full")
+    model = make_imblearn_pipeline(SyntheticResampler(synthesizer), OneHotEncoder(), LogisticRegression())
+    name = "syntheticresampler__synthesizer__epsilon"
+    found = curve(model, param_name=name, epsilons=[1.0], data=(X, y))
+    assert min(values(found, "accuracy", math.inf)) > 0.7
 
 
 def test_each_release_is_charged_and_a_refusal_passes():
@@ -827,7 +848,6 @@ class NoEncoding(TransformerMixin, BaseEstimator):
             "privatize='always' contradicts the OnFitOnly",
         ),
         ({"estimator": pipeline(NoEncoding()), "privatize": "fit"}, ValueError, "which NoEncoding does not have"),
-        ({"estimator": pipeline(NoEncoding())}, ValueError, "NoEncoding has no encoding without noise"),
     ],
 )
 def test_wrong_inputs_are_named_before_anything_is_fitted(parameters, error, message):

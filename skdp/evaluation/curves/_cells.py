@@ -23,6 +23,7 @@ from skdp.frames import is_frame, read_table
 from skdp.local import OnFitOnly, PosteriorFeatures
 
 _SEEDS = 1 << 32  # the number of seeds of NumPy's generators
+_NO_NOISE = 1e9  # an epsilon: any noise is less than the rounding, any report is the true one
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Study:
         model = clone(self.baseline if own_baseline else self.estimator).set_params(**cell.seeds)
         if cell.epsilon < inf:
             return self.step.at(model, cell.epsilon, fit_only=self.fit_only)
-        return model if own_baseline else self.step.without_noise(model)
+        return model if own_baseline else self.step.without_noise(model, fit_only=self.fit_only)
 
     def finished(self, cell: Cell) -> list[Row] | None:
         return None if self.store is None else self.store.read(self._key(cell))
@@ -179,8 +180,12 @@ class Step:
             return estimator
         return _wrapped(estimator, self.path, OnFitOnly) if fit_only else _wrapped(estimator, self.outer, OneRelease)
 
-    def without_noise(self, estimator: Any) -> Any:
-        return _wrapped(estimator, self.path, NoiselessEncoding)
+    def without_noise(self, estimator: Any, *, fit_only: bool) -> Any:
+        """Set an epsilon of next to no noise; nothing is charged."""
+        ledger = f"{self.path}__ledger" if self.path else "ledger"
+        if ledger in estimator.get_params():
+            estimator.set_params(**{ledger: None})
+        return self.at(estimator, _NO_NOISE, fit_only=fit_only)
 
 
 def _wrapped(estimator: Any, path: str, wrapper: type) -> Any:
@@ -215,21 +220,6 @@ def _seeded_steps(estimator: Any, path: str | None = None) -> list[str]:
         if own == "random_state" and (owner == path or any(near.format(x) in params for x in ("epsilon", "ledger"))):
             found.append(name)
     return found
-
-
-class NoiselessEncoding(OnFitOnly):
-    """Encode all rows without noise, as the baseline of a privatising step. Not private."""
-
-    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
-        return self.fit(X, y).transform(X)
-
-    def encode(self, X: Any) -> Any:
-        return self.transform(X)
-
-    @property
-    def guarantee_(self) -> Any:
-        """Raise an error, as there is no guarantee."""
-        raise AttributeError("an encoding without noise has no privacy guarantee")
 
 
 class OneRelease(MetaEstimatorMixin, BaseEstimator):

@@ -108,9 +108,8 @@ def privacy_curve(
         The rows that a local transformer privatises: those to fit and those to predict, or only those to fit, as with
         `OnFitOnly`. If the estimator privatises no row that it predicts, both are the same.
     baseline : "auto", estimator or None, default="auto"
-        The model to compare with: by default, the same estimator with the step's own encoding without noise. If there
-        is none (a random encoding, `PosteriorFeatures`, a private statistic, synthetic rows), pass an estimator, or
-        None for no baseline.
+        The model to compare with: by default, the same estimator with an epsilon of 1e9 and no ledger, so that reports
+        are the true values, and what the step does besides noise remains. Or an estimator, or None for no baseline.
     n_jobs : int, optional
         Number of processes, as in scikit-learn.
     random_state : int, optional
@@ -303,10 +302,6 @@ def _check_modes(estimator: Any, step: Step, privatize: Any, baseline: Any) -> N
     if isinstance(baseline, str):
         if baseline != "auto":
             raise ValueError(f"baseline must be 'auto', an estimator or None, got {baseline!r}")
-        if not step.encodes:
-            raise ValueError(
-                f"{step.kind} has no encoding without noise to compare with: give baseline= an estimator, or None"
-            )
     elif baseline is not None and (isinstance(baseline, type) or not hasattr(baseline, "fit")):
         raise TypeError(f"baseline must be 'auto', an estimator or None, got {type(baseline).__name__}")
 
