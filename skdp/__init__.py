@@ -11,7 +11,7 @@ from skdp.central import (
 )
 from skdp.domain import Domain, Interval
 from skdp.engines import _registry as _registry  # so that `fit` takes tables that do not fit into memory
-from skdp.evaluation import privacy_cost
+from skdp.evaluation import plan_epsilon, privacy_cost
 from skdp.local import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
@@ -76,6 +76,7 @@ __all__ = [
     "SyntheticResampler",
     "UnaryEncodingTransformer",
     "load",
+    "plan_epsilon",
     "privacy_cost",
     "privacy_statement",
     "recommend_plan",

@@ -4,6 +4,7 @@ from skdp.central._base import CentralEstimator as CentralEstimator
 from skdp.central._base import draw_sample as draw_sample
 from skdp.central._discretizers import DPKBinsDiscretizer, DPQuantileBinarizer
 from skdp.central._histogram import DPHistogram
+from skdp.central._histogram import planned_half_width as planned_half_width
 from skdp.central._mean import DPMean
 from skdp.central._scalers import DPMinMaxScaler, DPStandardScaler
 from skdp.central._simple_imputer import DPSimpleImputer

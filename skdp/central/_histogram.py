@@ -31,7 +31,7 @@ from skdp.central.statistics import (
 from skdp.domain import Domain, Interval
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size, project_to_simplex
-from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share, read_share
 from skdp.randomness import ByteSource
 from skdp.typing import ColumnName
 
@@ -187,8 +187,8 @@ class DPHistogram(CentralStatistic):
                 noisy = [np.clip(np.rint(level / float(share.rate)), -most, most) for level in noisy]
             self.counts_ = noisy[0].astype(np.int64) if n_levels == 1 else _round_all_ranges(tree.estimate(noisy))
             self.sampling_rate_ = float(share.rate)
-            variances = (count_std(share, n_levels) / self.sampling_rate_) ** 2 * tree.cell_variances
-            self.std_error_ = np.sqrt(variances + np.maximum(self.counts_, 0) * self._spread)
+            variances = _noise_variances(tree, share) + np.maximum(self.counts_, 0) * self._spread
+            self.std_error_ = np.sqrt(variances)
 
         # One record changes one count of each level, by 1: of such a change, Laplace noise is randomised response.
         losses = (replace(noise.loss, count=n_levels),)
@@ -299,6 +299,20 @@ class DPHistogram(CentralStatistic):
             raise ValueError(f"a range is one of a single column; the histogram is of {list(self.domain_.columns)}")
         (name,) = self.domain_.columns
         return find_range(name, self.domain_[name], low, high)
+
+
+def planned_half_width(histogram: DPHistogram, domain: Domain, count: float, level: float) -> float:
+    """Return half the width of the widest interval of `to_frame` for cells of a given count, before `fit`."""
+    share = read_share(histogram.epsilon, sampled=True)
+    tree = plan_hierarchy(domain.size, share, _applicable(histogram.method, domain), histogram.branching)
+    noise, spread = math.sqrt(_noise_variances(tree, share).max()), float(1 / share.rate - 1)
+    lower, upper = count_interval(round(count), noise, level, spread)
+    return float(upper - lower) / 2
+
+
+def _noise_variances(tree: Hierarchy, share: Share) -> NDArray[np.float64]:
+    """Return the variances of the noise of the counts of the cells, scaled up from the sample if there is one."""
+    return (count_std(share, len(tree.sizes)) / float(share.rate)) ** 2 * tree.cell_variances
 
 
 def _applicable(method: str, domain: Domain) -> str:

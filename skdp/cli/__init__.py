@@ -14,13 +14,14 @@ from skdp import __version__
 from skdp.cli._arguments import in_flags
 from skdp.cli._estimate import add_estimate, add_tally
 from skdp.cli._evaluate import add_audit, add_report
+from skdp.cli._plan import add_plan
 from skdp.cli._privatize import add_privatize
 from skdp.cli._statement import add_statement
 from skdp.cli._synthesize import add_draft_domain, add_synthesize
 from skdp.privacy import BudgetExceeded
 
 _COMMANDS = (
-    *(add_report, add_draft_domain, add_synthesize, add_privatize),
+    *(add_report, add_draft_domain, add_plan, add_synthesize, add_privatize),
     *(add_estimate, add_tally, add_statement, add_audit),
 )
 

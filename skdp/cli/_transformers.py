@@ -97,13 +97,13 @@ def make_transformer(options: argparse.Namespace, **parameters: Any) -> Any:
             refuse_options(options, own, f"go with --transformer {other}")
     epsilon = _epsilon(options)
     if name in ENCODERS:
-        return kind(epsilon, strategy=options.strategy or "split", categories=_declared(options), **parameters)
+        return kind(epsilon, strategy=options.strategy or "split", categories=declared_columns(options), **parameters)
     own = OF_NUMBERS if name == "numeric" else OF_FILTERS
     parameters |= {key: getattr(options, key) for key in own if getattr(options, key) is not None}
     if name == "numeric":
         if options.strategy is not None:
             parameters["strategy"] = options.strategy
-        return kind(epsilon, bounds=bounds_of(_declared(options)), **parameters)
+        return kind(epsilon, bounds=bounds_of(declared_columns(options)), **parameters)
     if not options.columns:
         raise ValueError("--transformer rappor declares no values: --columns is needed")
     refuse_options(options, ["strategy"], "goes with another --transformer: each column has a part of epsilon")
@@ -147,7 +147,7 @@ def read_protocol_file(path: Path, option: str) -> ReportTransformer:
         raise ValueError(f"{option} {path}: {error}") from None
 
 
-def _declared(options: argparse.Namespace) -> Domain:
+def declared_columns(options: argparse.Namespace) -> Domain:
     """Read the columns to privatise of the domain file."""
     if options.domain is None:
         raise ValueError("--domain is needed: draft-domain writes a draft")

@@ -15,6 +15,7 @@ from skdp.evaluation.audits import AuditResult, audit_epsilon, audit_table
 from skdp.evaluation.cost import PrivacyCost, privacy_cost
 from skdp.evaluation.curves import ParetoDisplay, PrivacyCurveDisplay, compare_to_baseline, privacy_curve
 from skdp.evaluation.displays import CountEstimateDisplay, FairnessDisplay, MarginalDisplay, StrategyDisplay
+from skdp.evaluation.planning import EpsilonPlan, PlanDisplay, plan_epsilon
 from skdp.evaluation.report import CountStudy, age_sex_report, count_study, errors_by_trust, study_report
 
 __all__ = [
@@ -22,11 +23,13 @@ __all__ = [
     "AuditResult",
     "CountEstimateDisplay",
     "CountStudy",
+    "EpsilonPlan",
     "FairnessDisplay",
     "LeakageDisplay",
     "MarginalDisplay",
     "MembershipResult",
     "ParetoDisplay",
+    "PlanDisplay",
     "PrivacyCost",
     "PrivacyCurveDisplay",
     "StrategyDisplay",
@@ -40,6 +43,7 @@ __all__ = [
     "errors_by_trust",
     "guessing_bound",
     "membership_inference",
+    "plan_epsilon",
     "poisoning_gain",
     "privacy_cost",
     "privacy_curve",

@@ -125,7 +125,7 @@ ROWS = pd.DataFrame({"pay $ of $": PAY * 2, "_age": [1, 2, 3, 4]})
             lambda: FairnessDisplay.from_reports(
                 {name: pd.DataFrame(FAIRNESS | {"group": [PAY[0]]}) for name in ["$a$", "_b"]}
             ),
-            ["$a$", "_b", PAY[0]],
+            ["$a$", "_b", f"selection rate, {PAY[0]}"],
         ),
         (
             lambda: LeakageDisplay(pd.DataFrame(LEAKAGE | {"release": [PAY[1]]})).plot(),

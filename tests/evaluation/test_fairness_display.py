@@ -22,6 +22,7 @@ TRUE = [1, 1, 0, 0, 1, 1, 0, 0, 1, 0]
 PREDICTED = [1, 0, 1, 0, 1, 1, 1, 0, 1, 0]
 SEX = [*"FFFFFMMMMM"]
 RACE = [*"bwbwwbwwww"]
+RATES = ["selection rate", "true positive rate", "false positive rate"]
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +33,7 @@ def _close_figures():
 
 def lines(axes):
     """Read a panel: the label of each line, and the dots on it as (report, value), and the bars."""
-    labels = [label.get_text() for label in axes.get_yticklabels()]
+    labels = [tick.label1.get_text() for tick in axes.yaxis.get_major_ticks()]
     dots = [
         (labels[round(place)], line.get_label(), float(value))
         for line in axes.lines
@@ -56,20 +57,23 @@ def test_dots_and_bars_are_the_values_and_intervals_of_the_report(column):
     report = fairness_report(
         TRUE, PREDICTED, SEX, privileged="M", positive_label=1, by_group=True, confidence_level=0.9
     )
-    rates, differences = display.axes_
-    labels, dots, bars = lines(rates)
-    assert labels == [x for name in ("selection", "true positive", "false positive") for x in (f"{name} rate", *"FM")]
-    values, ends = of(report, "rate$")
-    assert [value for _, _, value in dots] == values
-    assert [label for label, _, _ in dots] == [*"FMFMFM"]
-    assert bars == ends
-    labels, dots, bars = lines(differences)
-    values, ends = of(report, "difference|largest − smallest")
-    assert [value for _, _, value in dots] == values
-    assert bars == ends
-    assert labels[:2] == ["statistical parity difference", "F"]
-    assert "odds, largest − smallest" in labels
-    assert not any("impact" in label or "Theil" in label or "/" in label for label in labels)
+    titles = [axes.get_title(loc="left") for axes in display.axes_]
+    assert titles == [*RATES, "Differences (0 is parity)", "Ratios (1 is parity)"]
+    for name, axes in zip(RATES, display.axes_, strict=False):
+        labels, dots, bars = lines(axes)
+        values, ends = of(report, f"^{name}$")
+        assert labels == [*"FM"]
+        assert [(label, value) for label, _, value in dots] == list(zip("FM", values, strict=True))
+        assert bars == ends
+    for axes, pattern in zip(display.axes_[3:], ("difference|largest − smallest", "impact|/"), strict=True):
+        labels, dots, bars = lines(axes)
+        rows = report[report["metric"].str.contains(pattern)]
+        named = zip(rows["metric"], rows["group"], strict=True)
+        assert labels == [f"{metric}, F" if group == "F" else metric for metric, group in named]
+        values, ends = of(report, pattern)
+        assert [value for _, _, value in dots] == values
+        assert bars == ends
+    assert not any("Theil" in label for axes in display.axes_ for label in lines(axes)[0])
 
 
 def test_all_rows_are_kept_as_tidy_data():
@@ -89,7 +93,41 @@ def test_groups_of_several_columns_are_written_with_commas(make):
         warnings.simplefilter("ignore")
         display = FairnessDisplay.from_predictions(TRUE, PREDICTED, make({"sex": SEX, "race": RACE}), positive_label=1)
     labels, _, _ = lines(display.axes_[0])
-    assert labels[:5] == ["selection rate", "F, b", "F, w", "M, b", "M, w"]
+    assert labels == ["F, b", "F, w", "M, b", "M, w"]
+
+
+def test_many_groups_are_rows_of_all_rates():
+    rng = np.random.default_rng(0)
+    groups = pd.DataFrame({"a": rng.integers(0, 8, 4_000), "b": rng.integers(0, 4, 4_000)})
+    groups = groups[(groups["a"] > 0) | (groups["b"] > 0)]
+    true, predicted = rng.integers(0, 2, (2, len(groups)))
+    display = FairnessDisplay.from_predictions(true, predicted, groups, privileged=(1, 1), positive_label=1)
+    n_rates, names = 3, [f"{a}, {b}" for a in range(8) for b in range(4) if a or b]
+    for axes in display.axes_[:n_rates]:
+        assert lines(axes)[0] == names
+        assert len(axes.lines[0].get_ydata()) == 31
+    # Metrics of all groups but the privileged have the same rows.
+    others = [axes for axes in display.axes_[n_rates:] if lines(axes)[0] == names]
+    assert [axes.get_title(loc="left") for axes in others] == [
+        "statistical parity difference",
+        "equal opportunity difference",
+        "average odds difference",
+        "disparate impact",
+    ]
+    assert [label for label, _, _ in lines(others[0])[1]] == [name for name in names if name != "1, 1"]
+    # Names of rows are once in a line of panels, and the figure fits a page.
+    drawn = [axes.yaxis.get_tick_params()["labelleft"] for axes in display.axes_[:n_rates]]
+    assert drawn == [True, False, False]
+    assert display.figure_.get_size_inches()[1] < 30
+    display.figure_.canvas.draw()
+
+
+def test_an_interval_of_a_ratio_without_an_end_stays_in_the_panel():
+    report = pd.DataFrame({"metric": ["disparate impact"], "value": [0.5], "lower": [0.1], "upper": [np.inf]})
+    (axes,) = FairnessDisplay.from_reports({"a": report}).axes_
+    assert len(axes.collections[0].get_segments()) == 1
+    assert axes.get_xlim()[1] == pytest.approx(1.05)
+    assert axes.lines[-1].get_xdata() == [1, 1]
 
 
 def test_an_estimator_predicts_once():
@@ -117,7 +155,8 @@ def reports():
 
 def test_several_reports_are_side_by_side():
     display = FairnessDisplay.from_reports(reports())
-    (axes,) = display.axes_  # no report has rates
+    axes, ratios = display.axes_  # no report has rates
+    assert lines(ratios)[0] == ["disparate impact"]
     labels, dots, bars = lines(axes)
     assert labels == ["statistical parity difference", "equal opportunity difference", "average odds difference"]
     both = reports()
@@ -131,12 +170,12 @@ def test_several_reports_are_side_by_side():
     assert axes.lines[-1].get_xdata() == [0, 0]
 
 
-def test_rates_that_are_named_by_group_are_lines_of_one_heading():
+def test_rates_that_are_named_by_group_are_rows_of_a_panel():
     metrics = ["selection rate, unprivileged", "selection rate, privileged", "statistical parity difference"]
     report = pd.DataFrame({"metric": metrics, "value": [0.2, 0.5, -0.3]})
     display = FairnessDisplay.from_reports({"debiased": report})
     assert lines(display.axes_[0])[:2] == (
-        ["selection rate", "unprivileged", "privileged"],
+        ["unprivileged", "privileged"],
         [("unprivileged", "debiased", 0.2), ("privileged", "debiased", 0.5)],
     )
     assert display.figure_.legends == []
@@ -159,19 +198,20 @@ def test_the_legend_names_the_reports_and_the_level(given, said):
 def test_what_is_undefined_is_said():
     with pytest.warns(UserWarning, match="undefined"):
         display = FairnessDisplay.from_predictions([1, 0, 0, 0], [1, 0, 1, 0], [*"aabb"], positive_label=1)
-    rates = display.axes_[0]
+    rates = display.axes_[1]
+    assert rates.get_title(loc="left") == "true positive rate"
     assert [text.get_text() for text in rates.texts] == ["undefined"]
     assert lines(rates)[0][round(rates.texts[0].get_position()[1])] == "b"
     display.figure_.canvas.draw()
 
 
 def test_the_panels_may_be_given():
-    figure, panels = plt.subplots(1, 2)
+    figure, panels = plt.subplots(1, 5)
     display = FairnessDisplay.from_predictions(TRUE, PREDICTED, SEX, positive_label=1, ax=panels)
     assert display.figure_ is figure
     assert display.axes_.tolist() == panels.tolist()
     assert len(plt.get_fignums()) == 1
-    with pytest.raises(ValueError, match=r"ax must have 2 panels \(rate, difference\), got 1"):
+    with pytest.raises(ValueError, match=r"ax must have 5 panels \(selection rate, .*Ratios \(1 is parity\)\), got 1"):
         display.plot(ax=panels[0])
 
 
@@ -182,7 +222,7 @@ def test_the_panels_may_be_given():
         (pd.DataFrame(), "must be a mapping"),
         ({"a": [1]}, "report 'a' must be a DataFrame"),
         ({"a": pd.DataFrame({"metric": ["x"]})}, "columns metric and value"),
-        ({"a": pd.DataFrame({"metric": ["Theil index"], "value": [1.0]})}, "rates or of differences"),
+        ({"a": pd.DataFrame({"metric": ["Theil index"], "value": [1.0]})}, "rows of rates, differences or ratios"),
     ],
 )
 def test_what_does_not_fit_is_refused(given, message):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -15,6 +16,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from skdp.domain import Codes, Domain
+from skdp.evaluation._progress import counted
 from skdp.frames import is_frame, read_table
 
 _FEW_ROWS = 10_000
@@ -24,6 +26,9 @@ _MOST_CATEGORIES = 255
 """The limit of scikit-learn's histogram trees; the codes of more are read as numbers."""
 
 _BINS = 64
+
+_SHUFFLED, _MOST_SHUFFLED = 2_000, 1 << 21
+"""The rows of a fold of which a column is shuffled, and the cells that a model reads at once."""
 
 
 def name_of_kind(given: Any) -> str:
@@ -113,18 +118,34 @@ def cells_of(column: pd.Series) -> NDArray[np.intp]:
     return np.where(np.isnan(numbers), 0, 1 + np.searchsorted(edges, numbers)).astype(np.intp)
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What an attack says of each row, by models that have not seen the row."""
+
+    guesses: NDArray[np.intp]
+    scores: NDArray[np.float64] | None
+    """The probability of each value; None if the model states none."""
+    drops: NDArray[np.float64]
+    """The loss of accuracy if each column is shuffled."""
+
+
 class Attacker:
     """A classifier that learns the true values from some columns, and guesses those of other rows."""
 
     def __init__(self, frame: pd.DataFrame, truth: NDArray[np.intp], estimator: Any, cv: int, seed: int | None) -> None:
         self.truth = truth
         self.coded = pd.DataFrame({place: code_column(frame.iloc[:, place]) for place in range(frame.shape[1])})
-        self.frame, self.estimator = frame, estimator
+        self.frame, self.estimator, self.is_own = frame, estimator, estimator is None
         if estimator is None:
             self.frame = self.coded.set_axis(list(map(str, self.coded.columns)), axis=1)
-            # Early stopping would set rows aside, which fails for rare values.
+            # Early stopping would set rows aside, which fails for rare values. More or larger trees take longer, and
+            # are worse at rare values.
             self.estimator = HistGradientBoostingClassifier(
-                categorical_features="from_dtype", early_stopping=False, random_state=seed
+                max_iter=60,
+                max_leaf_nodes=15,
+                categorical_features="from_dtype",
+                early_stopping=False,
+                random_state=seed,
             )
         if cv > len(truth):
             raise ValueError(f"cv must be at most the number of rows, {len(truth)}, got {cv}")
@@ -133,34 +154,62 @@ class Attacker:
         self.folds = list(splitter(cv, shuffle=True, random_state=seed).split(truth, truth))
         self.rng = np.random.default_rng(seed)
 
-    def run(self, places: list[int], *, shuffle: bool = False) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        """Return which rows are guessed right from some columns, and the loss of accuracy if each is shuffled."""
-        frame = self.frame.iloc[:, places]
-        guesses, lost = np.empty_like(self.truth), np.zeros(len(places))
-        for train, test in self.folds:
-            with threadpool_limits(1 if len(guesses) < _FEW_ROWS else None, user_api="openmp"):
+    def run(self, attacks: Sequence[list[int]], *, progress: bool) -> list[Outcome]:
+        """Guess each row from the columns of each attack; the columns of the first are also shuffled, each in turn."""
+        n_rows, n_values = len(self.truth), int(self.truth.max()) + 1
+        guesses = np.empty((len(attacks), n_rows), self.truth.dtype)
+        scores, has_scores = np.zeros((len(attacks), n_rows, n_values)), True
+        lost, n_shuffled = np.zeros(len(attacks[0])), 0
+        steps = [(attack, *fold) for attack in range(len(attacks)) for fold in self.folds]
+        for attack, train, test in counted(steps, len(steps), progress):
+            frame = self.frame.iloc[:, attacks[attack]]
+            with threadpool_limits(1 if n_rows < _FEW_ROWS else None, user_api="openmp"):
                 model = self._fit(frame.iloc[train], self.truth[train])
-                guesses[test] = model(frame.iloc[test])
-                if shuffle:
-                    right = (guesses[test] == self.truth[test]).sum()
-                    shuffled = self._shuffled(frame.iloc[test])
-                    lost += [right - (model(rows) == self.truth[test]).sum() for rows in shuffled]
-        return guesses == self.truth, lost / len(guesses)
+                guesses[attack, test], found = model(frame.iloc[test])
+                has_scores = has_scores and found is not None
+                if found is not None:
+                    scores[attack, test] = found
+                if attack == 0:
+                    some = self.rng.choice(test, min(len(test), _SHUFFLED), replace=False)
+                    right = (guesses[0, some] == self.truth[some]).sum()
+                    lost += right - self._right_if_shuffled(model, frame.iloc[some], some)
+                    n_shuffled += len(some)
+        nothing = np.zeros(0)
+        return [
+            Outcome(guesses[attack], scores[attack] if has_scores else None, nothing if attack else lost / n_shuffled)
+            for attack in range(len(attacks))
+        ]
 
-    def _shuffled(self, frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-        """Yield the rows with each column shuffled in turn."""
-        for place in range(frame.shape[1]):
-            shuffled = frame.copy()
-            order = self.rng.permutation(len(frame))
-            shuffled.isetitem(place, frame.iloc[order, place].array)
-            yield shuffled
+    def _right_if_shuffled(self, model: Callable[..., Any], frame: pd.DataFrame, rows: NDArray[np.intp]) -> Any:
+        """Count the right guesses of rows with each column shuffled in turn."""
+        right: list[int] = []
+        together = max(1, _MOST_SHUFFLED // max(frame.size, 1))  # a model has a cost for each call
+        for start in range(0, frame.shape[1], together):
+            copies = []
+            for place in range(start, min(start + together, frame.shape[1])):
+                shuffled = frame.copy()
+                shuffled.isetitem(place, frame.iloc[self.rng.permutation(len(frame)), place].array)
+                copies.append(shuffled)
+            guesses, _ = model(pd.concat(copies, ignore_index=True))
+            right += (guesses.reshape(len(copies), -1) == self.truth[rows]).sum(axis=1).tolist()
+        return np.array(right, int)
 
-    def _fit(self, frame: pd.DataFrame, truth: NDArray[np.intp]) -> Any:
-        """Return a function that guesses rows: the most frequent value if there is nothing to learn."""
+    def _fit(self, frame: pd.DataFrame, truth: NDArray[np.intp]) -> Callable[[pd.DataFrame], tuple[Any, Any]]:
+        """Return a function that guesses rows, and says how likely each value is if the model does."""
+        n_values = int(self.truth.max()) + 1
         if frame.shape[1] == 0 or len(np.unique(truth)) == 1:
-            most = np.bincount(truth).argmax()
-            return lambda rows: np.full(len(rows), most)
-        return clone(self.estimator).fit(frame, truth).predict
+            shares = np.bincount(truth, minlength=n_values) / len(truth)
+            return lambda rows: (np.full(len(rows), shares.argmax()), np.tile(shares, (len(rows), 1)))
+        model = clone(self.estimator).fit(frame, truth)
+
+        def read(rows: pd.DataFrame) -> tuple[Any, Any]:
+            if not hasattr(model, "predict_proba"):
+                return model.predict(rows), None
+            scores = np.zeros((len(rows), n_values))
+            scores[:, np.unique(truth)] = model.predict_proba(rows)
+            return scores.argmax(axis=1) if self.is_own else model.predict(rows), scores
+
+        return read
 
     def alone(self, place: int) -> float:
         """Return the accuracy of guesses from one column: the most frequent true value in each cell."""

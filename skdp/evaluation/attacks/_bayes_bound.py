@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.evaluation.attacks._attacker import check_declared
+from skdp.evaluation.attacks._ranking import best_of_report
 from skdp.local import SAMPLED, OracleProtocol
 from skdp.oracles import FrequencyOracle
 
@@ -163,13 +164,51 @@ def _names_of(protected: pd.DataFrame, protocol: OracleProtocol) -> list[Any]:
 
 
 def _exact_bound(protected: pd.DataFrame, protocol: OracleProtocol, place: int) -> float | None:
-    domain = protocol.domains[place]
-    codes = domain.encode([protected[name] for name in domain.columns])
-    check_declared(domain, codes, " of sensitive")
-    prior = np.bincount(domain.join(codes).astype(np.intp), minlength=domain.size) / len(protected)
+    prior, _ = _prior_of(protected, protocol, place)
     exact = bayes_accuracy(protocol.oracles[place], prior)
     if exact is None or protocol.strategy != "sample":
         return exact
     # One attribute of each record is reported; of the others, the guess is the most frequent value.
     d = len(protocol.oracles)
     return float((exact + (d - 1) * prior.max()) / d)
+
+
+def _prior_of(
+    protected: pd.DataFrame, protocol: OracleProtocol, place: int
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Return the shares of the values of an attribute, and the values of the rows."""
+    domain = protocol.domains[place]
+    codes = domain.encode([protected[name] for name in domain.columns])
+    check_declared(domain, codes, " of sensitive")
+    cells = domain.join(codes).astype(np.intp)
+    return np.bincount(cells, minlength=domain.size) / len(protected), cells
+
+
+def best_guess(
+    protected: pd.DataFrame, truth: NDArray[np.intp], encoder: Any, seed: int | None
+) -> tuple[float | None, NDArray[np.float64]]:
+    """Return the accuracy of the best guess from the report alone, and for each true value the area under its curve."""
+    unknown = np.full(truth.max() + 1, np.nan)
+    if encoder is None:
+        return None, unknown
+    protocol = encoder.protocol_
+    names = _names_of(protected, protocol)
+    whole = [index for index, columns in enumerate(protocol.attributes) if set(columns) == set(names)]
+    if not whole:
+        return None, unknown
+    prior, cells = _prior_of(protected.set_axis(names, axis=1), protocol, whole[0])
+    rate = 1 / len(protocol.oracles) if protocol.strategy == "sample" else 1.0
+    accuracy, areas = best_of_report(protocol.oracles[whole[0]], prior, rate, seed)
+    _, first = np.unique(truth, return_index=True)
+    return accuracy, areas[cells[first]]
+
+
+def declared_labels(protected: pd.DataFrame, truth: NDArray[np.intp], encoder: Any) -> list[Any]:
+    """Return the declared labels of the true values; without a declaration, which is public, their numbers."""
+    if encoder is None:
+        return list(range(truth.max() + 1))
+    domain = encoder.protocol_.domain.select(_names_of(protected, encoder.protocol_))
+    codes = domain.encode([protected.iloc[:, place] for place in range(protected.shape[1])])
+    check_declared(domain, codes, " of sensitive")
+    cells = domain.cells()[domain.join(codes).astype(np.intp)[np.unique(truth, return_index=True)[1]]]
+    return list(cells)

@@ -13,12 +13,32 @@ from numpy.typing import NDArray
 
 from skdp.base import check_confidence_level
 from skdp.evaluation.attacks._attribute_inference import AttackResult, attribute_inference
-from skdp.evaluation.displays import COLOURS, INK, MARKERS, check_table, import_pyplot, label_epsilons, tidy_axes
+from skdp.evaluation.displays import (
+    COLOURS,
+    INK,
+    MARKERS,
+    check_table,
+    import_pyplot,
+    label_epsilons,
+    label_rows,
+    tidy_axes,
+)
 from skdp.typing import ColumnLike, TableLike
 
 _PRIOR, _BOUND = "prior: most frequent value", "bound for the report alone"
 _ATTACKS = ("with the report", "without the report")
 _COLUMNS = ["release", "attack", "accuracy", "lower", "upper", "baseline", "bayes_bound"]
+_MEASURES = {
+    "precision": ("share of the guesses of the value that are right", None),
+    "recall": ("share of its rows that are guessed", None),
+    "auc": ("area under the ROC curve", 0.5),
+    "lift": ("lift in the first 1 % of the rows", 1.0),
+    "tpr_at_1pct": ("share found before 1 % of the others", 0.01),
+    "tpr_at_01pct": ("share found before 0.1 % of the others", 0.001),
+}
+"""What may be drawn value by value, and what it is if nothing is learned."""
+_OF_AUC = {"auc": "attack with the report", "auc_without_report": "attack without the report"}
+_OF_AUC |= {"auc_of_report": "best guess from the report alone"}
 _DODGE = 0.12
 """The horizontal shift of a point, where releases have names."""
 
@@ -26,16 +46,21 @@ _DODGE = 0.12
 class LeakageDisplay:
     """Plot of the accuracy of attacks, with and without the report, with the prior and the Bayes bound.
 
-    It is recommended to use `from_results` or `from_release` to create one.
+    With a `measure`, it is a plot of what is learned of each value of the protected column, the rarest first: accuracy
+    hides what is learned of rare values. It is recommended to use `from_results` or `from_release` to create one.
 
     Parameters
     ----------
     data : pandas.DataFrame
         A row for each release and attack: ``release`` (an epsilon or a name), ``attack``, ``accuracy``, ``lower``,
         ``upper``, ``baseline``, ``bayes_bound``.
+    values : pandas.DataFrame, optional
+        A row for each release and value: ``release``, ``value``, and the columns of `AttackResult.values`.
 
     Attributes
     ----------
+    data, values : pandas.DataFrame
+        The accuracies, and the measures of each value.
     figure_ : matplotlib Figure
         The figure that was drawn last.
     ax_ : matplotlib Axes
@@ -72,23 +97,29 @@ class LeakageDisplay:
     'log'
     """
 
-    def __init__(self, data: pd.DataFrame) -> None:
+    def __init__(self, data: pd.DataFrame, values: pd.DataFrame | None = None) -> None:
         check_table(data, "data", _COLUMNS, numbers=_COLUMNS[2:])
         if data.empty:
             raise ValueError("data must have at least one row")
         unknown = set(data["attack"]) - set(_ATTACKS)
         if unknown:
             raise ValueError(f"the column attack of data must hold {' or '.join(map(repr, _ATTACKS))}")
-        self.data = data
+        if values is not None:
+            check_table(values, "values", ["release", "value", "share", *_MEASURES], numbers=["share", *_MEASURES])
+        self.data, self.values = data, pd.DataFrame() if values is None else values
 
     @classmethod
-    def from_results(cls, results: Any, *, confidence_level: float = 0.95, ax: Any = None) -> LeakageDisplay:
+    def from_results(
+        cls, results: Any, *, measure: str = "accuracy", confidence_level: float = 0.95, ax: Any = None
+    ) -> LeakageDisplay:
         """Draw results of `attribute_inference`.
 
         Parameters
         ----------
         results : AttackResult, or mapping of epsilon or name to AttackResult
             The results, by finite epsilons > 0, which are drawn on a log axis, or by names of releases.
+        measure : str, default="accuracy"
+            See `plot`.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
         ax : matplotlib Axes, optional
@@ -106,14 +137,17 @@ class LeakageDisplay:
         """
         import_pyplot()
         level = check_confidence_level(confidence_level)
-        rows = []
+        rows, values = [], []
         for release, result in _check_results(results).items():
+            if len(result.values):
+                values.append(result.values.reset_index(names="value").assign(release=release))
             accuracies = result.accuracy, result.accuracy_without_report
             for attack, accuracy in zip(_ATTACKS, accuracies, strict=True):
                 if accuracy is not None:
                     low, high = result.interval(level, without_report=attack == _ATTACKS[1])
                     rows.append((release, attack, accuracy, low, high, result.baseline, result.bayes_bound))
-        return cls(pd.DataFrame(rows, columns=_COLUMNS)).plot(ax=ax)
+        found = pd.concat(values, ignore_index=True) if values else None
+        return cls(pd.DataFrame(rows, columns=_COLUMNS), found).plot(measure=measure, ax=ax)
 
     @classmethod
     def from_release(
@@ -123,6 +157,7 @@ class LeakageDisplay:
         sensitive: ColumnLike | TableLike,
         *,
         name: str = "release",
+        measure: str = "accuracy",
         ax: Any = None,
         **options: Any,
     ) -> LeakageDisplay:
@@ -134,6 +169,8 @@ class LeakageDisplay:
             As for `attribute_inference`.
         name : str, default="release"
             The name of the release.
+        measure : str, default="accuracy"
+            See `plot`.
         ax : matplotlib Axes, optional
             See `plot`.
         **options : dict
@@ -150,13 +187,18 @@ class LeakageDisplay:
             If matplotlib is not installed, or as for `attribute_inference`.
         """
         import_pyplot()
-        return cls.from_results({name: attribute_inference(X_released, y, sensitive, **options)}, ax=ax)
+        result = attribute_inference(X_released, y, sensitive, **options)
+        return cls.from_results({name: result}, measure=measure, ax=ax)
 
-    def plot(self, *, ax: Any = None) -> LeakageDisplay:
-        """Draw the accuracies.
+    def plot(self, *, measure: str = "accuracy", ax: Any = None) -> LeakageDisplay:
+        """Draw the accuracies, or a measure of each value.
 
         Parameters
         ----------
+        measure : str, default="accuracy"
+            ``"accuracy"``, or a column of `AttackResult.values`: ``"auc"`` (of a single release also without the
+            report, and of the report alone), ``"lift"``, ``"tpr_at_1pct"``, ``"tpr_at_01pct"``, ``"precision"`` or
+            ``"recall"``.
         ax : matplotlib Axes, optional
             The axes to draw on; by default those of a new figure.
 
@@ -167,10 +209,12 @@ class LeakageDisplay:
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
+        ImportError, ValueError
+            If matplotlib is not installed, or there is no such measure.
         """
         pyplot = import_pyplot()
+        if measure != "accuracy":
+            return self._plot_values(measure, ax)
         releases = list(dict.fromkeys(self.data["release"]))
         by_epsilon = all(isinstance(release, Real) for release in releases)
         own = ax is None
@@ -190,6 +234,41 @@ class LeakageDisplay:
         ax.set_ylabel("protected values guessed right (share)")
         lowest = float(self.data[["lower", "baseline"]].to_numpy(float).min())
         ax.set_ylim(max(0.0, math.floor(10 * lowest - 0.5) / 10), 1.02)
+        if own:
+            self.figure_.legend(loc="outside upper center", ncols=2, frameon=False)
+        else:
+            ax.legend(loc="best", frameon=False)
+        return self
+
+    def _plot_values(self, measure: str, ax: Any) -> LeakageDisplay:
+        """Draw a measure of each value, the rarest first."""
+        if measure not in _MEASURES or self.values.empty:
+            known = ["accuracy", *([] if self.values.empty else _MEASURES)]
+            raise ValueError(f"measure must be one of {known}, got {measure!r}")
+        releases = self.values["release"].unique().tolist()
+        shares = self.values.groupby("value", sort=False)["share"].mean().sort_values(kind="stable")
+        places = {value: place for place, value in enumerate(shares.index)}
+        marks = [(release, measure, str(release)) for release in releases]
+        if measure == "auc" and len(releases) == 1:
+            marks = [
+                (releases[0], column, label) for column, label in _OF_AUC.items() if self.values[column].notna().any()
+            ]
+        own = ax is None
+        if own:
+            size = (6.4, 1.4 + 0.36 * len(places))
+            _, ax = import_pyplot().subplots(figsize=size, layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        title, nothing = _MEASURES[measure]
+        if nothing is not None:
+            ax.axvline(nothing, color=INK, ls=":", lw=1.2, label="nothing is learned")
+        for number, (release, column, label) in enumerate(marks):
+            rows = self.values[self.values["release"] == release]
+            shift = 0.5 * ((number + 0.5) / len(marks) - 0.5)
+            style = {"marker": MARKERS[number % len(MARKERS)], "color": COLOURS[number % len(COLOURS)], "ls": "none"}
+            ax.plot(rows[column], [places[value] + shift for value in rows["value"]], label=label, **style)
+        tidy_axes(ax)
+        label_rows(ax, [f"{value}  ({100 * share:.2g} %)" for value, share in shares.items()])
+        ax.set_xlabel(title)
         if own:
             self.figure_.legend(loc="outside upper center", ncols=2, frameon=False)
         else:

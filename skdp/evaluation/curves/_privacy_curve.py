@@ -16,6 +16,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_consistent_length
 
 from skdp.base import check_random_state
+from skdp.evaluation._progress import counted
 from skdp.evaluation.curves._cache import CellStore, Row
 from skdp.evaluation.curves._cells import Cell, Step, Study, cells_of, read_groups
 from skdp.evaluation.curves._scoring import read_scoring
@@ -223,7 +224,7 @@ def privacy_curve(
     )
     repeats = _splits(estimator, rows, np.asarray(targets), cv, groups, n_repeats)
     cells = list(cells_of(study, losses, repeats, random_state))
-    found = dict(_counted(_scores(study, cells, n_jobs), len(cells), progress))
+    found = dict(counted(_scores(study, cells, n_jobs), len(cells), progress))
     scored = [
         (cell.epsilon, cell.repeat, cell.fold, *row, len(cell.train), len(cell.test))
         for place, cell in enumerate(cells)
@@ -245,16 +246,6 @@ def _scores(study: Study, cells: list[Cell], n_jobs: int | None) -> Iterator[tup
         part = [place for place in missing if (cells[place].epsilon == np.inf) == baseline]
         made = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(study.run)(cells[place]) for place in part)
         yield from zip(part, made, strict=True)
-
-
-def _counted(results: Iterable[Any], total: int, progress: bool) -> Iterable[Any]:
-    if not progress:
-        return results
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        raise ImportError('progress=True needs tqdm: pip install "skdp[plot]"') from None
-    return tqdm(results, total=total, unit="fit", dynamic_ncols=True)
 
 
 def _read_epsilons(epsilons: Any) -> list[float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,23 +22,28 @@ from skdp.evaluation.displays._style import (
 )
 from skdp.metrics import fairness_report
 
-_ROW_HEIGHT = 0.3  # inches
-_PANELS = {
-    "rate": ("Rates of groups", r"\brate\b"),
-    "difference": ("Differences (0 is parity)", r"difference|largest − smallest"),
+_KINDS = {
+    "rate": ("Rates", None),
+    "difference": ("Differences (0 is parity)", 0.0),
+    "ratio": ("Ratios (1 is parity)", 1.0),
 }
-"""The title of each panel, and the pattern of the names of its metrics."""
+"""The title of the panel of what has no groups, and the value that is parity."""
+
+_ROW_HEIGHT, _LOW_ROW_HEIGHT, _MANY = 0.3, 0.22, 10  # inches, with many rows
+_WIDTH = 11.4
 
 _RATE_OF_GROUP = r"^(?P<metric>.* rate), (?P<group>(?:un)?privileged)$"  # the name of a rate in reports of two groups
-_HEADER = "\0header"
-_ALONE = "\0alone"
+_ALONE = "all"
+_FAR = 1e6
 
 
 class FairnessDisplay(PanelDisplay):
-    """Plot of rates of groups and their differences, with intervals, for one or several reports.
+    """Plot of rates of groups, their differences and ratios, with intervals, for one or several reports.
 
-    It is recommended to use `from_estimator`, `from_predictions` or `from_reports` to create one. Ratios and the Theil
-    index are in `data` but not drawn, as their scales differ.
+    It is recommended to use `from_estimator`, `from_predictions` or `from_reports` to create one. A metric of several
+    groups has a panel of its own, under its name, with a row for each group: the rows of all such panels are alike. The
+    differences without groups, or of one group, are together in a panel, and so are the ratios, such as disparate
+    impact. The Theil index is in `data` but not drawn, as its scale is another one.
 
     Parameters
     ----------
@@ -54,13 +60,14 @@ class FairnessDisplay(PanelDisplay):
     figure_ : matplotlib Figure
         The figure that was drawn last.
     axes_ : ndarray of matplotlib Axes
-        Its panels: the rates, if a report has any, and the differences, if it has any.
+        Its panels: those of the metrics of several groups (rates, differences, ratios), and then those of other rates,
+        differences and ratios, as far as there are any.
 
     Raises
     ------
     TypeError, ValueError
-        If there is no report, a report is no DataFrame with the columns ``metric, value``, or has neither rates nor
-        differences.
+        If there is no report, a report is no DataFrame with the columns ``metric, value``, or there are neither rates,
+        differences nor ratios.
 
     See Also
     --------
@@ -77,7 +84,7 @@ class FairnessDisplay(PanelDisplay):
     >>> y_true, y_pred = [1, 1, 0, 0, 1, 1, 0, 0], [1, 0, 0, 0, 1, 1, 1, 0]
     >>> display = FairnessDisplay.from_predictions(y_true, y_pred, sex, privileged="Male", positive_label=1)
     >>> [axes.get_title(loc="left") for axes in display.axes_]
-    ['Rates of groups', 'Differences (0 is parity)']
+    ['selection rate', 'true positive rate', 'false positive rate', 'Differences (0 is parity)', 'Ratios (1 is parity)']
     >>> display.data.loc[:1, ["metric", "group", "value", "lower", "upper"]].round(2)
                metric   group  value  lower  upper
     0  selection rate  Female   0.25   0.05   0.70
@@ -88,8 +95,8 @@ class FairnessDisplay(PanelDisplay):
         if not isinstance(reports, Mapping) or not reports:
             raise TypeError("reports must be a mapping of name to report, with at least one report")
         self.data = pd.concat([_tidy_report(name, report) for name, report in reports.items()], ignore_index=True)
-        if not any(len(_rows_of(self.data, kind)) for kind in _PANELS):
-            raise ValueError("reports must have rows of rates or of differences")
+        if not any(map(_kind_of, self.data["metric"])):
+            raise ValueError("reports must have rows of rates, differences or ratios")
         levels = {report.attrs.get("confidence_level") for report in reports.values()}
         self.confidence_level = confidence_level or (levels.pop() if len(levels) == 1 else None)
 
@@ -114,7 +121,7 @@ class FairnessDisplay(PanelDisplay):
         y_true, y_pred, sensitive_features, privileged, positive_label : see there
             As for `fairness_report`.
         by_group : bool, default=True
-            Whether each value is a group; if not, only the differences of two groups are drawn.
+            Whether each value is a group; if not, only differences and the ratio of two groups are drawn.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
         name : str, default="predictions"
@@ -232,8 +239,7 @@ class FairnessDisplay(PanelDisplay):
         Parameters
         ----------
         ax : matplotlib Axes or array-like of them, optional
-            The axes to draw on: one for the rates and one for the differences, if there are any. By default those of a
-            new figure.
+            The axes to draw on, one for each panel of `axes_`. By default those of a new figure.
 
         Returns
         -------
@@ -246,21 +252,39 @@ class FairnessDisplay(PanelDisplay):
             If matplotlib is not installed, or the number of panels is wrong.
         """
         pyplot = import_pyplot()
-        tables = {kind: table for kind in _PANELS if len(table := _rows_of(self.data, kind))}
-        kinds = f" ({', '.join(tables)})"
-        panels = self._use_panels(ax, len(tables), kinds, lambda: self._new_panels(pyplot, tables))
+        table, groups = _drawn(self.data)
+        panels = table.groupby("panel", sort=False)
+        titles = [str(title) for title in panels.groups]
+        axes = self._use_panels(
+            ax, len(titles), f" ({', '.join(titles)})", lambda: self._new_panels(pyplot, table, groups)
+        )
         names = self.data["report"].unique().tolist()
-        for axes, (kind, table) in zip(panels, tables.items(), strict=True):
-            _draw_panel(axes, kind, table, names)
+        for place, (panel, (_, rows)) in enumerate(zip(axes, panels, strict=True)):
+            kind, own = rows["kind"].iloc[0], groups if rows["grouped"].iloc[0] else rows["row"].unique().tolist()
+            # A panel beside one with the same rows needs no names of them.
+            named = ax is not None or not rows["grouped"].iloc[0] or panel.get_subplotspec().is_first_col()
+            _draw_panel(panel, kind, rows, names, own, named)
+            panel.set_title(titles[place], loc="left", color=INK, fontsize="medium")
         self._explain(ax)
         return self
 
-    def _new_panels(self, pyplot: Any, tables: dict[str, pd.DataFrame]) -> Any:
-        lines = max(len(list(_list_lines(table))) for table in tables.values())
-        height = 1.3 + lines * _ROW_HEIGHT * (0.8 + 0.2 * self.data["report"].nunique())
-        figure, panels = pyplot.subplots(1, len(tables), figsize=(1 + 5.2 * len(tables), height), squeeze=False)
-        figure.set_layout_engine("constrained", h_pad=0.1)
-        return panels
+    def _new_panels(self, pyplot: Any, table: pd.DataFrame, groups: list[Any]) -> list[Any]:
+        """Return new panels: the rates of several groups, below them how these compare, and then the others."""
+        once = table.drop_duplicates("panel")
+        rates = once["kind"] == "rate"
+        lines = [once[once["grouped"] & rates], once[once["grouped"] & ~rates], once[~once["grouped"]]]
+        lines = [line for line in lines if len(line)]
+        n_rows = table.groupby("panel")["row"].nunique()
+        numbers = [len(groups) if line["grouped"].iloc[0] else n_rows[line["panel"]].max() for line in lines]
+        scale = 0.8 + 0.2 * self.data["report"].nunique()
+        heights = [0.8 + n * scale * (_ROW_HEIGHT if n <= _MANY else _LOW_ROW_HEIGHT) for n in numbers]
+        width = _WIDTH if max(map(len, lines)) > 1 else 0.55 * _WIDTH
+        figure = pyplot.figure(figsize=(width, 0.5 + sum(heights)), layout="constrained")
+        parts = np.ravel(figure.subfigures(len(lines), 1, height_ratios=heights))
+        made: dict[str, Any] = {}
+        for part, line in zip(parts, lines, strict=True):
+            made |= zip(line["panel"], np.ravel(part.subplots(1, len(line))), strict=True)
+        return [made[title] for title in once["panel"]]
 
     def _explain(self, ax: Any) -> None:
         """Draw the legend of the reports, if there are several, and of the bars."""
@@ -273,7 +297,7 @@ class FairnessDisplay(PanelDisplay):
             handles = [*handles, Line2D([], [], color=INK, lw=2, alpha=0.6, label=label)]
         if handles:
             labels = [handle.get_label() for handle in handles]
-            across = min(len(handles), 2 * len(self.axes_))  # two entries fit below a panel
+            across = min(len(handles), 4)
             self._draw_legend(ax, handles, labels, loc="outside lower center", ncols=across)
 
 
@@ -294,59 +318,71 @@ def _tidy_report(name: str, report: Any) -> pd.DataFrame:
     return table
 
 
-def _rows_of(data: pd.DataFrame, kind: str) -> pd.DataFrame:
-    metric = data["metric"]
-    is_difference = metric.str.contains(_PANELS["difference"][1])
-    if kind == "difference":
-        return data[is_difference]
-    return data[metric.str.contains(_PANELS["rate"][1]) & ~is_difference & ~metric.str.contains("/")]
+def _kind_of(metric: str) -> str | None:
+    """Return the kind of a metric by its name."""
+    if re.search(r"difference|largest − smallest", metric):
+        return "difference"
+    if re.search(r"impact|ratio\b|smallest / largest", metric):
+        return "ratio"
+    return "rate" if re.search(r"\brate\b", metric) else None
 
 
-def _list_lines(table: pd.DataFrame) -> Iterator[tuple[str, Any, str]]:
-    """Return the lines of a panel: a heading and one line per group, or one line for a metric without groups."""
-    for metric in table["metric"].unique():
-        groups = list(dict.fromkeys(map(_key, table.loc[table["metric"] == metric, "group"])))
-        if _ALONE in groups:
-            yield metric, _ALONE, metric
-        named = [group for group in groups if group != _ALONE]
-        if named and _ALONE not in groups:
-            yield metric, _HEADER, metric
-        for group in named:
-            yield metric, group, ", ".join(map(str, group)) if isinstance(group, tuple) else str(group)
+def _drawn(data: pd.DataFrame) -> tuple[pd.DataFrame, list[Any]]:
+    """Return the rows that are drawn, with their panels and rows in these, and the groups of all metrics."""
+    table = data.assign(kind=data["metric"].map(_kind_of), group=data["group"].map(_key))
+    table = table[table["kind"].notna()]
+    n_groups = table[table["group"] != _ALONE].groupby("metric")["group"].nunique()
+    table["grouped"] = table["metric"].map(n_groups).fillna(0) > 1
+    titles = table["kind"].map({kind: title for kind, (title, _) in _KINDS.items()})
+    table["panel"] = table["metric"].where(table["grouped"], titles)
+    # A group that is the only one of a metric, such as the unprivileged one, is a part of its name.
+    alone = table["metric"].isin(table.loc[table["group"] == _ALONE, "metric"])
+    named = [
+        metric if bare else f"{metric}, {_label(group)}"
+        for metric, bare, group in zip(table["metric"], alone, table["group"], strict=True)
+    ]
+    table["row"] = table["group"].where(table["grouped"], named)
+    rank = table["kind"].map({kind: place for place, kind in enumerate(_KINDS)}) - 3 * table["grouped"]
+    table = table.iloc[np.argsort(rank.to_numpy(), kind="stable")]
+    return table, table.loc[table["grouped"], "row"].drop_duplicates().tolist()
 
 
-def _draw_panel(axes: Any, kind: str, table: pd.DataFrame, names: Sequence[str]) -> None:
+def _draw_panel(axes: Any, kind: str, table: pd.DataFrame, names: Sequence[str], rows: list[Any], named: bool) -> None:
     """Draw the values as dots and their intervals as bars, with a colour and a marker for each report."""
-    lines = list(_list_lines(table))
-    places = {(metric, group): place for place, (metric, group, _) in enumerate(lines)}
+    places = {row: place for place, row in enumerate(rows)}
     for index, name in enumerate(names):
-        rows = table[table["report"] == name]
+        own = table[table["report"] == name]
         shift = 0.6 * ((index + 0.5) / len(names) - 0.5)
-        at = np.array([places[m, _key(g)] + shift for m, g in zip(rows["metric"], rows["group"], strict=True)])
-        bounded = np.isfinite(rows["lower"].to_numpy()) & np.isfinite(rows["upper"].to_numpy())
+        at = np.array([places[row] + shift for row in own["row"]])
+        bounded = own[["lower", "upper"]].notna().all(axis=1).to_numpy()
         dots = _dots(index)
-        axes.hlines(at[bounded], rows["lower"][bounded], rows["upper"][bounded], color=dots["color"], lw=2, alpha=0.6)
-        axes.plot(rows["value"], at, label=str(name), **dots)
-    _mark_undefined(axes, table, places)
-    if kind == "difference":
-        axes.axvline(0, color=INK, lw=1.2)
+        ends = np.clip(own[["lower", "upper"]].to_numpy()[bounded], -_FAR, _FAR)
+        axes.hlines(at[bounded], *ends.T, color=dots["color"], lw=2, alpha=0.6)
+        axes.plot(own["value"], at, label=str(name), **dots)
+    if kind == "ratio":  # of which an interval may have no end
+        values = table["value"][np.isfinite(table["value"])]
+        upper = table["upper"].where(table["upper"] < 2 * max(1.0, values.max())).max() if len(values) else 1.0
+        axes.set_xlim(-0.03, 1.05 * np.nanmax([1.0, upper, values.max() if len(values) else 1.0]))
+    if kind == "rate":  # from 0, so that the rates of a group can be compared
+        axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
+    for row, found in table.groupby("row", sort=False):
+        if found["value"].isna().all():
+            text = {"color": INK, "fontsize": "small", "va": "center", "style": "italic"}
+            axes.text(0.02, places[row], "undefined", transform=axes.get_yaxis_transform(), **text)
+    if (parity := _KINDS[kind][1]) is not None:
+        axes.axvline(parity, color=INK, lw=1.2)
     tidy_axes(axes)
-    label_rows(axes, [label for _, _, label in lines], margin=0.5)
-    for (_, group, _), tick in zip(lines, axes.get_yticklabels(), strict=True):
-        tick.set_fontweight("bold" if group is _HEADER else "normal")
-    axes.locator_params(axis="x", nbins=6)
-    axes.set_title(_PANELS[kind][0], loc="left", color=INK, fontsize="medium")
+    label_rows(axes, list(map(_label, rows)), margin=0.5)
+    axes.tick_params(labelleft=named)
+    axes.locator_params(axis="x", nbins=5)
+
+
+def _label(row: Any) -> str:
+    return ", ".join(map(str, row)) if isinstance(row, tuple) else str(row)
 
 
 def _dots(index: int) -> dict[str, Any]:
     return {"marker": MARKERS[index % len(MARKERS)], "color": COLOURS[index % len(COLOURS)], "ls": "none", "ms": 5.5}
-
-
-def _mark_undefined(axes: Any, table: pd.DataFrame, places: dict[Any, int]) -> None:
-    for (metric, group), rows in table.groupby(["metric", table["group"].map(_key)], dropna=False, sort=False):
-        if rows["value"].isna().all():
-            text = {"color": INK, "fontsize": "small", "va": "center", "style": "italic"}
-            axes.text(0.02, places[metric, group], "undefined", transform=axes.get_yaxis_transform(), **text)
 
 
 def _key(group: Any) -> Any:

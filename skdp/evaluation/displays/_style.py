@@ -30,7 +30,7 @@ class PanelDisplay:
         panels = list(np.ravel(new() if ax is None else ax))
         if len(panels) != wanted:
             raise ValueError(f"ax must have {wanted} panels{kinds}, got {len(panels)}")
-        self.axes_, self.figure_ = np.array(panels, dtype=object), panels[0].figure
+        self.axes_, self.figure_ = np.array(panels, dtype=object), panels[0].figure.figure  # also of a part of a figure
         return panels
 
     def _draw_legend(self, ax: Any, handles: Any, labels: Any, *, inside: Any = None, **outside: Any) -> None:

@@ -136,7 +136,7 @@ def curve_figure(curve: pd.DataFrame, metric: str, baseline: str) -> str:
 
 
 def fairness_figure(reports: Mapping[str, pd.DataFrame]) -> str:
-    with _new_panels(rows=2, height=7.4, ratios=[9, 4]) as panels:
+    with _new_panels(rows=5, height=8.6, ratios=[2, 2, 2, 3, 1.2]) as panels:
         FairnessDisplay.from_reports(reports, confidence_level=0.95, ax=panels)
         return _svg(panels[0], columns=2)
 

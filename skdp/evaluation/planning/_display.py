@@ -1,0 +1,138 @@
+"""Plot of the half width that a plan reaches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skdp.evaluation.displays import COLOURS, INK, MARKERS, PanelDisplay, import_pyplot, tidy_axes
+from skdp.evaluation.planning._plan import EpsilonPlan
+from skdp.evaluation.planning._widths import amount_of
+
+_NAMES = {"epsilon": "epsilon (smaller is more private)", "n_rows": "rows"}
+
+
+class PlanDisplay(PanelDisplay):
+    """Plot of the half width of an interval against epsilon, or the number of rows, with what was asked for and found.
+
+    It is recommended to use `from_plan` to create one.
+
+    Parameters
+    ----------
+    plan : EpsilonPlan
+        The result of `plan_epsilon`.
+
+    Attributes
+    ----------
+    plan : EpsilonPlan
+        The plan.
+    figure_ : matplotlib Figure
+        The figure that was drawn last.
+    axes_ : ndarray of matplotlib Axes
+        Its panel.
+
+    Raises
+    ------
+    TypeError
+        If it is no plan.
+
+    See Also
+    --------
+    skdp.plan_epsilon : Makes the plan.
+
+    Notes
+    -----
+    **Privacy.** A plan follows from what is declared: no data are read. One that is made from a curve of scores, or
+    from guesses that were read from data, is not protected.
+
+    Examples
+    --------
+    >>> from skdp import DPHistogram, plan_epsilon
+    >>> from skdp.evaluation import PlanDisplay
+    >>> display = PlanDisplay.from_plan(plan_epsilon(DPHistogram(domain={"sex": ["F", "M"]}), within=20))
+    >>> display.axes_[0].get_xlabel()
+    'epsilon (smaller is more private)'
+    """
+
+    def __init__(self, plan: EpsilonPlan) -> None:
+        if not isinstance(plan, EpsilonPlan):
+            raise TypeError(f"plan must be an EpsilonPlan, got {type(plan).__name__}")
+        self.plan = plan
+
+    @classmethod
+    def from_plan(cls, plan: EpsilonPlan, *, ax: Any = None) -> PlanDisplay:
+        """Draw a plan.
+
+        Parameters
+        ----------
+        plan : EpsilonPlan
+            The result of `plan_epsilon`.
+        ax : matplotlib Axes, optional
+            See `plot`.
+
+        Returns
+        -------
+        PlanDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ImportError, TypeError, ValueError
+            If matplotlib is not installed, it is no plan, or several axes are given.
+        """
+        import_pyplot()
+        return cls(plan).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> PlanDisplay:
+        """Draw the half width, the one that was asked for, and what was found.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            The axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        PlanDisplay
+            The display itself.
+
+        Raises
+        ------
+        ImportError, ValueError
+            If matplotlib is not installed, or several axes are given.
+        """
+        pyplot = import_pyplot()
+        plan, curve = self.plan, self.plan.curve
+        (axes,) = self._use_panels(ax, 1, "", lambda: pyplot.subplots(figsize=(6.4, 4), layout="constrained")[1])
+        name = curve.columns[0]
+        scores = plan.epsilon_range is not None
+        axes.plot(curve[name], curve["half_width"], color=COLOURS[0], marker="." if scores else None, label="reached")
+        if scores:
+            band = "± a standard error"
+            axes.fill_between(
+                curve[name], curve["lower"], curve["upper"], color=COLOURS[0], alpha=0.2, lw=0, label=band
+            )
+        axes.axhline(plan.within, color=INK, ls="--", lw=1.2, label="wanted")
+        found = amount_of(plan.epsilon) if name == "epsilon" else plan.n_rows
+        text = f"{found:,}" if name == "n_rows" else f"epsilon = {found:.3g}"
+        axes.plot(
+            [found], [plan.half_width], color=COLOURS[1], marker=MARKERS[1], ms=8, ls="none", label=f"plan: {text}"
+        )
+        tidy_axes(axes)
+        axes.set_xscale("log")
+        _place_ticks(axes.xaxis)
+        if not scores:
+            axes.set_yscale("log")
+            _place_ticks(axes.yaxis)
+        axes.set_xlabel(_NAMES[name])
+        axes.set_ylabel(f"{plan.of}: distance to no privacy" if scores else f"{plan.of}: half width of its interval")
+        axes.legend(frameon=False)
+        return self
+
+
+def _place_ticks(axis: Any) -> None:
+    """Place ticks on a log axis at 1, 2 and 5 times the powers of ten."""
+    from matplotlib.ticker import LogLocator
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:,.6g}")
+    axis.set_minor_formatter("")

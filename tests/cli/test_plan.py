@@ -1,0 +1,59 @@
+"""``skdp plan``: what `plan_epsilon` finds, in words; no table is read."""
+
+import pytest
+
+from skdp import DPHistogram, RandomizedResponseEncoder, plan_epsilon
+from skdp.cli import main
+
+TOML = """
+[columns.sex]
+values = ["f", "m"]
+
+[columns.level]
+values = [1, 2, 3]
+"""
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.toml").write_text(TOML)
+
+    def run(*words):
+        assert main(["plan", "--domain", "people.toml", *words]) == 0
+        return capsys.readouterr().out
+
+    def refused(*words):
+        with pytest.raises(SystemExit) as caught:
+            main(["plan", "--domain", "people.toml", *words])
+        assert caught.value.code == 2
+        return capsys.readouterr().err
+
+    run.refused = refused
+    return run
+
+
+def test_the_epsilon_of_reports(plan):
+    found = plan("--columns", "sex", "--of", "frequency", "--within", "0.02", "--rows", "20000")
+    encoder = RandomizedResponseEncoder(categories={"sex": ["f", "m"]})
+    sentence, empty, heading, *rows = found.splitlines()
+    assert sentence == str(plan_epsilon(encoder, within=0.02, of="frequency", n_rows=20_000))
+    assert (empty, heading.split(), len(rows)) == ("", ["epsilon", "half_width"], 9)
+    rows = plan("--columns", "sex", "--of", "frequency", "--within", "0.02", "--epsilon", "1")
+    assert rows.startswith("epsilon = 1 and 8,842 rows are enough for a frequency within ± 0.02")
+
+
+def test_a_curator_and_groups(plan):
+    found = plan("--columns", "sex", "--within", "20", "--curator")
+    assert found.startswith(f"{plan_epsilon(DPHistogram(domain={'sex': ['f', 'm']}), within=20)}\n")
+    parity = ["--columns", "level", "--of", "parity", "--within", "0.1", "--rows", "20000", "--share", "0.4"]
+    assert "a parity difference within ± 0.1" in plan(*parity, "--privileged", "1", "2", "--rates", "0.2", "0.3")
+
+
+def test_refusals(plan):
+    assert "--rows is needed; or --epsilon" in plan.refused("--within", "20")
+    assert "--privileged goes with --of parity" in plan.refused("--within", "20", "--rows", "9", "--privileged", "f")
+    assert "--strategy is how rows" in plan.refused("--within", "20", "--rows", "9", "--strategy", "split", "--curator")
+    assert "expected a finite number > 0" in plan.refused("--within", "0", "--rows", "9")
+    needs = "a part of its error is that of a sample"
+    assert needs in plan.refused("--within", "20", "--rows", "9000", "--strategy", "sample", "--share", "0.5")
