@@ -88,6 +88,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     workload : list of tuple of column names, optional
         The marginals that matter; by default all pairs. ``"auto"`` and ``"adaptive"`` choose among them and their
         subsets, ``"tree"`` among their pairs. A warning names those that are not measured, and why.
+    target : column name, optional
+        The column that models are trained on synthetic rows to predict (an array y is called ``"target"``): ``"auto"``
+        looks first for pairs with it and gives them less noise, and others a little more.
     structural_zeros : list of mapping of column name to values, optional
         Combinations that cannot occur, from public knowledge, such as ``{"sex": "Male", "relationship": "Wife"}``.
     max_cells : int, default=100_000
@@ -103,13 +106,12 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     discover : float, optional
         The share of epsilon and delta that is spent on finding the values of undeclared columns: those whose noisy
         count is above a threshold. Other values become ``"<not discovered>"`` in columns of text, and missing
-        elsewhere; `undiscovered_` estimates their number, and a warning names the columns with many. By default an
-        undeclared column is an error. For columns of few values; numbers are better declared as an `Interval`. Needs
-        delta > 0.
+        elsewhere; `undiscovered_` estimates their number, and a warning names the columns with many. Without, an
+        undeclared column is an error. Numbers are better declared as an `Interval`. Needs delta > 0.
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
-        Treatment of undeclared values. ``"clip"`` puts a number beyond the ends of an `Interval` into its first or last
-        bin. ``"ignore"`` leaves the record out. A mapping names for a column the declared value that stands for all
-        others. Any other undeclared value is an error, which shows that there is one.
+        Treatment of undeclared values: an error, which shows that there is one. ``"clip"`` puts a number beyond the end
+        of an `Interval` into its first or last bin, ``"ignore"`` leaves the record out. A mapping names for some
+        columns the declared value that stands for all others; elsewhere they are errors.
     redraw : list of column names, optional
         The columns that `transform` draws again, given the others of each row; by default whole rows.
     ledger : PrivacyLedger, optional
@@ -117,8 +119,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     random_state : None or int, default=None
         None for secure randomness; an int for reproducible experiments, not private to anyone who knows it.
     verbose : bool, default=False
-        Whether to print progress to the standard error stream. For the curator only: the seconds that a step takes
-        depend on the table.
+        Whether to print progress to the standard error stream. For the curator only: its seconds depend on the table.
 
     Attributes
     ----------
@@ -133,8 +134,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     marginals_ : list of Marginal
         The noisy counts.
     pair_scores_ : DataFrame
-        The noisy scores of pairs, if there are any: how far counts are from those of independent columns, in all cells
-        together, their standard errors, and whether the pair was measured.
+        The noisy scores of pairs, if there are any: the distance of all counts together from those of independent
+        columns, its standard error, and whether the pair was measured.
     model_ : GraphicalModel
         The distribution of the rows.
     n_rows_, n_rows_std_error_ : float
@@ -167,10 +168,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     ``k / (s * epsilon)``. Otherwise it has Gaussian noise of variance ``k**2 / (s * mu**2)``, drawn exactly and
     rounded, where mu is the largest number for which mu-Gaussian privacy is (epsilon, delta) ([3]_; for ``"adaptive"``,
     mu**2 / 2 is the zero-concentrated loss), or that of `epsilon`. Shares add up to exactly 1. The model, samples, and
-    all other methods are post-processing: free, and repeatable.
-
-    With `discover`, a value that only one person has is published with a probability of at most its share of delta; the
-    marginals get the other shares.
+    all other methods are post-processing: free, and repeatable. With `discover`, a value that only one person has is
+    published with a probability of at most its share of delta; the marginals get the other shares.
 
     `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, that is the number
     of records: its rows have the guarantee ``guarantee_.to("replace")``, which `skdp.privacy.privacy_statement` states.
@@ -223,6 +222,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         domain: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
         marginals: str | Sequence[Sequence[ColumnName]] = "auto",
         workload: Sequence[Sequence[ColumnName]] | None = None,
+        target: ColumnName | None = None,
         structural_zeros: Sequence[Mapping[ColumnName, Any]] | None = None,
         max_cells: int = 100_000,
         max_iter: int = 300,
@@ -240,6 +240,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.domain = domain
         self.marginals = marginals
         self.workload = workload
+        self.target = target
         self.structural_zeros = structural_zeros
         self.max_cells = max_cells
         self.max_iter = max_iter
@@ -312,14 +313,13 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             rng = self._generator("contribution")
             large, X = open_rows(large, y=y, discover=self.discover, groups=groups, most=reach, rng=rng)
         table = self._read_table(X)
-        n_features = len(table.names)
+        self._redrawn(table.names)
         if y is not None:
             table = with_target(table, y)
         check_width(len(table.names))
         rate = check_promise(promise, delta, discover=self.discover, rows=reach, large=large is not None)
         share = check_share(self.discover, delta)
         names = table.names
-        self._redrawn(names[:n_features])
         keep = np.ones(len(table.columns[0]), bool)
         if large is None and groups is not None:
             keep = rows_within(groups, reach, keep.size, self._generator("contribution"))
@@ -387,6 +387,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             domain,
             marginals=self.marginals,
             workload=self.workload,
+            target=self.target,
             structural_zeros=self.structural_zeros,
             max_cells=self.max_cells,
             max_iter=self.max_iter,

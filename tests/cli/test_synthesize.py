@@ -123,6 +123,7 @@ def test_a_seed_repeats_and_says_so(table, domain, tmp_path, capsys):
         (["--rows", "-1"], "a whole number of at least 0"),
         (["--max-rows-per-person", "0"], "a whole number of at least 1"),
         (["--marginals", "best"], "invalid choice: 'best'"),
+        (["--target", "height"], "target must be one of the columns"),
         (["--handle-unknown", "error"], "column 'age' holds a value, or a NaN or inf, outside the declared domain"),
         (["--person-column", "who"], "people.csv lacks the columns ['who']"),
         (["--person-column", "sex"], "the domain declares 'sex', which says who a row is about"),
