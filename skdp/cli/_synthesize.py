@@ -30,7 +30,7 @@ from skdp.synthesis.selection import STRATEGIES
 
 _OF_FITS = (
     *("domain", "epsilon", "delta", "marginals", "max_rows_per_person", "person_column", "handle_unknown", "real"),
-    *("save", "ledger", "budget"),
+    *("rule", "save", "ledger", "budget"),
 )
 
 
@@ -69,6 +69,8 @@ def add_synthesize(commands: Any) -> None:
     add("--epsilon", type=read_epsilon, help="the privacy loss of all that is written")
     add("--delta", type=read_delta, help="failure probability: 0 (default), or far below 1 / rows")
     add("--marginals", choices=sorted(STRATEGIES), help="what to measure (default: auto)")
+    help_rule = "a public rule that all rows keep, such as --rule start '<=' end, or --rule job 'missing with' wage"
+    add("--rule", nargs=3, action="append", metavar=("COLUMN", "RULE", "COLUMN"), help=help_rule)
     add("--rows", type=read_count, help="rows to write (default: the estimated number of records)")
     add("--max-rows-per-person", type=read_positive, help="rows that one person may have (default: 1)")
     add("--person-column", help="the column that identifies the person of a row: surplus rows of a person are left out")
@@ -122,6 +124,7 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
         delta=options.delta or 0.0,
         domain=domain,
         marginals=options.marginals or "auto",
+        structural_zeros=[tuple(rule) for rule in options.rule or ()],
         max_rows_per_person=options.max_rows_per_person or 1,
         handle_unknown=options.handle_unknown or "error",
         random_state=options.seed,

@@ -88,8 +88,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     workload : list of tuple of column names, optional
         The marginals that matter; by default all pairs. ``"auto"`` and ``"adaptive"`` choose among them and their
         subsets, ``"tree"`` among their pairs. A warning names those that are not measured, and why.
-    structural_zeros : list of mapping of column name to values, optional
-        Combinations that cannot occur, from public knowledge, such as ``{"sex": "Male", "relationship": "Wife"}``.
+    structural_zeros : list of mapping of column name to values, or tuple, optional
+        What cannot occur, from public knowledge: combinations, such as ``{"sex": "Male", "relationship": "Wife"}``, and
+        what rules exclude: ``("start", "<=", "end")`` where both are present, ``("job", "missing with", "wage")``.
     max_cells : int, default=100_000
         The most cells of a clique of the model; memory and time are in proportion to it.
     max_iter : int, default=300
@@ -223,7 +224,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         domain: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
         marginals: str | Sequence[Sequence[ColumnName]] = "auto",
         workload: Sequence[Sequence[ColumnName]] | None = None,
-        structural_zeros: Sequence[Mapping[ColumnName, Any]] | None = None,
+        structural_zeros: Sequence[Mapping[ColumnName, Any] | tuple[Any, ...]] | None = None,
         max_cells: int = 100_000,
         max_iter: int = 300,
         tol: float = 0.5,
