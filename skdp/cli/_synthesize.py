@@ -30,7 +30,7 @@ from skdp.synthesis.selection import STRATEGIES
 
 _OF_FITS = (
     *("domain", "epsilon", "delta", "marginals", "max_rows_per_person", "person_column", "handle_unknown", "real"),
-    *("target", "save", "ledger", "budget"),
+    *("target", "rule", "save", "ledger", "budget"),
 )
 
 
@@ -70,6 +70,8 @@ def add_synthesize(commands: Any) -> None:
     add("--delta", type=read_delta, help="failure probability: 0 (default), or far below 1 / rows")
     add("--marginals", choices=sorted(STRATEGIES), help="what to measure (default: auto)")
     add("--target", metavar="COLUMN", help="what models that are trained on the rows will predict: kept better")
+    help_rule = "a public rule that all rows keep, such as --rule start '<=' end, or --rule job 'missing with' wage"
+    add("--rule", nargs=3, action="append", metavar=("COLUMN", "RULE", "COLUMN"), help=help_rule)
     add("--rows", type=read_count, help="rows to write (default: the estimated number of records)")
     add("--max-rows-per-person", type=read_positive, help="rows that one person may have (default: 1)")
     add("--person-column", help="the column that identifies the person of a row: surplus rows of a person are left out")
@@ -124,6 +126,7 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
         domain=domain,
         marginals=options.marginals or "auto",
         target=options.target,
+        structural_zeros=[tuple(rule) for rule in options.rule or ()],
         max_rows_per_person=options.max_rows_per_person or 1,
         handle_unknown=options.handle_unknown or "error",
         random_state=options.seed,

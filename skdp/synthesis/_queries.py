@@ -86,6 +86,8 @@ def _read_dates(name: Any, low: Any, high: Any) -> tuple[Any, Any]:
 def _value_weights(name: Any, values: Categories | Interval, wanted: Any) -> NDArray[np.float64]:
     """Return 1 for the wanted values, 0 for others."""
     if isinstance(values, Interval):
+        if values.missing and is_missing(wanted):
+            return np.eye(1, len(values), len(values) - 1)[0]
         raise ValueError(f"column {name!r} has bins: ask for a range, a tuple (low, high)")
     several = isinstance(wanted, Iterable) and not isinstance(wanted, str | bytes)
     asked = [None if is_missing(one) else one for one in (wanted if several else [wanted])]

@@ -89,17 +89,17 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         The marginals that matter; by default all pairs. ``"auto"`` and ``"adaptive"`` choose among them and their
         subsets, ``"tree"`` among their pairs. A warning names those that are not measured, and why.
     target : column name, optional
-        The column that models are trained on synthetic rows to predict (an array y is called ``"target"``): ``"auto"``
-        looks first for pairs with it and gives them less noise, and others a little more.
-    structural_zeros : list of mapping of column name to values, optional
-        Combinations that cannot occur, from public knowledge, such as ``{"sex": "Male", "relationship": "Wife"}``.
+        What models will predict (an array y is called ``"target"``): its pairs are kept better, others a little worse.
+    structural_zeros : list of mapping of column name to values, or tuple, optional
+        What cannot occur, from public knowledge: combinations, such as ``{"sex": "Male", "relationship": "Wife"}``, and
+        what rules exclude: ``("start", "<=", "end")`` where both are present, ``("job", "missing with", "wage")``.
     max_cells : int, default=100_000
         The most cells of a clique of the model; memory and time are in proportion to it.
     max_iter : int, default=300
         The most steps in which the model is fitted.
     tol : float, default=0.5
-        The least share of its loss that the fit saves in 20 steps, or it ends. Much noise is better not fitted to the
-        end; from an epsilon of 10 on, 0.05 gives better counts, in up to twice the time.
+        The least share of its loss that the fit saves in 20 steps, or it ends: much noise is better not fitted to the
+        end. From an epsilon of 10 on, 0.05 gives better counts, in up to twice the time.
     max_rows_per_person : int, default=1
         The most rows of one person; all noise is in proportion to it. Further rows are left out if `fit` is given
         ``groups``; without, the number is taken on trust.
@@ -223,7 +223,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         marginals: str | Sequence[Sequence[ColumnName]] = "auto",
         workload: Sequence[Sequence[ColumnName]] | None = None,
         target: ColumnName | None = None,
-        structural_zeros: Sequence[Mapping[ColumnName, Any]] | None = None,
+        structural_zeros: Sequence[Mapping[ColumnName, Any] | tuple[Any, ...]] | None = None,
         max_cells: int = 100_000,
         max_iter: int = 300,
         tol: float = 0.5,

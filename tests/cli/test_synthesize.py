@@ -87,6 +87,20 @@ def test_persons_are_bounded(table, domain, tmp_path):
     assert 50 < len(pd.read_csv(tmp_path / "out.csv")) < 150
 
 
+def test_rules_hold(tmp_path):
+    table, domain, out = tmp_path / "stays.csv", tmp_path / "domain.toml", tmp_path / "out.csv"
+    pd.DataFrame({"from": [1, 9] * 50, "to": [9, 1] * 50, "paid": [None, 3.5] * 50}).to_csv(table, index=False)
+    days, paid = Interval(0, 10, bins=2), Interval(0, 10, bins=2, real=True, missing=True)
+    domain.write_text(Domain({"from": days, "to": days, "paid": paid}).to_toml(), encoding="utf-8")
+    words = ["--epsilon", 1, "--rule", "from", "<=", "to", "--rows", 300, "--seed", 0]
+    assert run(table, out, domain, *words) == 0
+    rows = pd.read_csv(out)
+    assert (rows["from"] <= rows["to"]).all()
+    with pytest.raises(SystemExit):
+        run(table, tmp_path / "b.csv", domain, *words, "--rule", "paid", "missing with", "to")
+    assert not (tmp_path / "b.csv").exists()
+
+
 def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
     ledger = tmp_path / "ledger.sqlite"
     new = ["--ledger", ledger, "--budget", 3]

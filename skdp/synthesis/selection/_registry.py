@@ -188,7 +188,7 @@ def check_size_of_model(plan: Plan, strategy: Strategy) -> None:
     if strategy.certain is None and plan.zeros and cells > max(plan.max_cells, *plan.sizes):
         raise ValueError(
             f"structural_zeros take a clique of {cells:,} cells together; at most max_cells = {plan.max_cells:,} are "
-            "allowed. Leave out some that do not follow from others, or set max_cells higher"
+            "allowed. Leave out some that do not follow from others, declare coarser bins, or set max_cells higher"
         )
     if not leaves_something(plan.sizes, plan.zeros):
         raise ValueError("structural_zeros leave nothing that could occur")

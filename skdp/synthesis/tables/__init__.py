@@ -1,6 +1,6 @@
 """From a table to the codes of its domain, and back."""
 
-from skdp.synthesis.tables._decode import assemble, check_decodable, decode, middles, public_template
+from skdp.synthesis.tables._decode import assemble, check_decodable, decode, public_template
 from skdp.synthesis.tables._discovery import (
     check_not_named,
     check_share,
@@ -10,6 +10,7 @@ from skdp.synthesis.tables._discovery import (
     undeclared,
     warn_undiscovered,
 )
+from skdp.synthesis.tables._draws import Order, ends_of, middles, values_of
 from skdp.synthesis.tables._records import (
     CodedRecords,
     LargeRecords,
@@ -27,6 +28,7 @@ from skdp.synthesis.tables._records import (
 __all__ = [
     "CodedRecords",
     "LargeRecords",
+    "Order",
     "Policy",
     "Records",
     "assemble",
@@ -37,6 +39,7 @@ __all__ = [
     "count_open_columns",
     "count_others",
     "decode",
+    "ends_of",
     "find_values",
     "middles",
     "open_rows",
@@ -46,6 +49,7 @@ __all__ = [
     "rows_within",
     "target_column",
     "undeclared",
+    "values_of",
     "warn_undiscovered",
     "with_target",
 ]

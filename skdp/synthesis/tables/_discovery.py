@@ -195,8 +195,8 @@ def check_not_named(names: Iterable[Any], handle_unknown: Any, zeros: Any) -> No
     combinations = zeros if isinstance(zeros, Iterable) and not isinstance(zeros, Mapping) else ()
     given = [("handle_unknown", handle_unknown), *(("structural_zeros", combination) for combination in combinations)]
     for name in names:
-        for parameter, mapping in given:
-            if isinstance(mapping, Mapping) and name in mapping:
+        for parameter, named in given:
+            if isinstance(named, Mapping | tuple) and name in named:
                 raise ValueError(
                     f"{parameter} names a value of column {name!r}, whose values discover= is to find; declare them"
                 )
