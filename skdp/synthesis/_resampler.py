@@ -158,13 +158,15 @@ def _sampled(synthesizer: DPMarginalSynthesizer, n_samples: int | None, y: Any) 
     width, domain, template = synthesizer.n_features_in_, synthesizer.domain_, synthesizer._template
     names = domain.columns[:width]
     table = Table(names, template.columns[:width], template.native)
-    features = assemble(table, decode(table, domain.select(names), rows[:width], rng), names)
     if y is None:
-        return features, None
+        made = decode(table, domain, rows, rng, synthesizer._shapes)
+        return assemble(table, made, names), None
     column, name = target_column(y)
     frame = y if is_frame(y) else np.empty((0, 1), object)
     one = public_template(Table((name,), (column,), frame), domain.select([name]))
-    (made,) = decode(one, domain.select([name]), rows[width:], rng)
+    whole = Table(domain.columns, (*table.columns, *one.columns), template.native)
+    *columns, made = decode(whole, domain, rows, rng, synthesizer._shapes)
+    features = assemble(table, columns, names)
     return features, assemble(one, [made], [name]) if is_frame(y) else _like(made, column, y)
 
 

@@ -23,7 +23,7 @@ from skdp.synthesis._persistence import read_synthesizer, write_synthesizer
 from skdp.synthesis._queries import of_columns
 from skdp.synthesis.model import GraphicalModel, redraw, sample
 from skdp.synthesis.selection import fit_table, read_zeros
-from skdp.synthesis.tables import assemble, decode, public_template, read_codes
+from skdp.synthesis.tables import Shapes, assemble, decode, public_template, read_codes
 from skdp.typing import ColumnName, PathType, TableLike
 
 _MOST_SAMPLES = 10**9
@@ -89,7 +89,11 @@ class ModelRows(ModelAnswers):
             rows, rng = self._sample_codes(n_samples)
             drawn = [rows]
         tables = [
-            assemble(self._template, decode(self._template, self.domain_, rows, rng), self.domain_.columns)
+            assemble(
+                self._template,
+                decode(self._template, self.domain_, rows, rng, self._shapes),
+                self.domain_.columns,
+            )
             for rows in drawn
         ]
         return tables[0] if n_tables is None else tables
@@ -149,7 +153,7 @@ class ModelRows(ModelAnswers):
         check_is_fitted(self)
         size = check_size(batch_size, name="batch_size", least=1)
         n, rng = self._start_sample(n_samples)
-        return _batches(self.model_, self._template, self.domain_, n, size, rng)
+        return _batches(self.model_, self._template, self.domain_, n, size, rng, self._shapes)
 
     def _sample_codes(self, n_samples: int | None) -> tuple[list[NDArray[np.int32]], np.random.Generator]:
         """Draw synthetic rows as codes; also return the generator that draws numbers within their bins."""
@@ -223,13 +227,14 @@ class RowTransformer(TransformerMixin, ModelRows):
         domain = self.domain_.select(features)
         if drawn is None:
             rows = list(sample(self.model_, len(table.columns[0]), rng)[: len(features)])
-            return as_asked(self, assemble(table, decode(public_template(table, domain), domain, rows, rng), features))
+            made = decode(public_template(table, domain), domain, rows, rng, self._shapes)
+            return as_asked(self, assemble(table, made, features))
         columns = list(table.columns)
-        for place, code in zip(drawn, self._redraw(table, domain, drawn, rng), strict=True):
-            name = features[place]
-            alone = domain.select([name])
-            one = public_template(Table((name,), (table.columns[place],), table.native), alone)
-            (columns[place],) = decode(one, alone, [code], rng)
+        part = domain.select([features[place] for place in drawn])
+        few = public_template(Table(part.columns, tuple(columns[place] for place in drawn), table.native), part)
+        made = decode(few, part, list(self._redraw(table, domain, drawn, rng)), rng, self._shapes)
+        for place, column in zip(drawn, made, strict=True):
+            columns[place] = column
         return as_asked(self, table.rebuild(columns, features))
 
     def _redrawn(self, features: Sequence[Any]) -> list[int] | None:
@@ -346,11 +351,17 @@ class RowTransformer(TransformerMixin, ModelRows):
 
 
 def _batches(
-    model: GraphicalModel, template: Table, domain: Domain, n: int, size: int, rng: np.random.Generator
+    model: GraphicalModel,
+    template: Table,
+    domain: Domain,
+    n: int,
+    size: int,
+    rng: np.random.Generator,
+    shapes: Shapes | None = None,
 ) -> Iterator[Any]:
     for start in range(0, n, size):
         codes = list(sample(model, min(size, n - start), rng))
-        yield assemble(template, decode(template, domain, codes, rng), domain.columns)
+        yield assemble(template, decode(template, domain, codes, rng, shapes), domain.columns)
 
 
 def check_n_samples(n_samples: Any) -> None:

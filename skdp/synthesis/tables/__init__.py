@@ -23,12 +23,15 @@ from skdp.synthesis.tables._records import (
     target_column,
     with_target,
 )
+from skdp.synthesis.tables._shapes import Shape, Shapes, find_points, fine_grid
 
 __all__ = [
     "CodedRecords",
     "LargeRecords",
     "Policy",
     "Records",
+    "Shape",
+    "Shapes",
     "assemble",
     "check_decodable",
     "check_not_named",
@@ -37,7 +40,9 @@ __all__ = [
     "count_open_columns",
     "count_others",
     "decode",
+    "find_points",
     "find_values",
+    "fine_grid",
     "middles",
     "open_rows",
     "public_template",

@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 from skdp.coding import dates_like, held_dates, kind_of, time_type
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import Table
+from skdp.synthesis.tables._shapes import Shape, Shapes
 
 Rows = Sequence[NDArray[np.integer]]
+
+_LITTLE = 1e-12  # the share of an empty cell, for the mean of a bin without records
 
 
 def public_template(table: Table, domain: Domain) -> Table:
@@ -30,14 +33,20 @@ def empty_table(table: Table) -> Table:
     return Table(table.names, tuple(map(_empty, table.columns)), _empty_native(table.native))
 
 
-def decode(template: Table, domain: Domain, codes: Rows, rng: np.random.Generator) -> tuple[Any, ...]:
-    """Turn codes into columns; a number or a date is drawn within its bin."""
+def decode(
+    template: Table, domain: Domain, codes: Rows, rng: np.random.Generator, shapes: Shapes | None = None
+) -> tuple[Any, ...]:
+    """Turn codes into columns; a number or a date is drawn within its bin, by its shape if it has one."""
     columns = []
+    drawn = {} if shapes is None else shapes.draw(domain, codes, rng)
     for name, code, column in zip(domain.columns, codes, template.columns, strict=True):
         values = domain[name]
         if isinstance(values, Interval):
+            inside = None
+            if shapes is not None and name in drawn:
+                values, (code, inside) = shapes.columns[name].grid, drawn[name]
             draw = _decode_numbers if values.dtype.kind == "f" else _decode_dates
-            columns.append(draw(values, code, column, rng))
+            columns.append(draw(values, code, column, rng, inside))
         else:
             columns.append(domain.select([name]).decoders([column])[0](code))
     return tuple(columns)
@@ -93,20 +102,33 @@ def _empty_native(native: Any) -> Any:
     return nw.from_dict({}, backend=nw.from_native(native).implementation).to_native()
 
 
-def _decode_numbers(interval: Interval, codes: NDArray[np.integer], like: Any, rng: np.random.Generator) -> Any:
-    """Draw a number in each bin: a whole one, if the column has whole numbers."""
+def _decode_numbers(
+    interval: Interval,
+    codes: NDArray[np.integer],
+    like: Any,
+    rng: np.random.Generator,
+    inside: NDArray[np.float64] | None = None,
+) -> Any:
+    """Draw a number in each bin, or take that at a given place: a whole one, if the column has whole numbers."""
     dtype = _number_type(like)
     draw = _draw_whole if dtype.kind in "iu" else _draw_real
     edges = np.array(interval.edges)
-    numbers = draw(edges, np.minimum(codes, edges.size - 2), dtype, rng)
+    inside = rng.random(codes.size) if inside is None else inside
+    numbers = draw(edges, np.minimum(codes, edges.size - 2), dtype, inside)
     if interval.missing:
         return _column_with_missing(numbers, codes == edges.size - 1, like)
     return _column_like(numbers, like)
 
 
-def middles(interval: Interval, like: Any) -> NDArray[Any]:
+def middles(interval: Interval, like: Any, shape: Shape | None = None) -> NDArray[Any]:
     """Return the mean of what is drawn in each bin."""
     edges = np.array(interval.edges, interval.dtype)
+    if shape is not None:
+        grid, shares = np.array(shape.grid.edges, interval.dtype), np.diff(shape.below) + _LITTLE
+        fine, starts = middles(shape.grid, like), np.searchsorted(grid, edges[:-1])
+        beyond = (fine - edges[0]).astype(float)
+        means = np.add.reduceat(beyond * shares, starts) / np.add.reduceat(shares, starts)
+        return edges[0] + means.astype((fine - edges[0]).dtype)
     if interval.dtype.kind != "f":
         return edges[:-1] + (edges[1:] - edges[:-1]) // 2
     dtype = _number_type(like)
@@ -115,10 +137,10 @@ def middles(interval: Interval, like: Any) -> NDArray[Any]:
 
 
 def _draw_whole(
-    edges: NDArray[np.float64], codes: NDArray[np.integer], dtype: np.dtype[Any], rng: np.random.Generator
+    edges: NDArray[np.float64], codes: NDArray[np.integer], dtype: np.dtype[Any], inside: NDArray[np.float64]
 ) -> NDArray[np.integer]:
     first, last = _whole_numbers(edges, dtype)
-    numbers = first[codes] + np.floor(rng.random(codes.size) * (last - first + 1)[codes])
+    numbers = first[codes] + np.floor(inside * (last - first + 1)[codes])
     return np.minimum(numbers, last[codes]).astype(dtype)
 
 
@@ -135,23 +157,34 @@ def _whole_numbers(edges: NDArray[np.float64], dtype: np.dtype[Any]) -> tuple[ND
 
 
 def _draw_real(
-    edges: NDArray[np.float64], codes: NDArray[np.integer], dtype: np.dtype[Any], rng: np.random.Generator
+    edges: NDArray[np.float64], codes: NDArray[np.integer], dtype: np.dtype[Any], inside: NDArray[np.float64]
 ) -> NDArray[np.floating]:
     edges = edges.astype(dtype)
     left, right = edges[:-1][codes], edges[1:][codes]
-    numbers = (left + rng.random(codes.size) * (right - left)).astype(dtype)
+    numbers = (left + inside * (right - left)).astype(dtype)
     return np.clip(numbers, left, np.nextafter(right, left))
 
 
-def _decode_dates(interval: Interval, codes: NDArray[np.integer], like: Any, rng: np.random.Generator) -> Any:
-    """Draw a date in each bin: a whole day for dates, otherwise a whole second, if the edges are, or a microsecond."""
+def _decode_dates(
+    interval: Interval,
+    codes: NDArray[np.integer],
+    like: Any,
+    rng: np.random.Generator,
+    inside: NDArray[np.float64] | None = None,
+) -> Any:
+    """Draw a date in each bin, or take that at a given place."""
+    # A whole day for dates, otherwise a whole second, if the edges are, or a microsecond.
     edges, kept = np.array(interval.edges, interval.dtype), time_type(like)
     seconds = edges.astype("datetime64[s]")
     step = _coarser(edges.dtype, seconds.dtype) if (seconds == edges).all() else edges.dtype
     step = step if kept is None else _coarser(step, kept)
     first, last = _whole_steps(held_dates(edges, kept), step)
     bins = np.minimum(codes, edges.size - 2)
-    times = rng.integers(first[bins], last[bins], endpoint=True).astype(step).astype(edges.dtype)
+    if inside is None:
+        steps = rng.integers(first[bins], last[bins], endpoint=True)
+    else:
+        steps = first[bins] + np.floor(inside * (last - first + 1)[bins]).astype(np.int64)
+    times = steps.astype(step).astype(edges.dtype)
     if interval.missing:
         times[codes == edges.size - 1] = np.datetime64("NaT", "us")
     return dates_like(times, like)

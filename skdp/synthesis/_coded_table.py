@@ -1,0 +1,76 @@
+"""A private table as integer codes, with the plan of what is measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.domain import Domain, Interval
+from skdp.frames import Table
+from skdp.synthesis.selection import Plan, Strategy, first_cliques, read_plan
+from skdp.synthesis.tables import check_decodable, fine_grid, public_template, read_codes, read_declared
+
+_BINS = ("declared", "private")
+_OF_THE_PLAN = ("marginals", "workload", "structural_zeros", "max_cells", "max_iter", "tol")
+
+
+class CodedTable(NamedTuple):
+    """The declared values of each column, the cells in which it is read, and the codes of these."""
+
+    domain: Domain
+    cells: Domain
+    plan: Plan
+    strategy: Strategy
+    codes: list[NDArray[np.unsignedinteger]]
+    others: dict[Any, Any]
+
+    @property
+    def first(self) -> list[tuple[int, ...]]:
+        """The marginals that are counted first."""
+        if self.cells is not self.domain:
+            return [(column,) for column in range(len(self.cells.columns))]
+        return first_cliques(self.plan, self.strategy)
+
+
+def plan_of(synthesizer: Any, domain: Domain) -> tuple[Plan, Strategy]:
+    """Read the parameters that name columns of a domain."""
+    return read_plan(domain, **{name: getattr(synthesizer, name) for name in _OF_THE_PLAN})
+
+
+def check_bins(bins: Any) -> None:
+    if not isinstance(bins, str) or bins not in _BINS:
+        raise ValueError(f"bins must be one of {list(_BINS)}, got {bins!r}")
+
+
+def code_table(synthesizer: Any, table: Table, keep: NDArray[np.bool_], found: dict[Any, list[Any]]) -> CodedTable:
+    """Complete the domain, and code the rows that are kept and declared."""
+    domain = read_declared(table, synthesizer.domain, found)
+    if synthesizer.bins == "private":
+        _check_not_zero(domain, synthesizer.structural_zeros)
+    plan, strategy = plan_of(synthesizer, domain)
+    check_decodable(public_template(table, domain), domain)
+    others = {name: values[-1] for name, values in found.items()}
+    cells = _fine(domain) if synthesizer.bins == "private" else domain
+    codes = read_codes(table, cells, synthesizer.handle_unknown, others)
+    declared = np.logical_and.reduce([keep, *(code < n for code, n in zip(codes, cells.sizes, strict=True))])
+    codes = codes if declared.all() else [code[declared] for code in codes]
+    return CodedTable(domain, cells, plan, strategy, codes, others)
+
+
+def _fine(domain: Domain) -> Domain:
+    """Cut each interval into fine cells."""
+    known = [(name, domain[name]) for name in domain.columns]
+    if not any(isinstance(values, Interval) for _, values in known):
+        return domain
+    return Domain({name: fine_grid(values) if isinstance(values, Interval) else values for name, values in known})
+
+
+def _check_not_zero(domain: Domain, zeros: Any) -> None:
+    """Refuse combinations that cannot occur of numbers whose bins are not known yet."""
+    for combination in zeros if isinstance(zeros, Iterable) else ():
+        for name in combination if isinstance(combination, dict) else ():
+            if name in domain.columns and isinstance(domain[name], Interval):
+                raise ValueError(f"structural_zeros names column {name!r}, whose bins are found with bins='private'")
