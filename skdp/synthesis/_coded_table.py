@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
 from skdp.frames import Table
-from skdp.synthesis.selection import Plan, Strategy, first_cliques, read_plan
+from skdp.synthesis.selection import BINS, Plan, Strategy, first_cliques, read_plan
 from skdp.synthesis.tables import check_decodable, fine_grid, public_template, read_codes, read_declared
 
-_BINS = ("declared", "private")
 _OF_THE_PLAN = ("marginals", "workload", "structural_zeros", "max_cells", "max_iter", "tol")
 
 
@@ -41,8 +40,8 @@ def plan_of(synthesizer: Any, domain: Domain) -> tuple[Plan, Strategy]:
 
 
 def check_bins(bins: Any) -> None:
-    if not isinstance(bins, str) or bins not in _BINS:
-        raise ValueError(f"bins must be one of {list(_BINS)}, got {bins!r}")
+    if not isinstance(bins, str) or bins not in BINS:
+        raise ValueError(f"bins must be one of {list(BINS)}, got {bins!r}")
 
 
 def code_table(synthesizer: Any, table: Table, keep: NDArray[np.bool_], found: dict[Any, list[Any]]) -> CodedTable:

@@ -1,6 +1,6 @@
 """The choice of the marginals that are measured, and of their noise."""
 
-from skdp.synthesis.selection._private_bins import find_bins
+from skdp.synthesis.selection._private_bins import BINS, find_bins
 from skdp.synthesis.selection._private_table import PrivateTable, check_promise, open_budget
 from skdp.synthesis.selection._registry import (
     STRATEGIES,
@@ -27,6 +27,7 @@ from skdp.synthesis.selection._strategy import (
 from skdp.synthesis.selection._zeros import read_zeros
 
 __all__ = [
+    "BINS",
     "STRATEGIES",
     "Plan",
     "PrivateTable",

@@ -15,6 +15,9 @@ from skdp.synthesis.model import Marginal
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.tables import Shape, find_points
 
+BINS = ("declared", "private")
+"""What `bins=` takes."""
+
 SHARE = Fraction(1, 5)
 """Of the budget, for the counts of fine cells."""
 
