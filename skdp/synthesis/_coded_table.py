@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +10,14 @@ from numpy.typing import NDArray
 from skdp.domain import Domain, Interval
 from skdp.frames import Table
 from skdp.synthesis.selection import BINS, Plan, Strategy, first_cliques, read_plan
-from skdp.synthesis.tables import check_decodable, fine_grid, public_template, read_codes, read_declared
+from skdp.synthesis.tables import (
+    check_decodable,
+    check_not_named,
+    fine_grid,
+    public_template,
+    read_codes,
+    read_declared,
+)
 
 _OF_THE_PLAN = ("marginals", "workload", "structural_zeros", "max_cells", "max_iter", "tol")
 
@@ -34,11 +40,6 @@ class CodedTable(NamedTuple):
         return first_cliques(self.plan, self.strategy)
 
 
-def plan_of(synthesizer: Any, domain: Domain) -> tuple[Plan, Strategy]:
-    """Read the parameters that name columns of a domain."""
-    return read_plan(domain, **{name: getattr(synthesizer, name) for name in _OF_THE_PLAN})
-
-
 def check_bins(bins: Any) -> None:
     if not isinstance(bins, str) or bins not in BINS:
         raise ValueError(f"bins must be one of {list(BINS)}, got {bins!r}")
@@ -48,8 +49,8 @@ def code_table(synthesizer: Any, table: Table, keep: NDArray[np.bool_], found: d
     """Complete the domain, and code the rows that are kept and declared."""
     domain = read_declared(table, synthesizer.domain, found)
     if synthesizer.bins == "private":
-        _check_not_zero(domain, synthesizer.structural_zeros)
-    plan, strategy = plan_of(synthesizer, domain)
+        check_not_named(_intervals(domain), None, synthesizer.structural_zeros, found="bins bins='private'")
+    plan, strategy = read_plan(domain, **{name: getattr(synthesizer, name) for name in _OF_THE_PLAN})
     check_decodable(public_template(table, domain), domain)
     others = {name: values[-1] for name, values in found.items()}
     cells = _fine(domain) if synthesizer.bins == "private" else domain
@@ -61,15 +62,10 @@ def code_table(synthesizer: Any, table: Table, keep: NDArray[np.bool_], found: d
 
 def _fine(domain: Domain) -> Domain:
     """Cut each interval into fine cells."""
-    known = [(name, domain[name]) for name in domain.columns]
-    if not any(isinstance(values, Interval) for _, values in known):
-        return domain
-    return Domain({name: fine_grid(values) if isinstance(values, Interval) else values for name, values in known})
+    grids = {name: fine_grid(values) for name, values in _intervals(domain).items()}
+    return Domain({name: grids.get(name, domain[name]) for name in domain.columns}) if grids else domain
 
 
-def _check_not_zero(domain: Domain, zeros: Any) -> None:
-    """Refuse combinations that cannot occur of numbers whose bins are not known yet."""
-    for combination in zeros if isinstance(zeros, Iterable) else ():
-        for name in combination if isinstance(combination, dict) else ():
-            if name in domain.columns and isinstance(domain[name], Interval):
-                raise ValueError(f"structural_zeros names column {name!r}, whose bins are found with bins='private'")
+def _intervals(domain: Domain) -> dict[Any, Interval]:
+    known = ((name, domain[name]) for name in domain.columns)
+    return {name: values for name, values in known if isinstance(values, Interval)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Self
@@ -18,7 +19,7 @@ from skdp.domain import Domain, Interval
 from skdp.frames import open_large
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, check_delta
-from skdp.synthesis._coded_table import check_bins, code_table, plan_of
+from skdp.synthesis._coded_table import check_bins, code_table
 from skdp.synthesis._pair_scores import scores_of_pairs
 from skdp.synthesis._rows import RowTransformer
 from skdp.synthesis.selection import (
@@ -362,7 +363,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         shapes: dict[Any, Shape] = {}
         if coded.cells is not domain:
             private, domain, shapes = find_bins(private, coded.cells, domain)
-            plan, strategy = plan_of(self, domain)
+            plan = replace(plan, sizes=domain.sizes)
         fitted = strategy.measure(private, plan)
         self._shapes = Shapes.of(shapes, domain, fitted.model, self._generator("shapes")) if shapes else None
         self.sampling_rate_ = scale = float(rate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import itertools
 import json
@@ -17,12 +18,13 @@ import pytest
 
 import skdp.engines  # noqa: F401 so that `fit` knows the engines
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler
+from skdp.base import CallCounter
 from skdp.domain import Domain, pack
 from skdp.privacy import Mu, Rho, Sampled
 from skdp.synthesis import synthetic_inference
 from skdp.synthesis.selection import find_bins
 from skdp.synthesis.selection._private_table import GaussianBudget, NoiseBudget
-from skdp.synthesis.tables import find_points, fine_grid
+from skdp.synthesis.tables import _shapes, find_points, fine_grid
 from tests.synthesis.budgets import OpenBudget, make_budget, private_table
 
 N = 3_000
@@ -107,6 +109,8 @@ def test_positions_within_bins_follow_other_columns():
     made = fitted(table, domain).sample(4_000)
     assert len(fitted(table, domain).domain_["a"]) == 2
     assert made.corr().loc["a", "b"] > 0.9
+    X, y = SyntheticResampler(fitted(table, domain)).fit_resample(table[["a"]], table["b"])
+    assert X["a"].corr(y) > 0.9
     assert fitted(table, domain, bins="declared").sample(4_000).corr().loc["a", "b"] < 0.8
 
 
@@ -132,7 +136,7 @@ def given_to_the_budget(codes, declared, budget):
 def test_a_record_changes_each_level_of_a_tree_by_one(rows):
     """All tables of up to two records, and all that one person of so many rows may add."""
     declared = Domain({"a": Interval(0, 20, bins=3), "b": Interval(date(2000, 1, 1), date(2000, 1, 3), bins=2)})
-    cells = [(0, 0), (7, 1), (8, 1), (19, 0)]
+    cells = [(0, 0), (7, 1), (8, 1)]
     spent = []
 
     def counts_of(codes):
@@ -223,6 +227,7 @@ def test_all_that_is_found_follows_from_noisy_counts(monkeypatch):
 
     for budget in NoiseBudget.__subclasses__():
         monkeypatch.setattr(budget, "counts", counts)
+    monkeypatch.setattr(_shapes, "_LEARNT_FROM", 500)
     others = PEOPLE.sample(900, random_state=1)
     found = [fitted(table, marginals="independent") for table in (PEOPLE, others, PEOPLE.iloc[:0])]
     drawn = [one.sample(20) for one in found]
@@ -326,13 +331,11 @@ def test_whole_numbers_stay_whole_where_some_are_missing(kind, bins):
 def test_missing_values_and_a_target():
     table = PEOPLE.assign(income=PEOPLE["income"].mask(PEOPLE["sex"] == "F"))
     domain = DOMAIN | {"income": Interval(0, 1_000_000, bins=20, real=True, missing=True)}
-    synthesizer = DPMarginalSynthesizer(20.0, delta=1e-6, domain=domain, bins="private", random_state=0, max_iter=50)
+    given = {"domain": domain, "bins": "private", "random_state": 0, "max_iter": 20, "marginals": "tree"}
+    synthesizer = DPMarginalSynthesizer(20.0, delta=1e-6, **given)
     made = synthesizer.fit(table.drop(columns="income"), table["income"]).sample()
     assert made["income"].isna().groupby(made["sex"]).mean().round(1).to_dict() == {"F": 1.0, "M": 0.0}
     assert len(synthesizer.domain_["income"]) == len(synthesizer.domain_["income"].edges)
-    X, y = SyntheticResampler(synthesizer).fit_resample(table.drop(columns="income"), table["income"].fillna(0))
-    numbers = pd.concat([X, y], axis=1)
-    assert numbers[numbers["income"] > 0][["income", "gain"]].corr().iloc[0, 1] > 0.1
 
 
 @pytest.mark.parametrize("handle_unknown", ["clip", "ignore", {"a": 9.0}], ids=str)
@@ -349,16 +352,17 @@ def test_what_is_not_declared_is_treated_as_by_declared_bins(handle_unknown):
 )
 def test_other_promises(promise):
     ledger = PrivacyLedger(epsilon=100, delta=1e-3)
-    found = fitted(ledger=ledger, max_iter=10, **promise)
+    table, domain = PEOPLE[["hours"]], {"hours": DOMAIN["hours"]}
+    found = fitted(table, domain, ledger=ledger, max_iter=10, **promise)
     assert len(ledger.report()) == 1
-    plain = fitted(bins="declared", max_iter=10, **promise).guarantee_
+    plain = fitted(table, domain, bins="declared", max_iter=10, **promise).guarantee_
     assert (found.guarantee_.epsilon, found.guarantee_.delta) == (plain.epsilon, plain.delta)
     assert "bins" in found.guarantee_.mechanism
 
 
 def test_a_sample_of_the_rows():
     rate = Fraction(1, 2)
-    found = fitted(epsilon=Sampled(2.0, rate), delta=1e-6, max_iter=10)
+    found = fitted(PEOPLE[["born"]], {"born": DOMAIN["born"]}, epsilon=Sampled(2.0, rate), delta=1e-6, max_iter=10)
     assert found.sampling_rate_ == 0.5
     assert found.n_rows_ == pytest.approx(N, rel=0.1)
 
@@ -404,7 +408,7 @@ def test_large_tables_have_the_bins_of_tables_in_memory():
     [
         ({"bins": "equal"}, "bins must be one of"),
         ({"bins": 8}, "bins must be one of"),
-        ({"structural_zeros": [{"hours": (0, 3), "sex": ["F"]}]}, "whose bins are found"),
+        ({"structural_zeros": [{"hours": (0, 3), "sex": ["F"]}]}, "whose bins bins=.private. is to find"),
         ({"max_cells": 0}, "max_cells"),
     ],
 )
@@ -447,7 +451,8 @@ def test_files_keep_the_shapes(synthesizer):
     file = io.BytesIO()
     synthesizer.save(file)
     loaded = DPMarginalSynthesizer.load(file).set_params(random_state=0)
-    again = fitted()
+    again = copy.deepcopy(synthesizer)
+    again._calls = CallCounter()  # the first call
     pd.testing.assert_frame_equal(loaded.sample(50), again.sample(50))
     assert loaded.bins == "private"
     assert loaded.range_count("income", 0, 12_345) == synthesizer.range_count("income", 0, 12_345)

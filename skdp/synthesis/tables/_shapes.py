@@ -19,7 +19,7 @@ _EVEN, _LOG, _WHOLE, _CELLS = 64, 448, 256, 512
 _POINT = 2.0**-20
 """How wide the cell of a single number is, relative to the largest one."""
 
-_SWEEPS, _LEARNING, _LEARNT_FROM, _LEAST = 4, 15, 20_000, 1e-9
+_SWEEPS, _LEARNING, _LEARNT_FROM, _LEAST = 4, 15, 10_000, 1e-9
 
 
 def fine_grid(interval: Interval) -> Interval:
@@ -121,13 +121,14 @@ class Shapes:
         """Estimate the correlations from rows of a model, in turns with the ranks within their bins."""
         rows = list(sample(model, _LEARNT_FROM, rng))
         shapes = cls(columns, np.eye(len(columns)))
-        limits = shapes._limits(domain, rows)
-        numbers = ndtri(_between(limits[0], limits[1], rng.random(limits[0].shape)))
+        low, high = shapes._limits(domain, rows)
+        numbers = ndtri(low + (high - low) * rng.random(low.shape))
+        ends = ndtri(low), ndtri(high)
         for _ in range(_LEARNING):
             moments = numbers @ numbers.T / max(1, numbers.shape[1]) + 1e-6 * np.eye(len(numbers))
             scale = np.sqrt(np.diag(moments))
             shapes = cls(columns, moments / np.outer(scale, scale))
-            _sweep(numbers, *limits, shapes.correlations, rng)
+            _sweep(numbers, ends, shapes.correlations, rng)
         return shapes
 
     def _limits(
@@ -150,10 +151,11 @@ class Shapes:
         if not names:
             return {}
         low, high = self._limits(domain, rows)
-        numbers = ndtri(_between(low, high, rng.random(low.shape)))
+        numbers = ndtri(low + (high - low) * rng.random(low.shape))
+        ends = ndtri(low), ndtri(high)
         places = [list(self.columns).index(name) for name in names]
         for _ in range(_SWEEPS if len(names) > 1 else 0):
-            _sweep(numbers, low, high, self.correlations[np.ix_(places, places)], rng)
+            _sweep(numbers, ends, self.correlations[np.ix_(places, places)], rng)
         found = {}
         for place, name in enumerate(names):
             ranks = np.clip(ndtr(numbers[place]), low[place], np.nextafter(high[place], 0))
@@ -161,16 +163,17 @@ class Shapes:
         return found
 
 
-def _between(low: NDArray, high: NDArray, share: NDArray) -> NDArray[np.float64]:
-    return low + (high - low) * share
-
-
-def _sweep(numbers: NDArray, low: NDArray, high: NDArray, correlations: NDArray, rng: np.random.Generator) -> None:
-    """Draw each normal number again, given the others of its row and its limits (Gibbs sampling)."""
+def _sweep(
+    numbers: NDArray[np.float64],
+    ends: tuple[NDArray[np.float64], NDArray[np.float64]],
+    correlations: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> None:
+    """Draw each normal number again, given the others of its row and its two ends (Gibbs sampling)."""
     precision = np.linalg.inv(correlations)
     for place, row in enumerate(precision):
-        spread = 1 / np.sqrt(row[place])
+        spread, (low, high) = 1 / np.sqrt(row[place]), (end[place] for end in ends)
         mean = numbers[place] - row @ numbers / row[place]
-        least, most = (ndtr((ndtri(end[place]) - mean) / spread) for end in (low, high))
-        ranks = np.clip(_between(least, most, rng.random(mean.size)), 1e-15, 1 - 1e-15)
-        numbers[place] = np.clip(ndtri(ranks) * spread + mean, ndtri(low[place]), ndtri(high[place]))
+        least, most = (ndtr((end - mean) / spread) for end in (low, high))
+        ranks = np.clip(least + (most - least) * rng.random(mean.size), 1e-15, 1 - 1e-15)
+        numbers[place] = np.clip(ndtri(ranks) * spread + mean, low, high)
