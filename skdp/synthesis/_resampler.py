@@ -161,12 +161,12 @@ def _sampled(synthesizer: DPMarginalSynthesizer, n_samples: int | None, y: Any) 
     table = Table(names, template.columns[:width], template.native)
     order = read_order(synthesizer.structural_zeros, domain)
     if y is None:
-        return assemble(table, decode(table, domain, rows, rng, order), names), None
+        return assemble(table, decode(table, domain, rows, rng, order, synthesizer._shapes), names), None
     column, name = target_column(y)
     frame = y if is_frame(y) else np.empty((0, 1), object)
     one = public_template(Table((name,), (column,), frame), domain.select([name]))
     both = Table(domain.columns, (*table.columns, *one.columns), template.native)
-    *made, target = decode(both, domain, rows, rng, order)
+    *made, target = decode(both, domain, rows, rng, order, synthesizer._shapes)
     return assemble(table, made, names), assemble(one, [target], [name]) if is_frame(y) else _like(target, column, y)
 
 

@@ -25,7 +25,7 @@ from skdp.synthesis._queries import of_columns
 from skdp.synthesis._rules import read_order
 from skdp.synthesis.model import GraphicalModel, redraw, sample
 from skdp.synthesis.selection import fit_table, read_zeros
-from skdp.synthesis.tables import Order, assemble, decode, public_template, read_codes, values_of
+from skdp.synthesis.tables import Order, Shapes, assemble, decode, public_template, read_codes, values_of
 from skdp.typing import ColumnName, PathType, TableLike
 
 _MOST_SAMPLES = 10**9
@@ -93,7 +93,11 @@ class ModelRows(ModelAnswers):
             drawn = [rows]
         order = read_order(self.structural_zeros, self.domain_)
         tables = [
-            assemble(self._template, decode(self._template, self.domain_, rows, rng, order), self.domain_.columns)
+            assemble(
+                self._template,
+                decode(self._template, self.domain_, rows, rng, order, self._shapes),
+                self.domain_.columns,
+            )
             for rows in drawn
         ]
         return tables[0] if n_tables is None else tables
@@ -154,7 +158,7 @@ class ModelRows(ModelAnswers):
         size = check_size(batch_size, name="batch_size", least=1)
         n, rng = self._start_sample(n_samples)
         order = read_order(self.structural_zeros, self.domain_)
-        return _batches(self.model_, self._template, self.domain_, n, size, rng, order)
+        return _batches(self.model_, self._template, self.domain_, n, size, rng, order, self._shapes)
 
     def _sample_codes(self, n_samples: int | None) -> tuple[list[NDArray[np.int32]], np.random.Generator]:
         """Draw synthetic rows as codes; also return the generator that draws numbers within their bins."""
@@ -227,7 +231,7 @@ class RowTransformer(TransformerMixin, ModelRows):
         domain, order = self.domain_.select(features), read_order(self.structural_zeros, self.domain_)
         if drawn is None:
             rows = list(sample(self.model_, len(table.columns[0]), rng)[: len(features)])
-            made = decode(public_template(table, domain), domain, rows, rng, order)
+            made = decode(public_template(table, domain), domain, rows, rng, order, self._shapes)
             return as_asked(self, assemble(table, made, features))
         codes = list(self._redraw(table, domain, drawn, rng))
         columns = dict(zip(features, table.columns, strict=True))
@@ -239,7 +243,7 @@ class RowTransformer(TransformerMixin, ModelRows):
             if name in columns and name not in names
         }
         template = public_template(Table(tuple(names), tuple(columns[name] for name in names), table.native), others)
-        columns |= zip(names, decode(template, others, codes, rng, order, given), strict=True)
+        columns |= zip(names, decode(template, others, codes, rng, order, self._shapes, given), strict=True)
         return as_asked(self, table.rebuild(list(columns.values()), features))
 
     def _redrawn(self, features: Sequence[Any]) -> list[int] | None:
@@ -363,10 +367,11 @@ def _batches(
     size: int,
     rng: np.random.Generator,
     order: Order = (),
+    shapes: Shapes | None = None,
 ) -> Iterator[Any]:
     for start in range(0, n, size):
         codes = list(sample(model, min(size, n - start), rng))
-        yield assemble(template, decode(template, domain, codes, rng, order), domain.columns)
+        yield assemble(template, decode(template, domain, codes, rng, order, shapes), domain.columns)
 
 
 def check_n_samples(n_samples: Any) -> None:

@@ -81,6 +81,17 @@ def test_the_number_of_rows_is_an_estimate(table, domain, tmp_path):
     assert 150 < len(pd.read_csv(tmp_path / "out.csv")) < 250
 
 
+def test_bins_are_found(table, domain, tmp_path):
+    out, model = tmp_path / "out.csv", tmp_path / "model.zip"
+    words = ["--epsilon", 50, "--bins", "private", "--seed", 0, "--save", model]
+    assert run(table, out, domain, *words) == 0
+    made = pd.read_csv(out)["age"]
+    assert pd.api.types.is_integer_dtype(made)
+    assert made.mean() == pytest.approx(pd.read_csv(table)["age"].clip(upper=100).mean(), abs=3)
+    assert main([str(word) for word in ["synthesize", model, tmp_path / "more.csv", "--load", "--rows", 7]]) == 0
+    assert len(pd.read_csv(tmp_path / "more.csv")) == 7
+
+
 def test_persons_are_bounded(table, domain, tmp_path):
     words = ["--epsilon", 50, "--person-column", "person", "--max-rows-per-person", 1, "--seed", 0]
     assert run(table, tmp_path / "out.csv", domain, *words) == 0

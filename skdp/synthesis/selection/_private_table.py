@@ -6,13 +6,14 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.domain import Domain
 from skdp.privacy import Loss, Share, gaussian_loss, largest_mu, largest_rho
 from skdp.randomness import ByteSource, cube_noise, discrete_laplace, exponential_mechanism, rounded_gaussian
 from skdp.synthesis.model import Clique, Groups, Marginal, group
@@ -39,6 +40,10 @@ class NoiseBudget(ABC):
     def __init__(self, max_rows_per_person: int) -> None:
         self.reach = max_rows_per_person
         self.left = Fraction(1)
+
+    @abstractmethod
+    def part(self, share: Fraction) -> NoiseBudget:
+        """Spend a share on a budget of its own."""
 
     @abstractmethod
     def std_error(self, share: Fraction) -> float:
@@ -111,6 +116,10 @@ class GaussianBudget(NoiseBudget):
         # A loss is stated up to mu = 1e100; beyond, epsilon says as much.
         self.losses = () if choices == "rho" or mu_squared > 10**199 else (gaussian_loss(mu_squared),)
 
+    def part(self, share: Fraction) -> GaussianBudget:
+        self._spend(share)
+        return GaussianBudget(self.mu_squared * share, self.reach, choices=self._choices)
+
     def _variance(self, share: Fraction, n_scores: int = 1) -> Fraction:
         return n_scores * self.reach**2 / (self.mu_squared * share)
 
@@ -150,6 +159,10 @@ class LaplaceBudget(NoiseBudget):
     def __init__(self, epsilon: Fraction, max_rows_per_person: int = 1) -> None:
         super().__init__(max_rows_per_person)
         self.epsilon = epsilon
+
+    def part(self, share: Fraction) -> LaplaceBudget:
+        self._spend(share)
+        return LaplaceBudget(self.epsilon * share, self.reach)
 
     def _scale(self, share: Fraction) -> Fraction:
         return self.reach / (self.epsilon * share)
@@ -248,6 +261,19 @@ class PrivateTable:
         self.marginals: list[Marginal] = []
         self.scores: dict[Clique, tuple[float, float]] = {}
         """How far independent columns are off, in records that count twice, by the first noisy scores; their errors."""
+
+    def part(self, share: Fraction) -> PrivateTable:
+        """Spend a share on measurements of their own."""
+        return PrivateTable(self._records, self.sizes, self.budget.part(share), self._source, self.say)
+
+    def coarser(
+        self, domain: Domain, bins: Mapping[int, NDArray[np.intp]], marginals: Iterable[Marginal]
+    ) -> PrivateTable:
+        """Spend the rest on the same records by larger bins, of which something is known."""
+        records, budget = self._records.coarser(domain, bins), self.budget.part(self.budget.left)
+        found = PrivateTable(records, domain.sizes, budget, self._source, self.say)
+        found.marginals += marginals
+        return found
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
         """Announce what will be measured, so that large tables are read once for all of it."""

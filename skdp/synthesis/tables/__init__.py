@@ -24,6 +24,7 @@ from skdp.synthesis.tables._records import (
     target_column,
     with_target,
 )
+from skdp.synthesis.tables._shapes import Shape, Shapes, find_points, fine_grid
 
 __all__ = [
     "CodedRecords",
@@ -31,6 +32,8 @@ __all__ = [
     "Order",
     "Policy",
     "Records",
+    "Shape",
+    "Shapes",
     "assemble",
     "check_decodable",
     "check_not_named",
@@ -40,7 +43,9 @@ __all__ = [
     "count_others",
     "decode",
     "ends_of",
+    "find_points",
     "find_values",
+    "fine_grid",
     "middles",
     "open_rows",
     "public_template",

@@ -15,6 +15,7 @@ from skdp.coding import dates_like, kind_of
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import Table
 from skdp.synthesis.tables._draws import Order, draw, fixed, keep_order, spread
+from skdp.synthesis.tables._shapes import Shapes
 
 Rows = Sequence[NDArray[np.integer]]
 
@@ -38,13 +39,20 @@ def decode(
     codes: Rows,
     rng: np.random.Generator,
     order: Order = (),
+    shapes: Shapes | None = None,
     given: Mapping[Any, NDArray[Any]] | None = None,
 ) -> tuple[Any, ...]:
-    """Turn codes into columns; a number or a date is drawn within its bin, in order with those of other columns."""
+    """Turn codes into columns; numbers and dates are drawn within bins, by shapes and in order if they have them."""
     likes = dict(zip(domain.columns, template.columns, strict=True))
     coded = dict(zip(domain.columns, codes, strict=True))
     bins = {name: values for name in domain.columns if isinstance(values := domain[name], Interval)}
-    drawn = {name: draw(values, coded[name], likes[name], rng) for name, values in bins.items()}
+    shaped = {} if shapes is None else shapes.draw(domain, codes, rng)
+    drawn = {
+        name: draw(shapes.columns[name].grid, shaped[name][0], likes[name], rng, shaped[name][1])
+        if shapes is not None and name in shaped
+        else draw(values, coded[name], likes[name], rng)
+        for name, values in bins.items()
+    }
     held = {name: fixed(values) for name, values in (given or {}).items()}
     pairs = [pair for pair in order if coded.keys() | held.keys() >= {*pair}]
     for name in dict.fromkeys(itertools.chain(*pairs)):

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from skdp.coding import held_dates, kind_of, time_type, to_dates
 from skdp.domain import Categories, Interval
+from skdp.synthesis.tables._shapes import Shape
+
+_LITTLE = 1e-12  # the share of an empty cell, for the mean of a bin without records
 
 Order: TypeAlias = Sequence[tuple[Any, Any]]
 """Pairs of columns of which the first is not above the second; pairs of what is below are first."""
@@ -50,16 +53,22 @@ def values_of(values: Categories | Interval, column: Any) -> NDArray[Any]:
 
 
 def draw(
-    interval: Interval, codes: NDArray[np.integer], like: Any, rng: np.random.Generator
+    interval: Interval,
+    codes: NDArray[np.integer],
+    like: Any,
+    rng: np.random.Generator,
+    inside: NDArray[np.float64] | None = None,
 ) -> NDArray[np.number | np.datetime64]:
-    """Draw a number or a date in each bin: a whole one, if the column has whole numbers; anything if it is missing."""
+    """Draw a number or a date in each bin, or take that at a given place: a whole one, if the column has these."""
     first, last, step = bin_ends(interval, like)
     bins = np.minimum(codes, first.size - 1)
     if interval.dtype.kind != "f":
         unit = step.astype(np.int64)
-        steps = rng.integers(first.astype(np.int64)[bins] // unit, last.astype(np.int64)[bins] // unit, endpoint=True)
-        return (steps * unit).astype(first.dtype)
-    dtype, uniform = _number_type(like), rng.random(codes.size)
+        low, high = (ends.astype(np.int64)[bins] // unit for ends in (first, last))
+        if inside is None:
+            return (rng.integers(low, high, endpoint=True) * unit).astype(first.dtype)
+        return ((low + np.floor(inside * (high - low + 1)).astype(np.int64)) * unit).astype(first.dtype)
+    dtype, uniform = _number_type(like), rng.random(codes.size) if inside is None else inside
     if step:
         numbers = first[bins] + np.floor(uniform * (last - first + 1)[bins])
     else:
@@ -67,9 +76,15 @@ def draw(
     return np.minimum(numbers, last[bins]).astype(dtype)
 
 
-def middles(interval: Interval, like: Any) -> NDArray[Any]:
+def middles(interval: Interval, like: Any, shape: Shape | None = None) -> NDArray[Any]:
     """Return the mean of what is drawn in each bin."""
     edges = np.array(interval.edges, interval.dtype)
+    if shape is not None:
+        grid, shares = np.array(shape.grid.edges, interval.dtype), np.diff(shape.below) + _LITTLE
+        fine, starts = middles(shape.grid, like), np.searchsorted(grid, edges[:-1])
+        beyond = (fine - edges[0]).astype(float)
+        means = np.add.reduceat(beyond * shares, starts) / np.add.reduceat(shares, starts)
+        return edges[0] + means.astype((fine - edges[0]).dtype)
     if interval.dtype.kind != "f":
         return edges[:-1] + (edges[1:] - edges[:-1]) // 2
     first, last, step = bin_ends(interval, like)
