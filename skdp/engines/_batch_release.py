@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from skdp.engines._errors import RefusedBatch, quietly, refusing
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness, KeyedRandomness, Place, SeededRandomness, digest
-from skdp.engines._record_ids import DistinctIds, DistinctInAll, check_record_id, digest_records, whole_numbers
+from skdp.engines._record_ids import DistinctIds, DistinctInAll, check_record_id, digest_records, quick_digests
 from skdp.frames import Table, read_table, without_unused_levels
 from skdp.local import (
     Codes,
@@ -86,8 +86,8 @@ class BatchCheck:
         """Pass on the batches of one evaluation of the table, and refuse a record id that comes a second time."""
         seen = DistinctIds() if seen is None else seen
         for batch in batches:
-            numbers = whole_numbers(self._ids(batch))
-            seen.add(self.digest_ids(batch) if numbers is None else numbers)
+            quick = quick_digests(self._ids(batch), self._digest_key)
+            seen.add(self.digest_ids(batch) if quick is None else quick)
             yield batch
 
     def distinct_in_all(self, batches: Iterable[Found]) -> Iterator[Found]:

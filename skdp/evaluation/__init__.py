@@ -13,7 +13,7 @@ from skdp.evaluation.attacks import (
 )
 from skdp.evaluation.audits import AuditResult, audit_epsilon, audit_table
 from skdp.evaluation.cost import PrivacyCost, privacy_cost
-from skdp.evaluation.curves import PrivacyCurveDisplay, privacy_curve
+from skdp.evaluation.curves import ParetoDisplay, PrivacyCurveDisplay, compare_to_baseline, privacy_curve
 from skdp.evaluation.displays import CountEstimateDisplay, FairnessDisplay, MarginalDisplay, StrategyDisplay
 from skdp.evaluation.planning import EpsilonPlan, PlanDisplay, plan_epsilon
 from skdp.evaluation.report import CountStudy, age_sex_report, count_study, errors_by_trust, study_report
@@ -28,6 +28,7 @@ __all__ = [
     "LeakageDisplay",
     "MarginalDisplay",
     "MembershipResult",
+    "ParetoDisplay",
     "PlanDisplay",
     "PrivacyCost",
     "PrivacyCurveDisplay",
@@ -37,6 +38,7 @@ __all__ = [
     "audit_epsilon",
     "audit_table",
     "bayes_accuracy",
+    "compare_to_baseline",
     "count_study",
     "errors_by_trust",
     "guessing_bound",

@@ -140,6 +140,9 @@ class RowStreams(ByteSource):
     ----------
     seeds : sequence of bytes
         One a row, at most `MOST_ROWS`.
+    head : int, default=0
+        How many bytes of a seed its stream begins with, before those of SHAKE-256: what is left of the seed makes the
+        rest of the stream unpredictable.
 
     Raises
     ------
@@ -154,10 +157,10 @@ class RowStreams(ByteSource):
     np.True_
     """
 
-    def __init__(self, seeds: Sequence[bytes]) -> None:
+    def __init__(self, seeds: Sequence[bytes], *, head: int = 0) -> None:
         if len(seeds) > MOST_ROWS:
             raise ValueError(f"there must be at most {MOST_ROWS} rows, got {len(seeds)}")
-        self._state = _State(seeds)
+        self._state = _State(seeds, head)
         self._rows = np.arange(len(seeds))
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
@@ -187,23 +190,30 @@ class RowStreams(ByteSource):
 
 
 class _State:
-    """The streams, and the position up to which each has been read."""
+    """The streams as far as they are known, and the position up to which each has been read."""
 
-    def __init__(self, seeds: Sequence[bytes]) -> None:
-        self._seeds, self._used = seeds, np.zeros(len(seeds), np.intp)
-        self._stretch(_RATE)
-
-    def _stretch(self, length: int) -> None:
-        stream = b"".join([hashlib.shake_256(seed).digest(length) for seed in self._seeds])
-        self._streams = np.frombuffer(stream, np.uint8).reshape(len(self._seeds), length)
+    def __init__(self, seeds: Sequence[bytes], head: int) -> None:
+        self._seeds, self._head = seeds, head
+        heads = b"".join([seed[:head] for seed in seeds])
+        self._streams = np.frombuffer(heads, np.uint8).reshape(len(seeds), head)
+        self._known, self._used = np.full(len(seeds), head), np.zeros(len(seeds), np.intp)
 
     def read(self, rows: NDArray[np.intp], width: int) -> NDArray[np.uint8]:
         start = self._used[rows]
-        end = int(start.max()) + width
-        if end > self._streams.shape[1]:
-            self._stretch(_RATE * (1 + 2 * end // _RATE))  # a longer digest begins with the shorter one
+        self._stretch(rows[start + width > self._known[rows]], int(start.max()) + width)
         self._used[rows] += width
         return self._streams[rows[:, np.newaxis], start[:, np.newaxis] + np.arange(width)].ravel()
+
+    def _stretch(self, rows: NDArray[np.intp], least: int) -> None:
+        """Hash the seeds of rows whose streams are too short, which takes longer than all the rest."""
+        if not rows.size:
+            return
+        length = _RATE * (1 + 2 * least // _RATE)  # a longer digest begins with the shorter one
+        if (missing := self._head + length - self._streams.shape[1]) > 0:
+            self._streams = np.pad(self._streams, ((0, 0), (0, missing)))
+        stream = b"".join([hashlib.shake_256(self._seeds[row]).digest(length) for row in rows.tolist()])
+        self._streams[rows, self._head : self._head + length] = np.frombuffer(stream, np.uint8).reshape(-1, length)
+        self._known[rows] = self._head + length
 
 
 def rows_of(source: ByteSource, rows: NDArray[np.intp]) -> ByteSource:

@@ -27,6 +27,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skdp import (
     BudgetExceeded,
     DPMarginalSynthesizer,
+    HadamardResponseEncoder,
     LocalHashingEncoder,
     OnFitOnly,
     PosteriorFeatures,
@@ -40,6 +41,7 @@ from skdp.evaluation import privacy_curve
 from skdp.evaluation.curves import _cells as _curve_cells
 from skdp.evaluation.curves._cache import CellStore, digest
 from skdp.evaluation.curves._cells import read_groups
+from skdp.evaluation.curves._scoring import _name_of
 from skdp.metrics import fairness_report
 from tests.conftest import each
 
@@ -57,7 +59,8 @@ def _forget():
 
 class CountingEncoder(RandomizedResponseEncoder):
     def transform(self, X, record_id=None):
-        releases.append(len(X))
+        if self.epsilon < 1e9:  # the baseline's
+            releases.append(len(X))
         return super().transform(X, record_id)
 
 
@@ -139,9 +142,10 @@ def test_the_scores_are_those_of_a_loop_by_hand():
                 encoded = model[:-1].transform(X.iloc[test])
                 right = accuracy_score(y[test], model[-1].predict(encoded))
                 area = roc_auc_score(y[test], model[-1].decision_function(encoded))
-                expected += [(epsilon, repeat, fold, "accuracy", "all", right)]
-                expected += [(epsilon, repeat, fold, "roc_auc", "all", area)]
-    columns = ["epsilon", "repeat", "fold", "metric", "group", "value"]
+                sizes = len(train), len(test)
+                expected += [(epsilon, repeat, fold, "accuracy", "all", right, *sizes)]
+                expected += [(epsilon, repeat, fold, "roc_auc", "all", area, *sizes)]
+    columns = ["epsilon", "repeat", "fold", "metric", "group", "value", "n_train", "n_test"]
     pd.testing.assert_frame_equal(result, pd.DataFrame(expected, columns=columns))
 
 
@@ -435,11 +439,8 @@ def test_posterior_features_release_once():
         baseline=None,
     )
     assert len(again) == 8
-    for wrong in ({"baseline": "auto"}, {"baseline": None, "privatize": "fit"}):
-        with pytest.raises(
-            ValueError, match=r"PosteriorFeatures has no encoding|without noise, which PosteriorFeatures does not have"
-        ):
-            curve(model, **parameters, **wrong)
+    with pytest.raises(ValueError, match="without noise, which PosteriorFeatures does not have"):
+        curve(model, **parameters, baseline=None, privatize="fit")
 
 
 def test_the_scores_of_posterior_features_are_those_of_a_loop_by_hand():
@@ -501,13 +502,14 @@ def test_other_metrics():
     assert result["metric"].unique().tolist() == ["demographic_parity_difference"]
 
 
-def test_private_scalers_need_a_baseline_of_the_users():
+def test_private_scalers_have_baselines():
     X, y = table()
     model = make_pipeline(DPStandardScaler(bounds=[(-4, 4)]), LogisticRegression())
     plain = make_pipeline(StandardScaler(), LogisticRegression())
     parameters = {"param_name": "dpstandardscaler__epsilon", "data": (X[["number"]], y)}
-    with pytest.raises(ValueError, match="DPStandardScaler has no encoding without noise"):
-        curve(model, **parameters)
+    assert values(curve(model, **parameters), "accuracy", math.inf) == values(
+        curve(model, baseline=plain, **parameters), "accuracy", math.inf
+    )
     assert len(curve(model, baseline=None, **parameters)) == 4
     always, fit = (curve(model, baseline=plain, privatize=mode, **parameters) for mode in ("always", "fit"))
     pd.testing.assert_frame_equal(always, fit)
@@ -529,12 +531,33 @@ def test_synthetic_training_rows():
     pd.testing.assert_frame_equal(result, curve(model, baseline=plain, cv=2, privatize="fit", **parameters))
 
 
-def test_a_step_without_an_encoding_fails_before_anything_is_charged():
-    ledger = PrivacyLedger(epsilon=100)
-    hashing = LocalHashingEncoder(categories={"group": ["a", "b"], "kind": ["u", "v", "w"]}, ledger=ledger)
-    with pytest.raises(ValueError, match="no encoding without noise"):
-        curve(pipeline(hashing))
-    assert ledger.spent.epsilon == 0
+@each("encoder", [LocalHashingEncoder, HadamardResponseEncoder])
+def test_a_random_encoding_has_a_baseline_that_charges_nothing(encoder):
+    ledger = PrivacyLedger(epsilon=1.0)
+    step = encoder(categories={"group": ["a", "b"], "kind": ["u", "v", "w"]}, ledger=ledger)
+    assert step.set_params(epsilon=0.25).ledger is ledger
+    found = curve(pipeline(step), epsilons=[0.25])
+    assert np.isinf(found["epsilon"]).sum() == 2
+    assert ledger.spent.epsilon == 4 * 0.25  # two fits and two sets of test rows
+
+
+def test_posterior_features_and_synthetic_rows_have_baselines():
+    X, y = table()
+    X = X[["group", "kind"]]
+    domain = {"group": ["a", "b"], "kind": ["u", "v", "w"]}
+    features = PosteriorFeatures(RandomizedResponseEncoder(categories=domain))
+    plain = make_pipeline(OneHotEncoder(), LogisticRegression(C=1e6))
+    model = make_pipeline(features, LogisticRegression(C=1e6))
+    result = curve(model, param_name="posteriorfeatures__encoder__epsilon", data=(X, y), epsilons=[1.0])
+    expected = curve(
+        model, param_name="posteriorfeatures__encoder__epsilon", data=(X, y), epsilons=[1.0], baseline=plain
+    )
+    assert values(result, "accuracy", math.inf) == values(expected, "accuracy", math.inf)
+    synthesizer = DPMarginalSynthesizer(domain=domain | {"target": ["no", "yes"]}, marginals="full")
+    model = make_imblearn_pipeline(SyntheticResampler(synthesizer), OneHotEncoder(), LogisticRegression())
+    name = "syntheticresampler__synthesizer__epsilon"
+    found = curve(model, param_name=name, epsilons=[1.0], data=(X, y))
+    assert min(values(found, "accuracy", math.inf)) > 0.7
 
 
 def test_each_release_is_charged_and_a_refusal_passes():
@@ -825,7 +848,6 @@ class NoEncoding(TransformerMixin, BaseEstimator):
             "privatize='always' contradicts the OnFitOnly",
         ),
         ({"estimator": pipeline(NoEncoding()), "privatize": "fit"}, ValueError, "which NoEncoding does not have"),
-        ({"estimator": pipeline(NoEncoding())}, ValueError, "NoEncoding has no encoding without noise"),
     ],
 )
 def test_wrong_inputs_are_named_before_anything_is_fitted(parameters, error, message):
@@ -872,3 +894,63 @@ def test_frames_that_were_asked_for_come_through():
     model = make_pipeline(private, Spy()).set_output(transform="pandas")
     curve(model, (X[["group", "kind"]], y), param_name="pipeline__randomizedresponseencoder__epsilon")
     assert set(seen) == {pd.DataFrame}
+
+
+class TestWeights:
+    def test_scores_are_weighted(self):
+        weights = np.where(table()[0]["group"] == "a", 1.0, 0.0)
+        scoring = ["accuracy", partial(MetricFrame, metrics=accuracy_score)]
+        weighted = curve(
+            baseline=None, epsilons=[4.0], scoring=scoring[0], sample_weight=weights, sensitive_features="group"
+        )
+        grouped = curve(baseline=None, epsilons=[4.0], scoring={"right": scoring[1]}, sensitive_features="group")
+        assert values(weighted, "accuracy", 4.0) == pytest.approx(values(grouped, "right", 4.0, "a"))
+        both = curve(
+            baseline=None,
+            epsilons=[4.0],
+            scoring={"right": scoring[1]},
+            sample_weight=weights,
+            sensitive_features="kind",
+        )
+        assert values(both, "right", 4.0) == pytest.approx(values(weighted, "accuracy", 4.0))
+
+    def test_params_reach_fit_row_by_row(self):
+        weights = np.where(table()[1] == "yes", 1.0, 1e-9)
+        result = curve(params={"classifier__sample_weight": weights}, scoring="recall_macro")
+        assert set(result["value"]) == {0.5}  # all rows are predicted "yes"
+
+    def test_what_takes_no_weights_is_refused(self):
+        def right(estimator, X, y):
+            return 1.0
+
+        for scoring in (right, "disparate_impact"):
+            name = scoring if isinstance(scoring, str) else "right"
+            with pytest.raises(ValueError, match=f"scoring '{name}' takes no weights"):
+                curve(
+                    scoring=[scoring], sample_weight=np.ones(240), sensitive_features="group", privileged="a",
+                    positive_label="yes",
+                )  # fmt: skip
+
+    @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(240), np.full(240, np.nan)])
+    def test_other_weights_are_refused(self, weights):
+        with pytest.raises(ValueError, match="sample_weight must"):
+            curve(sample_weight=weights)
+
+    def test_params_are_a_mapping(self):
+        with pytest.raises(TypeError, match="params must map names"):
+            curve(params=[1])
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [
+        (partial(MetricFrame, metrics=accuracy_score), "accuracy_score"),
+        (partial(MetricFrame, metrics=partial(selection_rate, pos_label="yes")), "selection_rate(pos_label='yes')"),
+        (partial(MetricFrame, metrics={"a": accuracy_score}), "MetricFrame"),
+        (partial(partial(accuracy_score, normalize=False), sample_weight=np.ones(1)), None),
+        (partial(accuracy_score), "accuracy_score"),
+    ],
+)
+def test_partial_scorers_are_named_by_what_they_were_given(metric, name):
+    found = _name_of(metric)
+    assert found == (name or "accuracy_score(normalize=False, sample_weight=ndarray)")

@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import OneHotEncoder  # noqa: E402
 
 from skdp import RandomizedResponseEncoder  # noqa: E402
-from skdp.evaluation import PrivacyCurveDisplay, privacy_curve  # noqa: E402
-from skdp.evaluation.curves._privacy_curve import COLUMNS  # noqa: E402
+from skdp.evaluation import PrivacyCurveDisplay, compare_to_baseline, privacy_curve  # noqa: E402
+from skdp.evaluation.curves._table import COLUMNS, SIZES  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def _close_figures():
 def scores(repeats=3, groups=("all", "F", "M"), metrics=("accuracy", "roc_auc"), epsilons=(math.inf, 4.0, 0.5)):
     rng = np.random.default_rng(0)
     keys = product(epsilons, range(repeats), range(2), metrics, groups)
-    return pd.DataFrame([(*key, rng.random()) for key in keys], columns=COLUMNS)
+    return pd.DataFrame([(*key, rng.random(), 100, 50) for key in keys], columns=[*COLUMNS, *SIZES])
 
 
 def part(curve, metric, group, epsilon):
@@ -88,12 +88,45 @@ def test_no_band_and_no_baseline():
 
 
 def test_groups_have_colours_and_markers_of_their_own():
-    groups = ("all", *range(20))
-    display = PrivacyCurveDisplay.from_curve(scores(groups=groups, metrics=("accuracy",)))
+    display = PrivacyCurveDisplay.from_curve(scores(groups=("all", *range(5)), metrics=("accuracy",)))
     styles = [(line.get_color(), line.get_marker()) for line in display.axes_[0].lines[::2]]
-    assert len(set(styles)) == len(groups)
-    first = styles[:6]
-    assert len({colour for colour, _ in first}) == len({marker for _, marker in first}) == 6
+    assert len({colour for colour, _ in styles}) == len({marker for _, marker in styles}) == 6
+
+
+def test_many_groups_have_panels_of_their_own():
+    curve = scores(groups=("all", *range(6)))
+    display = PrivacyCurveDisplay.from_curve(curve)
+    assert [axes.get_title(loc="left") for axes in display.axes_[:3]] == [
+        "accuracy\neverybody", "accuracy\n0", "accuracy\n1"
+    ]  # fmt: skip
+    assert len(display.axes_) == 14
+    for axes, group in zip(display.axes_[7:], ("all", *range(6)), strict=True):
+        own = [part(curve, "roc_auc", group, epsilon)["value"].mean() for epsilon in (0.5, 4.0)]
+        everybody = [part(curve, "roc_auc", "all", epsilon)["value"].mean() for epsilon in (0.5, 4.0)]
+        drawn = [line.get_ydata() for line in axes.lines]
+        assert any(line == pytest.approx(own) for line in drawn)
+        assert any(line == pytest.approx(everybody) for line in drawn)
+    assert len({axes.get_ylim() for axes in display.axes_[:7]}) == 1
+    assert legend(display)[:2] == ["the group", "everybody"]
+
+
+def test_differences_are_drawn_with_their_intervals():
+    curve = scores(groups=("all", "F"), metrics=("accuracy",))
+    display = PrivacyCurveDisplay.from_curve(curve, kind="difference")
+    expected = compare_to_baseline(curve)
+    (axes,) = display.axes_
+    for line, band, group in zip(axes.lines, bands(axes), ["all", "F"], strict=False):
+        own = expected[expected["group"] == group]
+        assert line.get_ydata() == pytest.approx(own["difference"])
+        assert set(own["lower"]) | set(own["upper"]) <= set(band[:, 1])
+    assert "95 % interval" in legend(display)
+    summary = display.summary(kind="difference", band=None)
+    assert summary["low"].isna().all()
+    assert (summary["n_undefined"] == 0).all()
+    with pytest.raises(ValueError, match="kind must be"):
+        display.plot(kind="ratio")
+    with pytest.raises(ValueError, match="no baseline"):
+        PrivacyCurveDisplay.from_curve(curve[np.isfinite(curve["epsilon"])], kind="difference")
 
 
 def test_scores_that_are_not_finite_are_left_out_and_counted():

@@ -138,7 +138,7 @@ class TestPermanence:
         list(
             zip(
                 ENCODERS,
-                ["d9db357d30fe", "77f32525c1ff", "da64abb0ffcd", "6ac1be09e053", "b449920c7e8b", "a21223ba274d"],
+                ["be48a67a9980", "6afc9abc1341", "a3556401e114", "7c6efc327dc0", "75571e66791e", "d0d70a32a600"],
                 strict=True,
             )
         ),

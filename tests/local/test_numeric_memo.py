@@ -71,7 +71,7 @@ class TestPermanence:
         list(
             zip(
                 MECHANISMS,
-                ["d614af81f622", "2cbca1b86ac9", "a2509887f27e", "ea9a329be709", "82e82b6c6f00"],
+                ["33aa512bf73e", "a781ad8fe49e", "efcc7040b5a4", "eb7a6e378ea0", "338020b00f2b"],
                 strict=True,
             )
         ),
@@ -376,5 +376,6 @@ def test_many_records_draw_together_what_each_draws_alone(mechanism, steps):
     oracle = make(mechanism=mechanism, grid_size=steps, epsilon=1.0).fit(table(1)).mechanism_
     positions = np.arange(rows) % (steps + 1)
     digests = keyed_digests(KEY, ("test",), [b"%d" % row for row in range(rows)])
-    alone = (oracle.report(positions[row : row + 1], DigestSource(digest)) for row, digest in enumerate(digests))
+    sources = (DigestSource(digest, head=16) for digest in digests)
+    alone = (oracle.report(positions[row : row + 1], source) for row, source in enumerate(sources))
     assert (keyed_numbers(oracle, positions, digests) == np.concatenate([*alone])).all()

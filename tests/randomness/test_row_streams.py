@@ -38,6 +38,19 @@ def test_the_bytes_are_those_of_shake(monkeypatch):
         assert row.tobytes() == hashlib.shake_256(seed).digest(601)
 
 
+@pytest.mark.parametrize("head", [1, 2, 5])
+def test_a_stream_begins_with_bytes_of_its_seed(head):
+    seeds = [b"%09d" % number for number in range(3)]
+    streams = RowStreams(seeds, head=head)
+    first = streams.of(np.array([1])).bytes(4)  # this row is the first one to be stretched
+    found = np.hstack([streams.bytes(3 * width).reshape(3, width) for width in (1, 300)])
+    for row, seed in enumerate(seeds):
+        whole = seed[:head] + hashlib.shake_256(seed).digest(400)
+        before = 4 if row == 1 else 0
+        assert found[row].tobytes() == whole[before : before + 301]
+    assert first.tobytes() == (seeds[1][:head] + hashlib.shake_256(seeds[1]).digest(4))[:4]
+
+
 def test_what_some_rows_read_is_not_read_again():
     streams, alone = RowStreams(SEEDS[:3]), RowStreams(SEEDS[1:2]).bytes(4)
     some = streams.of(np.array([1])).bytes(2)

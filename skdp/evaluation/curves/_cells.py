@@ -23,6 +23,7 @@ from skdp.frames import is_frame, read_table
 from skdp.local import OnFitOnly, PosteriorFeatures
 
 _SEEDS = 1 << 32  # the number of seeds of NumPy's generators
+_NO_NOISE = 1e9  # an epsilon: any noise is less than the rounding, any report is the true one
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Study:
     groups: Any
     scoring: tuple[Measure, ...]
     store: CellStore | None = None
+    weights: NDArray[np.float64] | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
     _keys: dict[bool, str] = field(default_factory=dict)
 
     def model(self, cell: Cell) -> Any:
@@ -57,20 +60,27 @@ class Study:
         model = clone(self.baseline if own_baseline else self.estimator).set_params(**cell.seeds)
         if cell.epsilon < inf:
             return self.step.at(model, cell.epsilon, fit_only=self.fit_only)
-        return model if own_baseline else self.step.without_noise(model)
+        return model if own_baseline else self.step.without_noise(model, fit_only=self.fit_only)
 
     def finished(self, cell: Cell) -> list[Row] | None:
         return None if self.store is None else self.store.read(self._key(cell))
 
     def run(self, cell: Cell) -> list[Row]:
-        model = self.model(cell).fit(take(self.X, cell.train), take(self.y, cell.train))
+        params = {name: self._of_rows(value, cell.train) for name, value in self.params.items()}
+        model = self.model(cell).fit(take(self.X, cell.train), take(self.y, cell.train), **params)
         rows = take(self.X, cell.test)
+        weights = None if self.weights is None else self.weights[cell.test]
         groups = None if self.groups is None else take(self.groups, cell.test)
         seen = Answers(model, rows), rows, as_text(np.asarray(take(self.y, cell.test))), groups
-        scores = [row for measure in self.scoring for row in measure(*seen)]
+        scores = [row for measure in self.scoring for row in measure(*seen, weights)]
         if self.store is not None:
             self.store.write(self._key(cell), scores)
         return scores
+
+    def _of_rows(self, value: Any, places: NDArray[np.int64]) -> Any:
+        """Return the entries of some rows of what has an entry a row; anything else as it is."""
+        each = not isinstance(value, str | bytes | Mapping) and hasattr(value, "__len__") and len(value) == len(self.y)
+        return take(value if hasattr(value, "shape") else np.asarray(value), places) if each else value
 
     def _key(self, cell: Cell) -> str:
         """Return a name of a cell, from everything that its scores depend on."""
@@ -80,7 +90,8 @@ class Study:
         if baseline not in self._keys:
             model = (self.baseline if baseline else None), self.estimator, self.step, self.fit_only
             versions = [version(package) for package in ("skdp", "scikit-learn", "numpy")]
-            self._keys[baseline] = digest(versions, model, self.X, self.y, self.groups, self.scoring)
+            data = self.X, self.y, self.groups, self.weights, self.params
+            self._keys[baseline] = digest(versions, model, data, self.scoring)
         return self._keys[baseline]
 
 
@@ -169,8 +180,12 @@ class Step:
             return estimator
         return _wrapped(estimator, self.path, OnFitOnly) if fit_only else _wrapped(estimator, self.outer, OneRelease)
 
-    def without_noise(self, estimator: Any) -> Any:
-        return _wrapped(estimator, self.path, NoiselessEncoding)
+    def without_noise(self, estimator: Any, *, fit_only: bool) -> Any:
+        """Set an epsilon of next to no noise; nothing is charged."""
+        ledger = f"{self.path}__ledger" if self.path else "ledger"
+        if ledger in estimator.get_params():
+            estimator.set_params(**{ledger: None})
+        return self.at(estimator, _NO_NOISE, fit_only=fit_only)
 
 
 def _wrapped(estimator: Any, path: str, wrapper: type) -> Any:
@@ -205,21 +220,6 @@ def _seeded_steps(estimator: Any, path: str | None = None) -> list[str]:
         if own == "random_state" and (owner == path or any(near.format(x) in params for x in ("epsilon", "ledger"))):
             found.append(name)
     return found
-
-
-class NoiselessEncoding(OnFitOnly):
-    """Encode all rows without noise, as the baseline of a privatising step. Not private."""
-
-    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
-        return self.fit(X, y).transform(X)
-
-    def encode(self, X: Any) -> Any:
-        return self.transform(X)
-
-    @property
-    def guarantee_(self) -> Any:
-        """Raise an error, as there is no guarantee."""
-        raise AttributeError("an encoding without noise has no privacy guarantee")
 
 
 class OneRelease(MetaEstimatorMixin, BaseEstimator):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -20,14 +20,13 @@ from skdp.evaluation._progress import counted
 from skdp.evaluation.curves._cache import CellStore, Row
 from skdp.evaluation.curves._cells import Cell, Step, Study, cells_of, read_groups
 from skdp.evaluation.curves._scoring import read_scoring
+from skdp.evaluation.curves._table import COLUMNS, SIZES
 from skdp.evaluation.displays import check_count
 from skdp.frames import is_frame
 from skdp.privacy import check_epsilon
 from skdp.typing import ColumnLike, PathType, TableLike
 
 Privatize = Literal["always", "fit"]
-
-COLUMNS = ["epsilon", "repeat", "fold", "metric", "group", "value"]
 
 
 def privacy_curve(
@@ -43,6 +42,8 @@ def privacy_curve(
     scoring: Any = None,
     cv: Any = None,
     groups: Any = None,
+    sample_weight: ColumnLike | None = None,
+    params: Mapping[str, Any] | None = None,
     n_repeats: int = 1,
     privatize: Privatize = "always",
     baseline: Any = "auto",
@@ -87,22 +88,29 @@ def privacy_curve(
           ``functools.partial(MetricFrame, metrics=accuracy_score)``: one row for all and one for each group. For a
           MetricFrame of several metrics, each is named ``<name>__<metric>``.
 
-        By default, accuracy for a classifier and R² for a regressor.
+        A ``functools.partial`` is named by its function and arguments, such as ``fbeta_score(beta=2)``; that of a
+        ``MetricFrame`` by its metric. By default, accuracy for a classifier and R² for a regressor.
     cv : int, splitter or iterable of (train, test), optional
         By default 5. An int is the number of folds, shuffled, stratified for a classifier, different in each repeat,
         but the same in each call for any `random_state`. Other splits are made once and used in every repeat.
     groups : array-like of shape (n_samples,), optional
         The groups whose rows are kept together, for a splitter that uses them: `cv` must be one, such as
         ``GroupKFold(5)``. Not the groups of `sensitive_features`.
+    sample_weight : array-like of shape (n_samples,), optional
+        The weights of rows in the scores, finite and at least 0. Each scorer must take a ``sample_weight``, or be
+        fairlearn's ``MetricFrame``; aif360's metrics do not. To fit with weights, use `params`.
+    params : mapping of str to object, optional
+        What `fit` gets beside the rows, such as ``{"logisticregression__sample_weight": weights}``, as in
+        scikit-learn's `cross_validate`: of an array-like with an entry a row, the entries of the training rows. The
+        baseline gets it, too.
     n_repeats : int, default=1
         Number of repeats of the cross-validation, with independent randomness.
     privatize : {"always", "fit"}, default="always"
         The rows that a local transformer privatises: those to fit and those to predict, or only those to fit, as with
         `OnFitOnly`. If the estimator privatises no row that it predicts, both are the same.
     baseline : "auto", estimator or None, default="auto"
-        The model to compare with: by default, the same estimator with the step's own encoding without noise. If there
-        is none (a random encoding, `PosteriorFeatures`, a private statistic, synthetic rows), pass an estimator, or
-        None for no baseline.
+        The model to compare with: by default, the same estimator with an epsilon of 1e9 and no ledger, so that reports
+        are the true values, and what the step does besides noise remains. Or an estimator, or None for no baseline.
     n_jobs : int, optional
         Number of processes, as in scikit-learn.
     random_state : int, optional
@@ -118,8 +126,9 @@ def privacy_curve(
     Returns
     -------
     pandas.DataFrame
-        Columns ``epsilon, repeat, fold, metric, group, value``, one row for each combination: the baseline first, where
-        ``epsilon`` is infinite. ``group`` is ``"all"``, or a value of the sensitive feature; of several, a tuple.
+        Columns ``epsilon, repeat, fold, metric, group, value, n_train, n_test``, one row for each combination of the
+        first five: the baseline first, where ``epsilon`` is infinite. ``group`` is ``"all"``, or a value of the
+        sensitive feature; of several, a tuple. The last two are the rows of the split, of all groups.
 
     Raises
     ------
@@ -134,6 +143,7 @@ def privacy_curve(
     See Also
     --------
     PrivacyCurveDisplay : Draws it.
+    compare_to_baseline : What privacy costs, with intervals.
     OnFitOnly : What ``privatize="fit"`` puts around a local transformer.
 
     Notes
@@ -168,16 +178,22 @@ def privacy_curve(
     >>> curve = privacy_curve(model, X, y, param_name="randomizedresponseencoder__epsilon", epsilons=[0.1, 5.0],
     ...                       scoring=["accuracy", "roc_auc"], random_state=0)
     >>> curve.head(3).round(3)
-       epsilon  repeat  fold    metric group  value
-    0      inf       0     0  accuracy   all  0.751
-    1      inf       0     0   roc_auc   all  0.742
-    2      inf       0     1  accuracy   all  0.752
+       epsilon  repeat  fold    metric group  value  n_train  n_test
+    0      inf       0     0  accuracy   all  0.751     1600     401
+    1      inf       0     0   roc_auc   all  0.742     1600     401
+    2      inf       0     1  accuracy   all  0.752     1601     400
     >>> curve.query("metric == 'roc_auc'").groupby("epsilon")["value"].mean().round(2)
     epsilon
     0.1    0.52
     5.0    0.76
     inf    0.77
     Name: value, dtype: float64
+    >>> from skdp.evaluation import compare_to_baseline
+    >>> cost = compare_to_baseline(curve).query("metric == 'roc_auc'")
+    >>> cost[["epsilon", "difference", "lower", "upper"]].round(2)
+       epsilon  difference  lower  upper
+    2      0.1       -0.25  -0.32  -0.19
+    3      5.0       -0.02  -0.02  -0.01
     """
     losses = _read_epsilons(epsilons)
     check_random_state(random_state)
@@ -190,14 +206,31 @@ def privacy_curve(
     step = Step.find(estimator, param_name)
     _check_modes(estimator, step, privatize, baseline)
     labels: dict[str, Any] = {"privileged": privileged, "positive_label": positive_label}
-    scores = read_scoring(scoring, estimator, **labels, grouped=features is not None)
+    weights = None if sample_weight is None else _read_weights(sample_weight, len(targets))
+    scores = read_scoring(scoring, estimator, **labels, grouped=features is not None, weighted=weights is not None)
     store = None if cache is None else CellStore(cache)
-    study = Study(estimator, step, baseline, privatize == "fit", rows, targets, features, scores, store)
+    study = Study(
+        estimator,
+        step,
+        baseline,
+        privatize == "fit",
+        rows,
+        targets,
+        features,
+        scores,
+        store,
+        weights,
+        _read_params(params),
+    )
     repeats = _splits(estimator, rows, np.asarray(targets), cv, groups, n_repeats)
     cells = list(cells_of(study, losses, repeats, random_state))
     found = dict(counted(_scores(study, cells, n_jobs), len(cells), progress))
-    scored = [(cell.epsilon, cell.repeat, cell.fold, *row) for place, cell in enumerate(cells) for row in found[place]]
-    return pd.DataFrame(scored, columns=COLUMNS)
+    scored = [
+        (cell.epsilon, cell.repeat, cell.fold, *row, len(cell.train), len(cell.test))
+        for place, cell in enumerate(cells)
+        for row in found[place]
+    ]
+    return pd.DataFrame(scored, columns=[*COLUMNS, *SIZES])
 
 
 def _scores(study: Study, cells: list[Cell], n_jobs: int | None) -> Iterator[tuple[int, list[Row]]]:
@@ -228,6 +261,21 @@ def _read_epsilons(epsilons: Any) -> list[float]:
     return list(map(float, losses))
 
 
+def _read_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
+    weights = np.asarray(sample_weight, dtype=float)
+    if weights.shape != (rows,):
+        raise ValueError(f"sample_weight must have {rows} entries, one a row, got the shape {weights.shape}")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError("sample_weight must hold finite numbers of at least 0")
+    return weights
+
+
+def _read_params(params: Any) -> dict[str, Any]:
+    if params is not None and (not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params)):
+        raise TypeError(f"params must map names of parameters of fit to their values, got {type(params).__name__}")
+    return dict(params or {})
+
+
 def _check_estimator(estimator: Any) -> None:
     if isinstance(estimator, type):
         raise TypeError(f"estimator must be an estimator, got the class {estimator.__name__}, not an instance")
@@ -245,10 +293,6 @@ def _check_modes(estimator: Any, step: Step, privatize: Any, baseline: Any) -> N
     if isinstance(baseline, str):
         if baseline != "auto":
             raise ValueError(f"baseline must be 'auto', an estimator or None, got {baseline!r}")
-        if not step.encodes:
-            raise ValueError(
-                f"{step.kind} has no encoding without noise to compare with: give baseline= an estimator, or None"
-            )
     elif baseline is not None and (isinstance(baseline, type) or not hasattr(baseline, "fit")):
         raise TypeError(f"baseline must be 'auto', an estimator or None, got {type(baseline).__name__}")
 

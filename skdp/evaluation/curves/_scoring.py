@@ -31,22 +31,24 @@ AIF360 = {
 """Methods of aif360's ClassificationMetric, and their names in `fairness_report`."""
 
 
-Measure = Callable[[Any, Any, NDArray[Any], Any], list[Row]]
-"""A function of `Answers`, the test rows, their targets and their groups."""
+Measure = Callable[[Any, Any, NDArray[Any], Any, Any], list[Row]]
+"""A function of `Answers`, the test rows, their targets, their groups and their weights, or None."""
 
 
-def _score(name: str, scorer: Callable[..., Any], answers: Any, X: Any, y: NDArray[Any], groups: Any) -> list[Row]:
+def _score(
+    name: str, scorer: Callable[..., Any], answers: Any, X: Any, y: NDArray[Any], groups: Any, weights: Any
+) -> list[Row]:
     """Call a scorer of scikit-learn, ``scorer(estimator, X, y)``."""
-    value = scorer(answers, X, y)
+    value = scorer(answers, X, y) if weights is None else scorer(answers, X, y, sample_weight=weights)
     several = value if isinstance(value, Mapping) else {name: value}
     return [(name, ALL, _number(one, name)) for name, one in several.items()]
 
 
 def _group_score(
-    name: str, metric: Callable[..., Any], answers: Any, X: Any, y: NDArray[Any], groups: Any
+    name: str, metric: Callable[..., Any], answers: Any, X: Any, y: NDArray[Any], groups: Any, weights: Any
 ) -> list[Row]:
     """Call a metric ``metric(y_true=..., y_pred=..., sensitive_features=...)``, such as fairlearn's."""
-    result = metric(y_true=y, y_pred=answers.predict(X), sensitive_features=groups)
+    result = metric(y_true=y, y_pred=answers.predict(X), sensitive_features=groups, **_weighted(metric, weights))
     if not hasattr(result, "by_group"):
         return [(name, ALL, _number(result, name))]
     parts = [(name, result.overall, result.by_group)]
@@ -60,7 +62,13 @@ def _group_score(
 
 
 def _fairness(
-    names: Mapping[str, str], labels: Mapping[str, Any], answers: Any, X: Any, y: NDArray[Any], groups: Any
+    names: Mapping[str, str],
+    labels: Mapping[str, Any],
+    answers: Any,
+    X: Any,
+    y: NDArray[Any],
+    groups: Any,
+    weights: Any,
 ) -> list[Row]:
     """Compute metrics of aif360 together."""
     report = fairness_report(y, answers.predict(X), groups, **labels).set_index("metric")["value"]
@@ -68,7 +76,7 @@ def _fairness(
 
 
 def read_scoring(
-    scoring: Any, estimator: Any, *, privileged: Any, positive_label: Any, grouped: bool
+    scoring: Any, estimator: Any, *, privileged: Any, positive_label: Any, grouped: bool, weighted: bool
 ) -> tuple[Measure, ...]:
     measures: list[Measure] = []
     fair: dict[str, str] = {}
@@ -80,11 +88,13 @@ def read_scoring(
             measures.append(partial(_score, name, get_scorer(asked)))
         elif not callable(asked):
             raise TypeError(f"scoring must hold names and callables, got {type(asked).__name__}")
-        elif _takes_groups(asked):
+        elif "sensitive_features" in _parameters(asked):
             by_group = True
             measures.append(partial(_group_score, name, asked))
         else:
             measures.append(partial(_score, name, asked))
+        if weighted and (name in fair or (callable(asked) and not _takes_weights(asked))):
+            raise ValueError(f"scoring {name!r} takes no weights of rows; score it in a call without sample_weight=")
     if fair and (privileged is None or positive_label is None):
         raise ValueError(f"scoring {next(iter(fair.values()))!r} needs privileged= and positive_label=")
     if fair:
@@ -120,15 +130,43 @@ def _named(scoring: Any, estimator: Any) -> list[tuple[str, Any]]:
 
 
 def _name_of(metric: Any) -> str:
-    function = metric.func if isinstance(metric, partial) else metric
-    return getattr(function, "__name__", "score")
+    """Name a callable; a partial one by what it was given."""
+    if not isinstance(metric, partial):
+        return getattr(metric, "__name__", "score")
+    measured = metric.keywords.get("metrics")
+    if callable(measured):  # of fairlearn's MetricFrame
+        return _name_of(measured)
+    given = [*map(_shown, metric.args), *(f"{key}={_shown(value)}" for key, value in metric.keywords.items())]
+    own = _name_of(metric.func)
+    return own if isinstance(measured, Mapping) or not given else f"{own}({', '.join(given)})"
 
 
-def _takes_groups(metric: Any) -> bool:
+def _shown(value: Any) -> str:
+    """Write an argument; of a long one, only its type."""
+    plain = value is None or isinstance(value, str | Real)
+    return repr(value) if plain else getattr(value, "__name__", type(value).__name__)
+
+
+def _parameters(metric: Any) -> Mapping[str, Any]:
     try:
-        return "sensitive_features" in inspect.signature(metric).parameters
+        return inspect.signature(metric).parameters
     except (TypeError, ValueError):  # a builtin has no signature
-        return False
+        return {}
+
+
+def _takes_weights(metric: Any) -> bool:
+    return not {"sample_weight", "sample_params"}.isdisjoint(_parameters(metric))
+
+
+def _weighted(metric: Any, weights: Any) -> dict[str, Any]:
+    """Return the arguments that give a metric by group the weights of rows."""
+    if weights is None:
+        return {}
+    own = {"sample_weight": weights}
+    if "sample_params" not in _parameters(metric):
+        return own
+    metrics = metric.keywords.get("metrics") if isinstance(metric, partial) else None
+    return {"sample_params": dict.fromkeys(metrics, own) if isinstance(metrics, Mapping) else own}
 
 
 def _number(value: Any, name: str) -> float:

@@ -190,7 +190,7 @@ class CountEstimateDisplay(PanelDisplay):
         import_pyplot()
         tables = _split(self.estimates)
         lines = max(2, *(min(len(table), max_values) for _, table in tables))
-        sizes = {"width": 4.6, "height": 1.1 + 0.28 * lines, "margin": 0.4, "h_pad": 0.1}
+        sizes: dict[str, Any] = {"width": 4.6, "height": 1.1 + 0.28 * lines, "margin": 0.4, "h_pad": 0.1}
         panels = self._use_panels(ax, len(tables), ", one for each column", lambda: new_grid(len(tables), **sizes))
         for axes, (title, table) in zip(panels, tables, strict=True):
             self._draw(axes, title, table, max_values)

@@ -17,7 +17,6 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 INK = "#333333"
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (1, 1)))
-_PANELS_A_ROW = 3
 
 
 class PanelDisplay:
@@ -40,9 +39,9 @@ class PanelDisplay:
         draw_legend(owner, handles, labels, frameon=False, **place)
 
 
-def new_grid(number: int, *, width: float, height: float, margin: float, **layout: Any) -> list[Any]:
-    """Return new panels, up to three in a row; sizes are in inches."""
-    across = min(number, _PANELS_A_ROW)
+def new_grid(number: int, *, width: float, height: float, margin: float, across: int = 3, **layout: Any) -> list[Any]:
+    """Return new panels, so many in a row at most; sizes are in inches."""
+    across = min(number, across)
     down = math.ceil(number / across)
     size = max(width * across, 5.5), height * down + margin
     figure, panels = import_pyplot().subplots(down, across, figsize=size, squeeze=False)

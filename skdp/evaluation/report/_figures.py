@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -113,7 +113,7 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
     drawn = chosen[chosen["setting"] != LEFT_OUT]
     epsilons = drawn["setting"].map(lambda setting: math.inf if setting == NOT_PRIVATE else float(setting))
     curve = drawn.assign(epsilon=epsilons, group=drawn["classifier"], fold=0)
-    band = "std" if curve["repeat"].nunique() > 1 else None
+    band: Literal["std"] | None = "std" if curve["repeat"].nunique() > 1 else None
     with _new_panels() as (axes,):
         PrivacyCurveDisplay.from_curve(curve, band=band, ax=axes)
         axes.set_title(metric[0].upper() + metric[1:], parse_math=False)

@@ -22,8 +22,11 @@ from skdp.oracles.numeric import round_at_random
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import MOST_ROWS, DigestSource, RowStreams, uniform_integers
 
-FORMAT = b"skdp permanent report 4"
+FORMAT = b"skdp permanent report 5"
 """To be raised whenever an oracle uses its random bits differently: old and new reports must not share any."""
+
+_HEAD = 16
+"""The bytes of a digest that are used as they are; the others, as many, are the seed of further ones."""
 
 
 class MemoisedReports:
@@ -218,15 +221,16 @@ class NumericMemo:
         digests = keyed_digests(self.key, (context, "sample"), records)
         starts = range(0, len(digests), MOST_ROWS)
         blocks = [digests[start : start + MOST_ROWS] for start in starts]
-        return np.concatenate([sampling.draw(RowStreams(block), len(block)) for block in blocks])
+        return np.concatenate([sampling.draw(RowStreams(block, head=_HEAD), len(block)) for block in blocks])
 
     def report(self, scaled: list[NDArray[np.int64]], records: Sequence[bytes]) -> list[NDArray[np.int64]]:
         """Compute the permanent reports."""
         reports = []
         for context, places in zip(self._contexts, scaled, strict=True):
-            drawn = b"".join(digest[:2] for digest in keyed_digests(self.key, (context, "rounding"), records))
-            positions = round_at_random(places, _Given(drawn))
-            written = [b"%d" % position for position in positions.tolist()]
+            drawn = b"".join(keyed_digests(self.key, (context, "rounding"), records))
+            first = np.frombuffer(drawn, np.uint8).reshape(-1, 2 * _HEAD)[:, :2]
+            positions = round_at_random(places, _Given(first.tobytes()))
+            written = np.frombuffer(positions.astype(">i4").tobytes(), "V4").tolist()
             digests = keyed_digests(self.key, (context, "report"), records, written)
             reports.append(keyed_numbers(self._mechanism, positions, digests))
         return reports
@@ -239,7 +243,7 @@ def keyed_numbers(
     reports = np.empty_like(positions)
     for start in range(0, positions.size, MOST_ROWS):
         rows = slice(start, start + MOST_ROWS)
-        reports[rows] = mechanism.report(positions[rows], RowStreams(digests[rows]))
+        reports[rows] = mechanism.report(positions[rows], RowStreams(digests[rows], head=_HEAD))
     return reports
 
 
