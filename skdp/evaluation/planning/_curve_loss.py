@@ -6,33 +6,23 @@ import numpy as np
 import pandas as pd
 from sklearn.isotonic import IsotonicRegression
 
-from skdp.evaluation.displays import check_table
-
-_KEYS = ["repeat", "fold"]
+from skdp.evaluation.curves import compare_to_baseline
 
 
-def losses_of(curve: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return how far the scores are from those without noise on average: fitted to fall with epsilon, and its error."""
-    check_table(curve, "curve", ["epsilon", *_KEYS, "metric", "group", "value"], numbers=["epsilon", "value"])
-    known = list(dict.fromkeys(curve["metric"]))
+def losses_of(curve: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
+    """Return how far the mean scores are from those without noise, fitted to fall with epsilon, and the intervals."""
+    found = compare_to_baseline(curve, confidence_level=level)
+    known = found["metric"].unique().tolist()
     if metric not in known:
         raise ValueError(f"of must be a metric of the curve, one of {known}, got {metric!r}")
-    scores = curve[(curve["metric"] == metric) & (curve["group"] == "all")]
-    scores = scores[np.isfinite(scores["value"])].pivot_table("value", _KEYS, "epsilon")
-    if np.inf not in scores or scores.shape[1] < 3:
-        raise ValueError("curve must have a baseline (epsilon = inf) and at least two epsilons")
-    # On the same splits: what these add to the scores of both is not counted.
-    loss = scores.drop(columns=np.inf).rsub(scores[np.inf], axis=0)
-    mean, error = loss.mean(), loss.std() / np.sqrt(loss.count())
-    fitted = IsotonicRegression(increasing=False).fit_transform(np.arange(len(mean)), mean.abs())
-    epsilons = mean.index.to_numpy(float)
-    table = {
-        "epsilon": epsilons,
-        "half_width": fitted,
-        "lower": fitted - error.to_numpy(),
-        "upper": fitted + error.to_numpy(),
-    }
-    return pd.DataFrame(table)
+    found = found[(found["metric"] == metric) & (found["group"] == "all")].sort_values("epsilon")
+    found = found[found["difference"].notna()]
+    if len(found) < 2:
+        raise ValueError(f"curve must have finite scores of {metric!r} at two epsilons or more")
+    fitted = IsotonicRegression(increasing=False).fit_transform(np.arange(len(found)), found["difference"].abs())
+    reach = ((found["upper"] - found["lower"]) / 2).fillna(np.inf).to_numpy()
+    table = {"epsilon": found["epsilon"].to_numpy(), "half_width": fitted}
+    return pd.DataFrame(table | {"lower": np.maximum(fitted - reach, 0), "upper": fitted + reach})
 
 
 def crossing(losses: pd.DataFrame, column: str, within: float) -> float:
