@@ -28,7 +28,7 @@ print(plan_epsilon(DPHistogram(domain={"smokes": ["yes", "no"]}), within=0.02, o
 parity = plan_epsilon(smokes, within=0.04, of="parity", n_rows=20_000, privileged="no", share=0.7, rates=(0.5, 0.6))
 
 # %%
-# What a model loses has no closed form: it is read from a curve, with the error that repeats show.
+# What a model loses has no closed form: it is read from a curve, with the intervals of `compare_to_baseline`.
 
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression

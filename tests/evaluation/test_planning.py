@@ -178,11 +178,9 @@ def curve_of(losses, *, spread=0.002):
     rows = [(math.inf, repeat, 0, "roc_auc", "all", 0.9 + 0.01 * repeat) for repeat in range(4)]
     for power, loss in enumerate(losses):
         noise = spread * np.array([-1.5, -0.5, 0.5, 1.5])
-        rows += [
-            (2.0**power, repeat, 0, "roc_auc", "all", 0.9 + 0.01 * repeat - loss + noise[repeat]) for repeat in range(4)
-        ]
-    names = ["epsilon", "repeat", "fold", "metric", "group", "value"]
-    return pd.DataFrame(rows, columns=names).assign(n_train=400, n_test=100)
+        rows += [(2.0**power, place, 0, *rows[place][3:5], rows[place][5] - loss + noise[place]) for place in range(4)]
+    curve = pd.DataFrame(rows, columns=["epsilon", "repeat", "fold", "metric", "group", "value"])
+    return curve.assign(n_train=400, n_test=100)
 
 
 def test_the_epsilon_of_a_curve_is_between_its_neighbours():
@@ -191,7 +189,7 @@ def test_the_epsilon_of_a_curve_is_between_its_neighbours():
     assert plan.half_width == pytest.approx(0.03)
     low, high = plan.epsilon_range
     assert low < plan.epsilon < high < 4
-    assert "2.83 is enough for roc_auc within 0.03 of no privacy (2." in str(plan)
+    assert "2.83 is enough for roc_auc within 0.03 of no privacy (95 % interval: 2." in str(plan)
 
 
 def test_a_curve_is_made_monotone():
@@ -211,6 +209,10 @@ def test_what_a_curve_does_not_reach():
         plan_epsilon(curve_of([0.1, 0.04]), within=0.01, of="accuracy")
     with pytest.raises(ValueError, match="no baseline"):
         plan_epsilon(curve_of([0.1, 0.04]).query("epsilon < 9"), within=0.01, of="roc_auc")
+    with pytest.raises(ValueError, match="at two epsilons or more"):
+        plan_epsilon(curve_of([0.1]), within=0.01, of="roc_auc")
+    once = plan_epsilon(curve_of([0.1, 0.04]).query("repeat == 0"), within=0.05, of="roc_auc")
+    assert once.epsilon_range == (1, math.inf), "a single pair has no interval"
 
 
 def test_what_sampling_makes_impossible_is_said_with_the_number_of_rows():
@@ -292,6 +294,8 @@ def test_the_display_draws_the_curve_and_the_plan():
     scores = PlanDisplay.from_plan(plan_epsilon(curve_of([0.1, 0.05, 0.01]), within=0.03, of="roc_auc")).axes_[0]
     assert scores.get_ylabel() == "roc_auc: distance to no privacy"
     assert len(scores.collections) == 1
+    once = plan_epsilon(curve_of([0.1, 0.04]).query("repeat == 0"), within=0.05, of="roc_auc")
+    PlanDisplay.from_plan(once).figure_.canvas.draw()
     rows = plan_epsilon(DPHistogram(domain={"sex": SEX}), within=0.001, of="frequency", epsilon=0.5)
     assert PlanDisplay.from_plan(rows).axes_[0].get_xlabel() == "rows"
     with pytest.raises(TypeError, match="plan must be an EpsilonPlan, got dict"):

@@ -9,19 +9,20 @@ from sklearn.isotonic import IsotonicRegression
 from skdp.evaluation.curves import compare_to_baseline
 
 
-def losses_of(curve: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return how far the scores are from those without noise on average: fitted to fall with epsilon, and its error."""
-    found = compare_to_baseline(curve)
-    known = list(dict.fromkeys(found["metric"]))
+def losses_of(curve: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
+    """Return how far the mean scores are from those without noise, fitted to fall with epsilon, and the intervals."""
+    found = compare_to_baseline(curve, confidence_level=level)
+    known = found["metric"].unique().tolist()
     if metric not in known:
         raise ValueError(f"of must be a metric of the curve, one of {known}, got {metric!r}")
-    own = found[(found["metric"] == metric) & (found["group"] == "all") & (found["n_pairs"] > 0)]
-    if len(own) < 2:
-        raise ValueError("curve must have at least two epsilons with finite scores")
-    fitted = IsotonicRegression(increasing=False).fit_transform(np.arange(len(own)), own["difference"].abs())
-    error = own["std_error"].to_numpy()
-    table = {"epsilon": own["epsilon"].to_numpy(float), "half_width": fitted}
-    return pd.DataFrame(table | {"lower": fitted - error, "upper": fitted + error})
+    found = found[(found["metric"] == metric) & (found["group"] == "all")].sort_values("epsilon")
+    found = found[found["difference"].notna()]
+    if len(found) < 2:
+        raise ValueError(f"curve must have finite scores of {metric!r} at two epsilons or more")
+    fitted = IsotonicRegression(increasing=False).fit_transform(np.arange(len(found)), found["difference"].abs())
+    reach = ((found["upper"] - found["lower"]) / 2).fillna(np.inf).to_numpy()
+    table = {"epsilon": found["epsilon"].to_numpy(), "half_width": fitted}
+    return pd.DataFrame(table | {"lower": np.maximum(fitted - reach, 0), "upper": fitted + reach})
 
 
 def crossing(losses: pd.DataFrame, column: str, within: float) -> float:

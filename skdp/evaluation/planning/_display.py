@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp.evaluation.displays import COLOURS, INK, MARKERS, PanelDisplay, import_pyplot, tidy_axes
+import numpy as np
+
+from skdp.evaluation.displays import COLOURS, INK, MARKERS, PanelDisplay, import_pyplot, interval_label, tidy_axes
 from skdp.evaluation.planning._plan import EpsilonPlan
 from skdp.evaluation.planning._widths import amount_of
 
@@ -101,13 +103,13 @@ class PlanDisplay(PanelDisplay):
             If matplotlib is not installed, or several axes are given.
         """
         pyplot = import_pyplot()
-        plan, curve = self.plan, self.plan.curve
+        plan, curve = self.plan, self.plan.curve.replace([np.inf, -np.inf], np.nan)
         (axes,) = self._use_panels(ax, 1, "", lambda: pyplot.subplots(figsize=(6.4, 4), layout="constrained")[1])
         name = curve.columns[0]
         scores = plan.epsilon_range is not None
         axes.plot(curve[name], curve["half_width"], color=COLOURS[0], marker="." if scores else None, label="reached")
         if scores:
-            band = "± a standard error"
+            band = interval_label(plan.confidence_level)
             axes.fill_between(
                 curve[name], curve["lower"], curve["upper"], color=COLOURS[0], alpha=0.2, lw=0, label=band
             )

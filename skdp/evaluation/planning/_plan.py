@@ -53,11 +53,11 @@ class EpsilonPlan:  # numpydoc ignore=PR02
         The number of rows; None if it does not matter.
     half_width : float
         The half width at `epsilon` and `n_rows`: at most `within`.
-    confidence_level : float or None
-        The coverage of the interval; None of a metric of a curve, which has no interval.
+    confidence_level : float
+        The coverage of the interval.
     curve : pandas.DataFrame
         ``half_width`` at other values of ``epsilon``, or of ``n_rows`` if this was asked for. Of a curve of scores, the
-        distance to the score without noise at each of its epsilons, with ``lower`` and ``upper``, a standard error off.
+        distance to the score without noise at each of its epsilons, and the ends of its interval, ``lower, upper``.
     epsilon_range : tuple of float or None
         Of a curve of scores: the epsilons by ``lower`` and by ``upper``; infinite if no epsilon of the curve is enough.
 
@@ -78,7 +78,7 @@ class EpsilonPlan:  # numpydoc ignore=PR02
     epsilon: Any
     n_rows: int | None
     half_width: float
-    confidence_level: float | None
+    confidence_level: float
     curve: pd.DataFrame
     epsilon_range: tuple[float, float] | None = None
 
@@ -89,8 +89,9 @@ class EpsilonPlan:  # numpydoc ignore=PR02
         wanted = _WORDS.get(self.of, self.of)
         if self.epsilon_range is not None:
             low, high = (f"{end:.3g}" if math.isfinite(end) else "more than was tried" for end in self.epsilon_range)
-            return f"{epsilon} is enough for {wanted} within {self.within:g} of no privacy ({low} to {high})"
-        level = f"{100 * (self.confidence_level or 0):g} % interval: ± {self.half_width:.3g}"
+            level = f"{100 * self.confidence_level:g} % interval: {low} to {high}"
+            return f"{epsilon} is enough for {wanted} within {self.within:g} of no privacy ({level})"
+        level = f"{100 * self.confidence_level:g} % interval: ± {self.half_width:.3g}"
         return f"{epsilon}{rows} {verb} enough for {wanted} within ± {self.within:g} ({level})"
 
     __repr__ = __str__
@@ -168,6 +169,7 @@ def plan_epsilon(
     See Also
     --------
     PlanDisplay : Draws the plan.
+    skdp.evaluation.compare_to_baseline : The differences of the scores of a curve.
     recommend_plan : Which strategy has the least error.
     privacy_cost : What a pipeline is going to charge.
 
@@ -184,8 +186,7 @@ def plan_epsilon(
 
     Of a curve of scores, the distance of the mean score to that of the baseline is fitted to fall with epsilon, and a
     line is drawn between neighbouring epsilons on a log axis. `epsilon_range` is where this line comes close enough, if
-    it is moved by the standard error of the paired differences over repeats and folds. These share rows, so the range
-    shows the randomness of noise and splits, and not that of the draw of the table.
+    it is moved by half the width of the intervals of `compare_to_baseline`.
 
     Examples
     --------
@@ -205,7 +206,7 @@ def plan_epsilon(
     if isinstance(within, bool) or not isinstance(within, Real) or not 0 < within < math.inf:
         raise ValueError(f"within must be a finite number > 0, got {within!r}")
     if isinstance(source, pd.DataFrame):
-        return _plan_of_curve(source, of, float(within))
+        return _plan_of_curve(source, of, float(within), check_confidence_level(confidence_level))
     check_estimator(source, of)
     guesses = {"privileged": privileged, "share": share, "rates": rates, "rows": rows}
     question = Question(of, check_confidence_level(confidence_level), *_read_guesses(source, of, columns, guesses))
@@ -320,8 +321,8 @@ def _impossible(width: Callable[[int], float], of: str, within: float) -> str:
     return text if least is None else f"{text}: it needs at least {least:,} rows"
 
 
-def _plan_of_curve(curve: pd.DataFrame, metric: str, within: float) -> EpsilonPlan:
-    losses = losses_of(curve, metric)
+def _plan_of_curve(curve: pd.DataFrame, metric: str, within: float, level: float) -> EpsilonPlan:
+    losses = losses_of(curve, metric, level)
     found, *ends = (crossing(losses, column, within) for column in ("half_width", "lower", "upper"))
     if not math.isfinite(found):
         best = losses["half_width"].min()
@@ -329,4 +330,4 @@ def _plan_of_curve(curve: pd.DataFrame, metric: str, within: float) -> EpsilonPl
             f"no epsilon of the curve is enough: the closest {metric} is {best:.3g} from that without noise"
         )
     reached = float(np.interp(math.log(found), np.log(losses["epsilon"]), losses["half_width"]))
-    return EpsilonPlan(metric, within, found, None, reached, None, losses, (ends[0], ends[1]))
+    return EpsilonPlan(metric, within, found, None, reached, level, losses, (ends[0], ends[1]))
