@@ -6,6 +6,7 @@ import copy
 import io
 import itertools
 import json
+import re
 import zipfile
 from datetime import date, datetime
 from fractions import Fraction
@@ -252,6 +253,13 @@ def test_counts_of_bins_have_the_noise_that_is_stated():
         scaled.extend((marginal.counts - true) / marginal.std_error)
     assert abs(np.mean(scaled)) < 0.1
     assert 0.5 < np.std(scaled) < 1.05
+
+
+def test_what_is_printed_adds_up_to_the_budget(capsys):
+    fitted(PEOPLE[["born", "sex"]], {name: DOMAIN[name] for name in ["born", "sex"]}, verbose=True, max_iter=5)
+    shares = re.findall(r"\(([0-9.e-]+) % of the budget\)", capsys.readouterr().err)
+    assert shares[0] == "20"
+    assert sum(map(float, shares)) == pytest.approx(100, abs=0.5)
 
 
 # Grids

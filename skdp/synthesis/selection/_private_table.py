@@ -264,15 +264,15 @@ class PrivateTable:
 
     def part(self, share: Fraction) -> PrivateTable:
         """Spend a share on measurements of their own."""
-        return PrivateTable(self._records, self.sizes, self.budget.part(share), self._source, self.say)
+        found = PrivateTable(self._records, self.sizes, self.budget.part(share), self._source, self.say)
+        found.progress = self.progress.of(share)
+        return found
 
-    def coarser(
-        self, domain: Domain, bins: Mapping[int, NDArray[np.intp]], marginals: Iterable[Marginal]
-    ) -> PrivateTable:
+    def coarser(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]], known: Iterable[Marginal]) -> PrivateTable:
         """Spend the rest on the same records by larger bins, of which something is known."""
-        records, budget = self._records.coarser(domain, bins), self.budget.part(self.budget.left)
-        found = PrivateTable(records, domain.sizes, budget, self._source, self.say)
-        found.marginals += marginals
+        found = self.part(self.budget.left)
+        found._records, found.sizes = self._records.coarser(domain, bins), domain.sizes
+        found.marginals += known
         return found
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
@@ -343,10 +343,17 @@ class Progress:
 
     def __init__(self, say: Callable[[str], Any] | None = None) -> None:
         self._say = say
+        self._whole = Fraction(1)
         self._start = self._last = time.perf_counter()
         self._kinds: Counter[str] = Counter()
         self._share = Fraction(0)
         self._among = 0
+
+    def of(self, share: Fraction) -> Progress:
+        """Report what a share of the budget is spent on."""
+        found = Progress(self._say)
+        found._start, found._whole = self._start, self._whole * share
+        return found
 
     def measured(self, clique: tuple[int, ...], share: Fraction) -> None:
         """Note a measurement, reported with those that follow."""
@@ -358,7 +365,7 @@ class Progress:
 
     def scored(self, n_candidates: int, share: Fraction) -> None:
         self.flush()
-        self._line(f"scored {_counted(n_candidates, 'candidate')} ({_percent(share)} of the budget)")
+        self._line(f"scored {_counted(n_candidates, 'candidate')} ({_percent(share * self._whole)} of the budget)")
 
     def chose(self, n_candidates: int, share: Fraction) -> None:
         """Note a choice, reported with the measurement that follows."""
@@ -374,7 +381,7 @@ class Progress:
         if self._kinds:
             listed = ", ".join(_counted(number, kind) for kind, number in self._kinds.items())
             chosen = f", chosen among {self._among:,}" if self._among else ""
-            self._line(f"measured {listed}{chosen} ({_percent(self._share)} of the budget)", self._last)
+            self._line(f"measured {listed}{chosen} ({_percent(self._share * self._whole)} of the budget)", self._last)
         self._kinds.clear()
         self._share, self._among = Fraction(0), 0
 
