@@ -82,6 +82,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench/bin/python benchmarks/synthesis_adult.py --setting aim
 	.venv-bench/bin/python benchmarks/synthesis_adult.py --setting growth
 	.venv-bench/bin/python benchmarks/synthesis_tables.py
+	.venv-bench/bin/python benchmarks/synthesis_numbers.py
 	$(BIN)/python benchmarks/privacy_curve.py
 	$(BIN)/python benchmarks/adult_fairness.py
 	$(BIN)/python benchmarks/debiased_fairness.py

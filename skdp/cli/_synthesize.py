@@ -26,11 +26,11 @@ from skdp.cli._arguments import (
 from skdp.engines import synthesize_file
 from skdp.engines.files import TableFile, draft_file, sample_file
 from skdp.synthesis import DPMarginalSynthesizer
-from skdp.synthesis.selection import STRATEGIES
+from skdp.synthesis.selection import BINS, STRATEGIES
 
 _OF_FITS = (
     *("domain", "epsilon", "delta", "marginals", "max_rows_per_person", "person_column", "handle_unknown", "real"),
-    *("save", "ledger", "budget"),
+    *("target", "rule", "bins", "save", "ledger", "budget"),
 )
 
 
@@ -69,6 +69,10 @@ def add_synthesize(commands: Any) -> None:
     add("--epsilon", type=read_epsilon, help="the privacy loss of all that is written")
     add("--delta", type=read_delta, help="failure probability: 0 (default), or far below 1 / rows")
     add("--marginals", choices=sorted(STRATEGIES), help="what to measure (default: auto)")
+    add("--target", metavar="COLUMN", help="what models that are trained on the rows will predict: kept better")
+    help_rule = "a public rule that all rows keep, such as --rule start '<=' end, or --rule job 'missing with' wage"
+    add("--bins", choices=BINS, help="of numbers: as declared (default), or found by noisy counts")
+    add("--rule", nargs=3, action="append", metavar=("COLUMN", "RULE", "COLUMN"), help=help_rule)
     add("--rows", type=read_count, help="rows to write (default: the estimated number of records)")
     add("--max-rows-per-person", type=read_positive, help="rows that one person may have (default: 1)")
     add("--person-column", help="the column that identifies the person of a row: surplus rows of a person are left out")
@@ -122,6 +126,9 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
         delta=options.delta or 0.0,
         domain=domain,
         marginals=options.marginals or "auto",
+        target=options.target,
+        bins=options.bins or "declared",
+        structural_zeros=[tuple(rule) for rule in options.rule or ()],
         max_rows_per_person=options.max_rows_per_person or 1,
         handle_unknown=options.handle_unknown or "error",
         random_state=options.seed,

@@ -20,7 +20,7 @@ from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._count_errors import CountErrors, Quantile, Query, errors_of_counts
 from skdp.synthesis._queries import find_column, find_columns, of_columns, range_weights, read_conditions
 from skdp.synthesis.model import MOST_CELLS, GraphicalModel, Marginal, merge
-from skdp.synthesis.tables import read_codes, with_target
+from skdp.synthesis.tables import Shapes, read_codes, with_target
 from skdp.typing import ColumnLike, ColumnName, TableLike
 
 
@@ -79,6 +79,7 @@ class ModelAnswers(OnSite, BaseEstimator):
     sampling_rate_: float
     n_features_in_: int
     _others: dict[Any, Any]
+    _shapes: Shapes | None = None
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -228,7 +229,7 @@ class ModelAnswers(OnSite, BaseEstimator):
         count_estimate : The same with its error.
         """
         check_is_fitted(self)
-        return self._count(read_conditions(self.domain_, conditions))
+        return self._count(self._read(conditions))
 
     def count_estimate(self, conditions: Mapping[ColumnName, Any], *, confidence_level: float = 0.95) -> ModelCount:
         """Return `count` with its error.
@@ -266,11 +267,15 @@ class ModelAnswers(OnSite, BaseEstimator):
         **Privacy.** Post-processing of noisy counts: free.
         """
         check_is_fitted(self)
-        return self._estimate(read_conditions(self.domain_, conditions), check_confidence_level(confidence_level))
+        return self._estimate(self._read(conditions), check_confidence_level(confidence_level))
 
     def _in_range(self, column: ColumnName, low: Any, high: Any) -> dict[int, NDArray[np.float64]]:
         place = find_column(self.domain_, column)
-        return {place: range_weights(column, self.domain_[column], low, high)}
+        shapes = self._shapes.columns if self._shapes else {}
+        return {place: range_weights(column, self.domain_[column], low, high, shapes.get(column))}
+
+    def _read(self, conditions: Any) -> dict[int, NDArray[np.float64]]:
+        return read_conditions(self.domain_, conditions, self._shapes.columns if self._shapes else None)
 
     def _count(self, weights: Mapping[int, NDArray[np.float64]]) -> float:
         return float(self.n_rows_ * self.model_.expectation(weights))

@@ -18,7 +18,7 @@ from skdp.privacy import Mu, PrivacyGuarantee, Rho, Sampled
 from skdp.synthesis._packing import pack_template, unpack_template
 from skdp.synthesis._pair_scores import pack_scores, read_scores
 from skdp.synthesis.model import MOST_CELLS, Clique, GraphicalModel, Groups, JunctionTree, Link, Marginal, project
-from skdp.synthesis.tables import count_others
+from skdp.synthesis.tables import Shape, Shapes, count_others
 
 _FORMAT, _VERSION = "skdp.DPMarginalSynthesizer", 1
 LEFT_OUT = ("domain", "ledger", "random_state", "verbose")
@@ -75,6 +75,7 @@ def _unpack_parameter(packed: Any) -> Any:
 def describe_fit(synthesizer: Any) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     """Describe what was fitted, as JSON and named arrays."""
     domain, model, marginals = synthesizer.domain_, synthesizer.model_, synthesizer.marginals_
+    shapes = synthesizer._shapes
     attributes = [(name, domain[name]) for name in domain.columns]
     described = {
         "guarantee": {name: pack(value) for name, value in synthesizer.guarantee_._packed().items()},
@@ -88,6 +89,7 @@ def describe_fit(synthesizer: Any) -> tuple[dict[str, Any], dict[str, NDArray[np
         "sampling_rate": synthesizer.sampling_rate_,
         "n_iter": synthesizer.n_iter_,
         "scores": pack_scores(synthesizer._scores),
+        "grids": None if shapes is None else pack({name: shape.grid for name, shape in shapes.columns.items()}),
         "cliques": model.tree.cliques,
         "parents": [link.parent for link in model.tree.links],
         "marginals": [
@@ -99,6 +101,9 @@ def describe_fit(synthesizer: Any) -> tuple[dict[str, Any], dict[str, NDArray[np
     }
     arrays = {f"belief_{place}": belief for place, belief in enumerate(model.beliefs)}
     arrays |= {f"marginal_{place}": marginal.counts for place, marginal in enumerate(marginals)}
+    if shapes is not None:
+        arrays |= {f"below_{place}": shape.below for place, shape in enumerate(shapes.columns.values())}
+        arrays["correlations"] = shapes.correlations
     return described, {name: np.asarray(array, np.float64, order="C") for name, array in arrays.items()}
 
 
@@ -157,6 +162,8 @@ def restore_fit(synthesizer: Any, described: Mapping[str, Any], domain: Domain, 
         synthesizer.marginals_ = [read_marginal(array, place, about, domain.sizes) for place, about in measured]
     with reading("scores"):  # files of earlier versions have none
         synthesizer._scores = read_scores(described.get("scores", ()), domain)
+    with reading("shapes"):  # files of earlier versions have none
+        synthesizer._shapes = _read_shapes(array, described.get("grids"), domain)
     synthesizer.domain_, synthesizer.guarantee_ = domain, guarantee
     synthesizer.n_features_in_ = n_features
     if described.get("named"):
@@ -208,6 +215,27 @@ def read_marginal(array: ReadArray, place: int, about: Mapping[str, Any], sizes:
             shape[axis] = int(members.max()) + 1
     counts = _read_array(array, f"marginal_{place}", tuple(shape))
     return Marginal(clique, counts, _positive(about["std_error"]), groups)
+
+
+def _read_shapes(array: ReadArray, grids: Any, domain: Domain) -> Shapes | None:
+    if grids is None:
+        return None
+    columns = {}
+    for place, (name, grid) in enumerate(dict(unpack(grids)).items()):
+        interval = domain[name]
+        if not isinstance(grid, Interval) or not isinstance(interval, Interval) or grid.missing != interval.missing:
+            raise ValueError("a shape is not of numbers or dates")
+        ends = [(one.edges[0], one.edges[-1]) for one in (grid, interval)]
+        if ends[0] != ends[1] or not {*interval.edges} <= {*grid.edges}:
+            raise ValueError("a shape has other edges than its column")
+        below = _read_array(array, f"below_{place}", (len(grid.edges),))
+        if below[0] != 0 or abs(below[-1] - 1) > _TOLERANCE or (np.diff(below) < 0).any():
+            raise ValueError("a shape has no probabilities")
+        columns[name] = Shape(grid, below)
+    correlations = _read_array(array, "correlations", (len(columns), len(columns)))
+    if (correlations != correlations.T).any() or np.linalg.eigvalsh(correlations)[0] <= 0:
+        raise ValueError("there are no correlations of shapes")
+    return Shapes(columns, correlations)
 
 
 def _pack_groups(groups: Groups | None) -> list[list[int] | None] | None:

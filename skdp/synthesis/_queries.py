@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from skdp.central.statistics import find_range
 from skdp.coding import is_missing, to_dates
 from skdp.domain import Categories, Domain, Interval
+from skdp.synthesis.tables import Shape
 
 _AGES = tuple(np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]"))
 """Before and after all dates of Python."""
 
 
-def read_conditions(domain: Domain, conditions: Any) -> dict[int, NDArray[np.float64]]:
+def read_conditions(
+    domain: Domain, conditions: Any, shapes: Mapping[Any, Shape] | None = None
+) -> dict[int, NDArray[np.float64]]:
     """Turn conditions into what share of each cell fulfils them."""
     if not isinstance(conditions, Mapping):
         raise TypeError(
@@ -28,7 +31,7 @@ def read_conditions(domain: Domain, conditions: Any) -> dict[int, NDArray[np.flo
         if isinstance(condition, tuple):
             if len(condition) != 2:
                 raise ValueError(f"the range of column {name!r} must be a pair (low, high); a list is for values")
-            found[place] = range_weights(name, domain[name], *condition)
+            found[place] = range_weights(name, domain[name], *condition, (shapes or {}).get(name))
         else:
             found[place] = _value_weights(name, domain[name], condition)
     return found
@@ -49,16 +52,22 @@ def find_columns(domain: Domain, names: Iterable[Any]) -> list[int]:
     return places
 
 
-def range_weights(name: Any, values: Categories | Interval, low: Any, high: Any) -> NDArray[np.float64]:
-    """Return which share of each cell is in a half-open range."""
+def range_weights(
+    name: Any, values: Categories | Interval, low: Any, high: Any, shape: Shape | None = None
+) -> NDArray[np.float64]:
+    """Return which share of each cell is in a half-open range: of its width, or of its records by a shape."""
     if not isinstance(values, Interval):
         return find_range(name, values, low, high).astype(float)
     start, stop = (_read_numbers if values.dtype.kind == "f" else _read_dates)(name, low, high)
     if start > stop:
         raise ValueError("low must not be above high")
     edges = np.array(values.edges, float if values.dtype.kind == "f" else "datetime64[us]")
-    inside = np.minimum(edges[1:], stop) - np.maximum(edges[:-1], start)
-    weights = np.clip(inside / np.diff(edges), 0, 1)
+    first, last = np.clip(start, edges[:-1], edges[1:]), np.clip(stop, edges[:-1], edges[1:])
+    weights = (last - first) / np.diff(edges)
+    if shape is not None:
+        held = shape.share_below(edges[1:]) - shape.share_below(edges[:-1])
+        inside = shape.share_below(last) - shape.share_below(first)
+        weights = np.divide(inside, held, out=weights, where=held > 0)
     return np.append(weights, 0.0) if values.missing else weights  # missing is in no range
 
 
@@ -86,6 +95,8 @@ def _read_dates(name: Any, low: Any, high: Any) -> tuple[Any, Any]:
 def _value_weights(name: Any, values: Categories | Interval, wanted: Any) -> NDArray[np.float64]:
     """Return 1 for the wanted values, 0 for others."""
     if isinstance(values, Interval):
+        if values.missing and is_missing(wanted):
+            return np.eye(1, len(values), len(values) - 1)[0]
         raise ValueError(f"column {name!r} has bins: ask for a range, a tuple (low, high)")
     several = isinstance(wanted, Iterable) and not isinstance(wanted, str | bytes)
     asked = [None if is_missing(one) else one for one in (wanted if several else [wanted])]

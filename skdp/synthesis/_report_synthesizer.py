@@ -56,8 +56,8 @@ class ReportSynthesizer(ModelRows):
         noise, and the triples of columns of one group that show more than their pairs. ``"independent"``: none. Or a
         list of tuples of column names: of columns of one group of the reports, or two columns that records report both;
         of at most 1,500 cells.
-    structural_zeros : list of mapping of column name to values, optional
-        Combinations that cannot occur, from public knowledge, as for `DPMarginalSynthesizer`.
+    structural_zeros : list of mapping of column name to values, or tuple, optional
+        Combinations that cannot occur, and rules, from public knowledge, as for `DPMarginalSynthesizer`.
     max_cells : int, default=100_000
         The most cells of a clique of the model; memory and time are in proportion to it.
     max_iter : int, default=300
@@ -163,7 +163,7 @@ class ReportSynthesizer(ModelRows):
         encoder: Any,
         *,
         marginals: Marginals = "auto",
-        structural_zeros: Sequence[Mapping[ColumnName, Any]] | None = None,
+        structural_zeros: Sequence[Mapping[ColumnName, Any] | tuple[Any, ...]] | None = None,
         max_cells: int = 100_000,
         max_iter: int = 300,
         random_state: int | None = None,

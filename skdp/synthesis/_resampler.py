@@ -14,6 +14,7 @@ from skdp.base import OnSite, all_or_nothing
 from skdp.frames import Table, is_frame
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._rows import check_n_samples
+from skdp.synthesis._rules import read_order
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.tables import assemble, decode, public_template, target_column
 from skdp.typing import ColumnLike, TableLike
@@ -158,14 +159,15 @@ def _sampled(synthesizer: DPMarginalSynthesizer, n_samples: int | None, y: Any) 
     width, domain, template = synthesizer.n_features_in_, synthesizer.domain_, synthesizer._template
     names = domain.columns[:width]
     table = Table(names, template.columns[:width], template.native)
-    features = assemble(table, decode(table, domain.select(names), rows[:width], rng), names)
+    order = read_order(synthesizer.structural_zeros, domain)
     if y is None:
-        return features, None
+        return assemble(table, decode(table, domain, rows, rng, order, synthesizer._shapes), names), None
     column, name = target_column(y)
     frame = y if is_frame(y) else np.empty((0, 1), object)
     one = public_template(Table((name,), (column,), frame), domain.select([name]))
-    (made,) = decode(one, domain.select([name]), rows[width:], rng)
-    return features, assemble(one, [made], [name]) if is_frame(y) else _like(made, column, y)
+    both = Table(domain.columns, (*table.columns, *one.columns), template.native)
+    *made, target = decode(both, domain, rows, rng, order, synthesizer._shapes)
+    return assemble(table, made, names), assemble(one, [target], [name]) if is_frame(y) else _like(target, column, y)
 
 
 def _like(made: Any, column: Any, y: Any) -> Any:

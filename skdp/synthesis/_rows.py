@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -21,9 +22,10 @@ from skdp.synthesis._answers import ModelAnswers
 from skdp.synthesis._pair_scores import Scores, tabulate_scores
 from skdp.synthesis._persistence import read_synthesizer, write_synthesizer
 from skdp.synthesis._queries import of_columns
+from skdp.synthesis._rules import read_order
 from skdp.synthesis.model import GraphicalModel, redraw, sample
 from skdp.synthesis.selection import fit_table, read_zeros
-from skdp.synthesis.tables import assemble, decode, public_template, read_codes
+from skdp.synthesis.tables import Order, Shapes, assemble, decode, public_template, read_codes, values_of
 from skdp.typing import ColumnName, PathType, TableLike
 
 _MOST_SAMPLES = 10**9
@@ -33,6 +35,7 @@ class ModelRows(ModelAnswers):
     """The part of a synthesizer that draws rows from the fitted model."""
 
     random_state: int | None
+    structural_zeros: Any
     _template: Table
     _calls: CallCounter
 
@@ -88,8 +91,13 @@ class ModelRows(ModelAnswers):
         else:
             rows, rng = self._sample_codes(n_samples)
             drawn = [rows]
+        order = read_order(self.structural_zeros, self.domain_)
         tables = [
-            assemble(self._template, decode(self._template, self.domain_, rows, rng), self.domain_.columns)
+            assemble(
+                self._template,
+                decode(self._template, self.domain_, rows, rng, order, self._shapes),
+                self.domain_.columns,
+            )
             for rows in drawn
         ]
         return tables[0] if n_tables is None else tables
@@ -149,7 +157,8 @@ class ModelRows(ModelAnswers):
         check_is_fitted(self)
         size = check_size(batch_size, name="batch_size", least=1)
         n, rng = self._start_sample(n_samples)
-        return _batches(self.model_, self._template, self.domain_, n, size, rng)
+        order = read_order(self.structural_zeros, self.domain_)
+        return _batches(self.model_, self._template, self.domain_, n, size, rng, order, self._shapes)
 
     def _sample_codes(self, n_samples: int | None) -> tuple[list[NDArray[np.int32]], np.random.Generator]:
         """Draw synthetic rows as codes; also return the generator that draws numbers within their bins."""
@@ -167,7 +176,6 @@ class RowTransformer(TransformerMixin, ModelRows):
     """The part of a synthesizer that draws rows in the place of others, or some columns of them; and its file."""
 
     redraw: Sequence[ColumnName] | None
-    structural_zeros: Any
     max_iter: Any
     tol: float
     _scores: Scores
@@ -220,17 +228,23 @@ class RowTransformer(TransformerMixin, ModelRows):
         check_names(self, table, features)
         rng = self._generator("transform", self._calls.advance())
         drawn = self._redrawn(features)
-        domain = self.domain_.select(features)
+        domain, order = self.domain_.select(features), read_order(self.structural_zeros, self.domain_)
         if drawn is None:
             rows = list(sample(self.model_, len(table.columns[0]), rng)[: len(features)])
-            return as_asked(self, assemble(table, decode(public_template(table, domain), domain, rows, rng), features))
-        columns = list(table.columns)
-        for place, code in zip(drawn, self._redraw(table, domain, drawn, rng), strict=True):
-            name = features[place]
-            alone = domain.select([name])
-            one = public_template(Table((name,), (table.columns[place],), table.native), alone)
-            (columns[place],) = decode(one, alone, [code], rng)
-        return as_asked(self, table.rebuild(columns, features))
+            made = decode(public_template(table, domain), domain, rows, rng, order, self._shapes)
+            return as_asked(self, assemble(table, made, features))
+        codes = list(self._redraw(table, domain, drawn, rng))
+        columns = dict(zip(features, table.columns, strict=True))
+        names = [features[place] for place in drawn]
+        others = domain.select(names)
+        given = {
+            name: values_of(domain[name], columns[name])
+            for name in dict.fromkeys(itertools.chain(*order))
+            if name in columns and name not in names
+        }
+        template = public_template(Table(tuple(names), tuple(columns[name] for name in names), table.native), others)
+        columns |= zip(names, decode(template, others, codes, rng, order, self._shapes, given), strict=True)
+        return as_asked(self, table.rebuild(list(columns.values()), features))
 
     def _redrawn(self, features: Sequence[Any]) -> list[int] | None:
         """Check `redraw`, and return the places of these columns."""
@@ -346,11 +360,18 @@ class RowTransformer(TransformerMixin, ModelRows):
 
 
 def _batches(
-    model: GraphicalModel, template: Table, domain: Domain, n: int, size: int, rng: np.random.Generator
+    model: GraphicalModel,
+    template: Table,
+    domain: Domain,
+    n: int,
+    size: int,
+    rng: np.random.Generator,
+    order: Order = (),
+    shapes: Shapes | None = None,
 ) -> Iterator[Any]:
     for start in range(0, n, size):
         codes = list(sample(model, min(size, n - start), rng))
-        yield assemble(template, decode(template, domain, codes, rng), domain.columns)
+        yield assemble(template, decode(template, domain, codes, rng, order, shapes), domain.columns)
 
 
 def check_n_samples(n_samples: Any) -> None:

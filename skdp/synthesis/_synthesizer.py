@@ -5,33 +5,31 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from skdp.base import CallCounter, all_or_nothing, declares_missing
 from skdp.central import CentralEstimator, draw_sample
 from skdp.domain import Domain, Interval
-from skdp.frames import Table, open_large
+from skdp.frames import open_large
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, check_delta
+from skdp.synthesis._coded_table import check_bins, code_table
 from skdp.synthesis._pair_scores import scores_of_pairs
 from skdp.synthesis._rows import RowTransformer
 from skdp.synthesis.selection import (
-    Plan,
     PrivateTable,
-    Strategy,
     check_marginals,
     check_promise,
     check_width,
-    first_cliques,
+    find_bins,
     largest_sizes,
     open_budget,
-    read_plan,
     uses_choices,
     warn_not_chosen,
     warn_out_of_reach,
@@ -42,7 +40,8 @@ from skdp.synthesis.tables import (
     LargeRecords,
     Policy,
     Records,
-    check_decodable,
+    Shape,
+    Shapes,
     check_not_named,
     check_policy,
     check_share,
@@ -51,8 +50,6 @@ from skdp.synthesis.tables import (
     find_values,
     open_rows,
     public_template,
-    read_codes,
-    read_declared,
     rows_within,
     undeclared,
     warn_undiscovered,
@@ -88,28 +85,34 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     workload : list of tuple of column names, optional
         The marginals that matter; by default all pairs. ``"auto"`` and ``"adaptive"`` choose among them and their
         subsets, ``"tree"`` among their pairs. A warning names those that are not measured, and why.
-    structural_zeros : list of mapping of column name to values, optional
-        Combinations that cannot occur, from public knowledge, such as ``{"sex": "Male", "relationship": "Wife"}``.
+    target : column name, optional
+        What models will predict (an array y is called ``"target"``): its pairs are kept better, others a little worse.
+    structural_zeros : list of mapping of column name to values, or tuple, optional
+        What cannot occur, from public knowledge: combinations, such as ``{"sex": "Male", "relationship": "Wife"}``, and
+        what rules exclude: ``("start", "<=", "end")`` where both are present, ``("job", "missing with", "wage")``.
     max_cells : int, default=100_000
         The most cells of a clique of the model; memory and time are in proportion to it.
     max_iter : int, default=300
         The most steps in which the model is fitted.
     tol : float, default=0.5
-        The least share of its loss that the fit saves in 20 steps, or it ends. Much noise is better not fitted to the
-        end; from an epsilon of 10 on, 0.05 gives better counts, in up to twice the time.
+        The least share of its loss that the fit saves in 20 steps, or it ends: much noise is better not fitted to the
+        end. From an epsilon of 10 on, 0.05 gives better counts, in up to twice the time.
     max_rows_per_person : int, default=1
         The most rows of one person; all noise is in proportion to it. Further rows are left out if `fit` is given
         ``groups``; without, the number is taken on trust.
+    bins : {"declared", "private"}, default="declared"
+        The bins of each `Interval`: its own, or at most as many that hold about as many records each, which are found
+        by noisy counts of fine cells. For skewed and correlated numbers and points of mass, which rows then keep within
+        bins too. Numbers are whole where all declared edges are.
     discover : float, optional
         The share of epsilon and delta that is spent on finding the values of undeclared columns: those whose noisy
         count is above a threshold. Other values become ``"<not discovered>"`` in columns of text, and missing
-        elsewhere; `undiscovered_` estimates their number, and a warning names the columns with many. By default an
-        undeclared column is an error. For columns of few values; numbers are better declared as an `Interval`. Needs
-        delta > 0.
+        elsewhere; `undiscovered_` estimates their number, and a warning names the columns with many. Without, an
+        undeclared column is an error. Numbers are better declared as an `Interval`. Needs delta > 0.
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
-        Treatment of undeclared values. ``"clip"`` puts a number beyond the ends of an `Interval` into its first or last
-        bin. ``"ignore"`` leaves the record out. A mapping names for a column the declared value that stands for all
-        others. Any other undeclared value is an error, which shows that there is one.
+        Treatment of undeclared values: an error, which shows that there is one. ``"clip"`` puts a number beyond the end
+        of an `Interval` into its first or last bin, ``"ignore"`` leaves the record out. A mapping names for some
+        columns the declared value that stands for all others; elsewhere they are errors.
     redraw : list of column names, optional
         The columns that `transform` draws again, given the others of each row; by default whole rows.
     ledger : PrivacyLedger, optional
@@ -117,8 +120,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     random_state : None or int, default=None
         None for secure randomness; an int for reproducible experiments, not private to anyone who knows it.
     verbose : bool, default=False
-        Whether to print progress to the standard error stream. For the curator only: the seconds that a step takes
-        depend on the table.
+        Whether to print progress to the standard error stream. For the curator only: its seconds depend on the table.
 
     Attributes
     ----------
@@ -133,8 +135,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     marginals_ : list of Marginal
         The noisy counts.
     pair_scores_ : DataFrame
-        The noisy scores of pairs, if there are any: how far counts are from those of independent columns, in all cells
-        together, their standard errors, and whether the pair was measured.
+        The noisy scores of pairs, if there are any: the distance of all counts together from those of independent
+        columns, its standard error, and whether the pair was measured.
     model_ : GraphicalModel
         The distribution of the rows.
     n_rows_, n_rows_std_error_ : float
@@ -168,6 +170,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     rounded, where mu is the largest number for which mu-Gaussian privacy is (epsilon, delta) ([3]_; for ``"adaptive"``,
     mu**2 / 2 is the zero-concentrated loss), or that of `epsilon`. Shares add up to exactly 1. The model, samples, and
     all other methods are post-processing: free, and repeatable.
+
+    With ``bins="private"``, a fifth of the budget is for counts of fine cells, which follow from the ends of each
+    `Interval`, by themselves and 8, 64, … together: a person with k rows changes each such list by at most k. Bins, and
+    where rows lie within them, follow from these counts alone.
 
     With `discover`, a value that only one person has is published with a probability of at most its share of delta; the
     marginals get the other shares.
@@ -223,11 +229,13 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         domain: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
         marginals: str | Sequence[Sequence[ColumnName]] = "auto",
         workload: Sequence[Sequence[ColumnName]] | None = None,
-        structural_zeros: Sequence[Mapping[ColumnName, Any]] | None = None,
+        target: ColumnName | None = None,
+        structural_zeros: Sequence[Mapping[ColumnName, Any] | tuple[Any, ...]] | None = None,
         max_cells: int = 100_000,
         max_iter: int = 300,
         tol: float = 0.5,
         max_rows_per_person: int = 1,
+        bins: str = "declared",
         discover: float | None = None,
         handle_unknown: Policy | Mapping[ColumnName, Any] = "error",
         redraw: Sequence[ColumnName] | None = None,
@@ -240,11 +248,13 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.domain = domain
         self.marginals = marginals
         self.workload = workload
+        self.target = target
         self.structural_zeros = structural_zeros
         self.max_cells = max_cells
         self.max_iter = max_iter
         self.tol = tol
         self.max_rows_per_person = max_rows_per_person
+        self.bins = bins
         self.discover = discover
         self.handle_unknown = handle_unknown
         self.redraw = redraw
@@ -307,19 +317,19 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         reach = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
         check_policy(self.handle_unknown)
         check_marginals(self.marginals)
+        check_bins(self.bins)
         large = open_large(X)
         if large is not None:
             rng = self._generator("contribution")
             large, X = open_rows(large, y=y, discover=self.discover, groups=groups, most=reach, rng=rng)
         table = self._read_table(X)
-        n_features = len(table.names)
+        self._redrawn(table.names)
         if y is not None:
             table = with_target(table, y)
         check_width(len(table.names))
         rate = check_promise(promise, delta, discover=self.discover, rows=reach, large=large is not None)
         share = check_share(self.discover, delta)
         names = table.names
-        self._redrawn(names[:n_features])
         keep = np.ones(len(table.columns[0]), bool)
         if large is None and groups is not None:
             keep = rows_within(groups, reach, keep.size, self._generator("contribution"))
@@ -328,35 +338,39 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         budget, rho = open_budget(
             promise * (1 - share), delta * (1 - share) / rate, reach, choices=uses_choices(self.marginals)
         )
-        mechanism = f"{budget.name} noise on marginals{f', up to {reach} rows a person' if reach > 1 else ''}"
+        # All that can be checked before the values are known, is: as if none were found, and the most that fit.
+        check_not_named(counts, self.handle_unknown, self.structural_zeros)
+        coded = code_table(self, table, keep, {name: [None] for name in counts})
+        left_out = warn_out_of_reach(coded.plan, coded.strategy, coded.domain.columns)
+        measured = "marginals" if coded.cells is coded.domain else "bins and marginals"
+        mechanism = f"{budget.name} noise on {measured}{f', up to {reach} rows a person' if reach > 1 else ''}"
+        mixed: set[Any] = set()
         if counts:
-            # All that can be checked before the values are known, is: as if none were found, and the most that fit.
-            check_not_named(counts, self.handle_unknown, self.structural_zeros)
-            domain, plan, strategy, _ = self._code(table, keep, {name: [None] for name in counts})
-            left_out = warn_out_of_reach(plan, strategy, domain.columns)
-            most = largest_sizes(plan, strategy, {names.index(name) for name in counts})
+            most = largest_sizes(coded.plan, coded.strategy, {names.index(name) for name in counts})
             source = self._spend(promise, names, f"{mechanism}, thresholds on values", delta=delta)
             found, mixed = find_values(source, counts, promise.amount * share, delta * share, reach, most)
-            domain, plan, strategy, codes = self._code(table, keep, found)
-        else:
-            mixed = set()
-            domain, plan, strategy, codes = self._code(table, keep, {})
-            left_out = warn_out_of_reach(plan, strategy, domain.columns)
-        records: Records = CodedRecords(codes, domain.sizes)
+            coded = code_table(self, table, keep, found)
+        records: Records = CodedRecords(coded.codes, coded.cells.sizes)
         if large is not None:
-            records = LargeRecords(large, domain, self.handle_unknown)
+            records = LargeRecords(large, coded.cells, self.handle_unknown)
             # What is not declared shows in the first pass: before the charge, as in memory.
-            records.prepare(first_cliques(plan, strategy))
+            records.prepare(coded.first)
         if not counts:
             source = self._spend(promise, names, mechanism, delta=delta, rho=rho, losses=budget.losses)
         if rate < 1:
-            records = CodedRecords(draw_sample(codes, rate, source), domain.sizes)
+            records = CodedRecords(draw_sample(coded.codes, rate, source), coded.cells.sizes)
         say = partial(print, f"[{type(self).__name__}]", file=sys.stderr) if self.verbose else None
-        private = PrivateTable(records, domain.sizes, budget, source, say)
+        private = PrivateTable(records, coded.cells.sizes, budget, source, say)
+        domain, plan, strategy = coded.domain, coded.plan, coded.strategy
+        shapes: dict[Any, Shape] = {}
+        if coded.cells is not domain:
+            private, domain, shapes = find_bins(private, coded.cells, domain)
+            plan = replace(plan, sizes=domain.sizes)
         fitted = strategy.measure(private, plan)
+        self._shapes = Shapes.of(shapes, domain, fitted.model, self._generator("shapes")) if shapes else None
         self.sampling_rate_ = scale = float(rate)
         private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
-        self.domain_ = domain
+        self.domain_, self._others = domain, coded.others
         self.marginals_ = [marginal.times(1 / scale) for marginal in private.marginals]
         self._scores = scores_of_pairs(private.scores, scale)
         self.model_ = fitted.model
@@ -374,26 +388,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         ]
 
     def _forget(self) -> None:
-        hidden = ("_others", "_template", "_calls", "_scores")
+        hidden = ("_others", "_template", "_calls", "_scores", "_shapes")
         for name in [name for name in vars(self) if name.endswith("_") or name in hidden]:
             delattr(self, name)
-
-    def _code(
-        self, table: Table, keep: NDArray[np.bool_], found: dict[Any, list[Any]]
-    ) -> tuple[Domain, Plan, Strategy, list[NDArray[np.unsignedinteger]]]:
-        """Complete the domain, and code the rows that are kept and declared."""
-        domain = read_declared(table, self.domain, found)
-        plan, strategy = read_plan(
-            domain,
-            marginals=self.marginals,
-            workload=self.workload,
-            structural_zeros=self.structural_zeros,
-            max_cells=self.max_cells,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
-        check_decodable(public_template(table, domain), domain)
-        self._others = {name: values[-1] for name, values in found.items()}
-        codes = read_codes(table, domain, self.handle_unknown, self._others)
-        declared = np.logical_and.reduce([keep, *(code < n for code, n in zip(codes, domain.sizes, strict=True))])
-        return domain, plan, strategy, codes if declared.all() else [code[declared] for code in codes]

@@ -81,10 +81,35 @@ def test_the_number_of_rows_is_an_estimate(table, domain, tmp_path):
     assert 150 < len(pd.read_csv(tmp_path / "out.csv")) < 250
 
 
+def test_bins_are_found(table, domain, tmp_path):
+    out, model = tmp_path / "out.csv", tmp_path / "model.zip"
+    words = ["--epsilon", 50, "--bins", "private", "--seed", 0, "--save", model]
+    assert run(table, out, domain, *words) == 0
+    made = pd.read_csv(out)["age"]
+    assert pd.api.types.is_integer_dtype(made)
+    assert made.mean() == pytest.approx(pd.read_csv(table)["age"].clip(upper=100).mean(), abs=3)
+    assert main([str(word) for word in ["synthesize", model, tmp_path / "more.csv", "--load", "--rows", 7]]) == 0
+    assert len(pd.read_csv(tmp_path / "more.csv")) == 7
+
+
 def test_persons_are_bounded(table, domain, tmp_path):
     words = ["--epsilon", 50, "--person-column", "person", "--max-rows-per-person", 1, "--seed", 0]
     assert run(table, tmp_path / "out.csv", domain, *words) == 0
     assert 50 < len(pd.read_csv(tmp_path / "out.csv")) < 150
+
+
+def test_rules_hold(tmp_path):
+    table, domain, out = tmp_path / "stays.csv", tmp_path / "domain.toml", tmp_path / "out.csv"
+    pd.DataFrame({"from": [1, 9] * 50, "to": [9, 1] * 50, "paid": [None, 3.5] * 50}).to_csv(table, index=False)
+    days, paid = Interval(0, 10, bins=2), Interval(0, 10, bins=2, real=True, missing=True)
+    domain.write_text(Domain({"from": days, "to": days, "paid": paid}).to_toml(), encoding="utf-8")
+    words = ["--epsilon", 1, "--rule", "from", "<=", "to", "--rows", 300, "--seed", 0]
+    assert run(table, out, domain, *words) == 0
+    rows = pd.read_csv(out)
+    assert (rows["from"] <= rows["to"]).all()
+    with pytest.raises(SystemExit):
+        run(table, tmp_path / "b.csv", domain, *words, "--rule", "paid", "missing with", "to")
+    assert not (tmp_path / "b.csv").exists()
 
 
 def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
@@ -123,6 +148,7 @@ def test_a_seed_repeats_and_says_so(table, domain, tmp_path, capsys):
         (["--rows", "-1"], "a whole number of at least 0"),
         (["--max-rows-per-person", "0"], "a whole number of at least 1"),
         (["--marginals", "best"], "invalid choice: 'best'"),
+        (["--target", "height"], "target must be one of the columns"),
         (["--handle-unknown", "error"], "column 'age' holds a value, or a NaN or inf, outside the declared domain"),
         (["--person-column", "who"], "people.csv lacks the columns ['who']"),
         (["--person-column", "sex"], "the domain declares 'sex', which says who a row is about"),

@@ -132,6 +132,7 @@ def test_everything_is_spent_and_the_model_is_sound(sizes, kind, amount, n, max_
     workload = tuple(data.draw(st.lists(columns, max_size=3, unique=True)))
     table = private_table(dependent_rows(sizes, n), sizes, make_budget(kind, amount, 2))
     settings_ = {"max_cells": max_cells, "workload": workload, "ordered": (ordered,) * len(sizes), "max_iter": 30}
+    settings_["target"] = data.draw(st.none() | st.integers(0, len(sizes) - 1))
     assert_sound(measure_auto(table, plan(sizes, **settings_)))
     assert table.budget.left == 0
 

@@ -173,6 +173,8 @@ def test_only_what_is_noisy_leaves():
         "measure",
         "score",
         "choose",
+        "part",
+        "coarser",
     }
     assert table.marginals == [marginal]
     assert marginal.std_error == table.budget.std_error(SHARE)

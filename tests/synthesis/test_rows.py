@@ -98,7 +98,7 @@ def test_the_model_is_that_of_the_call(fitted):
 @pytest.fixture
 def coded(monkeypatch):
     """Draw batches of a model as codes: an array with a row a column."""
-    monkeypatch.setattr(_rows, "decode", lambda template, domain, codes, rng: codes)
+    monkeypatch.setattr(_rows, "decode", lambda template, domain, codes, rng, order, shapes: codes)
     monkeypatch.setattr(_rows, "assemble", lambda template, columns, names: np.array(columns))
     nothing = Table((), (), None)
     return lambda model, n, size, seed: _rows._batches(model, nothing, Domain({"c": [0]}), n, size, rng_of(seed))

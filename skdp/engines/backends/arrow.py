@@ -19,7 +19,8 @@ from skdp.engines._extras import import_extra
 from skdp.engines._source_file import SourceFile
 from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
 from skdp.engines.backends.memory import MemoryTable
-from skdp.frames import LargeTable, Summary
+from skdp.engines.backends.persons import mark_rows
+from skdp.frames import Summary
 from skdp.local import ReportProtocol, text_of
 
 pyarrow = import_extra("pyarrow", "duckdb")
@@ -33,7 +34,7 @@ class ArrowTable(Engine):
 
     kinds = (pyarrow.Table, dataset.Dataset, pyarrow.RecordBatchReader)
 
-    def __init__(self, frame: Any, kept: LargeTable | None = None) -> None:
+    def __init__(self, frame: Any, kept: NDArray[np.bool_] | None = None) -> None:
         super().__init__(frame)
         self._kept = kept
 
@@ -85,15 +86,21 @@ class ArrowTable(Engine):
         return reports.total(sums)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        if self._kept is not None:
-            return self._kept.add_up(names, summary)
         return add_up_batches(self._tables(list(names)), summary)
 
     def _tables(self, names: list[str]) -> Iterator[Any]:
+        """Read the rows that are kept, always in the same order."""
+        tables, kept = self._read(names), self._kept
+        return tables if kept is None else _marked(tables, kept)
+
+    def _read(self, names: list[str]) -> Iterator[Any]:
         return (table.select(names) for table in arrow_tables(report_batches(self._frame, names)))
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        return type(self)(self._frame, _in_an_engine(self._frame).limit_persons(person, most, seed))
+        def read() -> Iterator[Any]:
+            return (table.column(0) for table in self._read([person]))
+
+        return type(self)(self._frame, mark_rows(read, most, seed))
 
     def opened(self) -> Self:
         if isinstance(self._frame, pyarrow.RecordBatchReader):
@@ -122,10 +129,23 @@ class ArrowTable(Engine):
 class StreamedTable(ArrowTable):
     """One CSV or Arrow file, which takes less memory as a stream than with Arrow's scanner; see `TableFile.scan`."""
 
-    def _tables(self, names: list[str]) -> Iterator[Any]:
+    def _read(self, names: list[str]) -> Iterator[Any]:
         (file,) = self._frame.files
         source = SourceFile(self._frame.filesystem, file)
         return _ipc_tables(source, names) if _is_ipc(self._frame) else text_batches(source, names)
+
+
+def _marked(tables: Iterable[Any], marks: NDArray[np.bool_]) -> Iterator[Any]:
+    """Keep the rows that are marked."""
+    start = 0
+    for table in tables:
+        marked = marks[start : start + len(table)]
+        start += len(table)
+        if start > marks.size:
+            break
+        yield table.filter(pyarrow.array(marked))
+    if start != marks.size:
+        raise RuntimeError("the table has changed since the rows of persons were counted")
 
 
 def _files(frame: Any) -> list[Any] | None:
@@ -260,34 +280,3 @@ def _ipc_tables(source: SourceFile, names: list[str]) -> Iterator[Any]:
             rows = pyarrow.Table.from_batches([batch]).select(names)
             for start in range(0, len(rows), ROWS):
                 yield rows.slice(start, ROWS)
-
-
-def _in_an_engine(frame: Any) -> LargeTable:
-    """Hand a dataset to DuckDB, which can do with less memory than the rows take, or else to Polars."""
-    names = frame.schema.names
-    if _is_ipc(frame):  # both would follow the offsets of a damaged file
-        for _ in read_batches(frame, names):
-            pass
-    clash = len({name.casefold() for name in names}) < len(names)  # DuckDB takes a and A for one column
-    for open_it in (_in_polars,) if clash else (_in_duckdb, _in_polars):
-        try:
-            return open_it(frame)
-        except ImportError:
-            continue
-    raise ImportError(
-        "duckdb or polars is needed here, to bring the rows of a person together: "
-        'pip install "skdp[duckdb]" or "skdp[polars]"'
-    )
-
-
-def _in_duckdb(frame: Any) -> LargeTable:
-    from skdp.engines.backends.duckdb import DuckDBTable, connect
-
-    return DuckDBTable(connect().from_arrow(frame))
-
-
-def _in_polars(frame: Any) -> LargeTable:
-    polars = import_extra("polars", "polars")
-    from skdp.engines.backends.polars import PolarsTable
-
-    return PolarsTable(polars.scan_pyarrow_dataset(frame))

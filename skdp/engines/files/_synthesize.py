@@ -91,8 +91,7 @@ def synthesize_file(
     **Privacy.** As for `DPMarginalSynthesizer`: its `guarantee_`, charged once. The target is opened and the whole
     table read once before, so that a value that is not declared costs nothing and leaves nothing. If a run is stopped
     after the charge, this stands; a hidden file of synthetic rows may be left beside the target. No private row is
-    written to a disk, except with `person_column` where memory does not suffice: DuckDB then writes into a folder that
-    only its owner can enter, which is removed at the end, but not if the process is killed.
+    written to a disk.
 
     Examples
     --------

@@ -102,10 +102,11 @@ def synthetic_inference(
     correlation its two columns together, a linear regression all pairs, and a logistic one all features together and
     each with the target; name them in `workload` or `marginals` of the synthesizer.
 
-    Numbers in bins are taken as the middle of their bin: what is estimated is the statistic of a table of such numbers.
-    A regularised regression is that of the estimated number of rows. The number of records is private, and
-    enters as the noisy counts have it. With few records a marginal of many cells, the correction is too large for first
-    order: look whether ``std_error`` is small beside what would change the conclusion.
+    Numbers in bins are taken as the middle of their bin, or as the mean within it by ``bins="private"``: what is
+    estimated is the statistic of a table of such numbers. A regularised regression is that of the estimated number of
+    rows. The number of records is private, and enters as the noisy counts have it. With few records a marginal of many
+    cells, the correction is too large for first order: look whether ``std_error`` is small beside what would change the
+    conclusion.
 
     **Privacy.** Post-processing of noisy counts: free, and repeatable; no record is read.
 
@@ -184,13 +185,14 @@ def _names(synthesizer: Any, columns: Any, target: Any, model: bool) -> list[Any
 def _cells(synthesizer: Any, places: Sequence[int]) -> pd.DataFrame:
     """List all combinations of the values of some columns."""
     domain, template = synthesizer.domain_, synthesizer._template
+    shapes = synthesizer._shapes.columns if synthesizer._shapes else {}
     codes = np.indices([domain.sizes[place] for place in places]).reshape(len(places), -1)
     found = {}
     for place, code in zip(places, codes, strict=True):
         name = domain.columns[place]
         values = domain[name]
         if isinstance(values, Interval):
-            numbers = pd.Series(middles(values, template.columns[place]))
+            numbers = pd.Series(middles(values, template.columns[place], shapes.get(name)))
             column = pd.concat([numbers, pd.Series([None], dtype=numbers.dtype)]) if values.missing else numbers
         else:
             column = pd.Series(list(values.values)).infer_objects()

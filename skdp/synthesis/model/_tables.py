@@ -21,8 +21,8 @@ _FEW = 4
 def sum_out(table: Table, axis: int) -> Table:
     # NumPy sums slowly where the axes behind are short: a product with a vector of ones is up to 20 times as fast, and
     # for few summands adding them up.
-    before, size, behind = math.prod(table.shape[:axis]), table.shape[axis], math.prod(table.shape[axis + 1 :])
-    blocks = table.reshape(before, size, behind)
+    size, behind = table.shape[axis], math.prod(table.shape[axis + 1 :])
+    blocks = table.reshape(-1, size, behind)
     if behind == 1:
         summed = blocks[:, :, 0] @ np.ones(size)
     elif size <= _FEW:
@@ -113,7 +113,7 @@ class Projections:
             tables[place] += change
         for below in range(len(self._steps), 0, -1):
             place, axis = self._steps[below - 1]
-            tables[place] += np.expand_dims(tables[below], axis)
+            tables[place] += tables[below][(*(slice(None),) * axis, np.newaxis)]
         return tables[0]
 
 
@@ -150,9 +150,12 @@ class Marginal:
 def group(table: NDArray, groups: Groups | None) -> NDArray:
     """Sum the cells of a table by groups of values."""
     for axis, members in enumerate(groups or ()):
-        if members is not None:
-            indicator = np.eye(members.max() + 1, dtype=table.dtype)[members]
-            table = np.moveaxis(np.moveaxis(table, axis, -1) @ indicator, -1, axis)
+        if members is not None:  # by shapes: for small tables, moving axes would take most of the time
+            before, behind = table.shape[:axis], table.shape[axis + 1 :]
+            indicator = (np.arange(members.max() + 1)[:, np.newaxis] == members).astype(table.dtype)
+            blocks = table.reshape(math.prod(before), members.size, math.prod(behind))
+            summed = indicator @ blocks if behind else blocks[:, :, 0] @ indicator.T
+            table = summed.reshape(*before, -1, *behind)
     return table
 
 

@@ -1,5 +1,6 @@
 """The choice of the marginals that are measured, and of their noise."""
 
+from skdp.synthesis.selection._private_bins import BINS, find_bins
 from skdp.synthesis.selection._private_table import PrivateTable, check_promise, open_budget
 from skdp.synthesis.selection._registry import (
     STRATEGIES,
@@ -26,6 +27,7 @@ from skdp.synthesis.selection._strategy import (
 from skdp.synthesis.selection._zeros import read_zeros
 
 __all__ = [
+    "BINS",
     "STRATEGIES",
     "Plan",
     "PrivateTable",
@@ -35,6 +37,7 @@ __all__ = [
     "check_promise",
     "check_size_of_model",
     "check_width",
+    "find_bins",
     "first_cliques",
     "fit_table",
     "forbid",

@@ -54,6 +54,9 @@ _RARE = 4.0
 _COARSE, _MUCH_FINER = 0.3, 2.0
 """The noise that a pair can afford, as a share of all records, and how much finer a column is that is cut for it."""
 
+_PREDICTIVE = 10
+"""What an error of a pair with the target of a prediction weighs."""
+
 _CAUTION = 0.5
 _MOST_CANDIDATES = 1000
 _MOST_TRIPLES = 50_000
@@ -74,6 +77,8 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     # circle, then the others in the order of gain to noise. The rest of the budget is split for the least expected sum
     # of errors ([1]_, [2]_); values too rare, or too fine, for the noise are counted together. If noise is small
     # compared with the table, a quarter of the rest is kept for a second round, with scores against the first model.
+    # Pairs with the target of a prediction are scored by themselves, as there are few of them, and errors of them weigh
+    # more.
     # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
     #    differentially private synthetic data. PVLDB 15(11).
     # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
@@ -82,21 +87,28 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     error = _relative_error(table, plan, counts)
     weights = plan.first_candidates()
     share = _share_of_scores(len(weights))
+    parts = _scored_together(plan, weights)
     # No pair is worth its noise where a column alone is more noise than counts, or a pair's score is, which is at most
     # twice the number of records; the larger the share of scores, the less noise they may have.
     least = counts[0].sum() * float(_SCORES[0] / share)
-    if not weights or error > 1 or table.budget.score_error(share, len(weights)) > least:
+    each = share / max(1, len(parts))
+    parts = [part for part in parts if table.budget.score_error(each, len(part)) <= least]
+    if not parts or error > 1:
         measure_columns(table, plan, table.budget.left, equal=True)
         return fit_measured(table, plan)
     refine = len(plan.sizes) > 2 and error < _SMALL_ERROR
-    rest = (table.budget.left - share) * (1 - _REFINEMENT if refine else 1)
+    rest = (table.budget.left - each * len(parts)) * (1 - _REFINEMENT if refine else 1)
     groups = _rare_groups(table, plan, counts, rest)
-    scores = score_marginals(table, list(weights), counts, share, groups)
-    expected = _deviations(list(weights), counts, table.marginals[0].std_error, groups) * _width(share)
-    gains = _trusted_by_order(scores, expected, list(weights), table.budget.score_error(share, scores.size))
+    gains: dict[Clique, float] = {}
+    for part in parts:
+        scores = score_marginals(table, part, counts, each, groups)
+        expected = _deviations(part, counts, table.marginals[0].std_error, groups) * _width(share)
+        trusted = _trusted_by_order(scores, expected, part, table.budget.score_error(each, len(part)))
+        gains |= dict(zip(part, trusted.tolist(), strict=True))
+    gains = by_workload(gains, weights)
     column_weight = _column_weight(error, len(plan.sizes))
     costs = [column_weight * size for size in plan.sizes]
-    chosen, refused = _choose(table, plan, by_workload(gains, weights), groups, rest, costs, [], strong=refine)
+    chosen, refused = _choose(table, plan, gains, groups, rest, costs, [], strong=refine)
     if chosen:
         _measure(table, plan, chosen, groups, rest, costs)
     else:
@@ -120,7 +132,8 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
     guesses = [group(guess, _of(groups, clique)) for clique, guess in guessed]
     scores = table.score(list(weights), guesses, share / 10, groups)
     error = table.budget.score_error(share / 10, scores.size)
-    gains = by_workload(_trusted(scores, error, np.zeros(scores.size)), weights)
+    trusted = _trusted(scores, error, np.zeros(scores.size))
+    gains = by_workload(dict(zip(weights, trusted.tolist(), strict=True)), weights)
     chosen, _ = _choose(table, plan, gains, groups, table.budget.left, [], measured, strong=True)
     if not chosen:  # fall back to one-way marginals
         measure_columns(table, plan, table.budget.left)
@@ -159,6 +172,18 @@ def _column_weight(error: float, n_columns: int) -> float:
     least, most = _COLUMN_WEIGHTS
     ratio = error / _LARGE_ERROR
     return max(least, most * min(ratio**4, ratio ** (-1 / 3))) + _FURTHER * max(0, n_columns - _NARROW)
+
+
+def _scored_together(plan: Plan, weights: Iterable[Clique]) -> list[list[Clique]]:
+    """Split candidates into those that hold the target, if there is one, and the others."""
+    listed = list(weights)
+    parts = ([clique for clique in listed if (plan.target in clique) is held] for held in (True, False))
+    return [part for part in parts if part]
+
+
+def _weight(clique: Clique, plan: Plan) -> int:
+    """Return what an error of a marginal weighs: more if it tells what a column says of the target."""
+    return _PREDICTIVE if len(clique) == 2 and plan.target in clique else 1
 
 
 def _share_of_scores(n_scores: int) -> Fraction:
@@ -238,7 +263,8 @@ def _choose(
     """Take marginals while they gain more than their noise costs all that share the budget; list what has no room."""
     power = 1 / (1 + float(table.budget.power))
     unit = table.budget.std_error(share)
-    cost = {clique: (_NOISE * _cells(clique, groups, plan)) ** power for clique in gains}
+    worth = {clique: gain * _weight(clique, plan) for clique, gain in gains.items()}
+    cost = {clique: (_NOISE * _weight(clique, plan) * _cells(clique, groups, plan)) ** power for clique in gains}
     spent = math.fsum((_NOISE * other) ** power for other in columns)
     room = Room(plan, measured)
     chosen: list[Clique] = []
@@ -247,7 +273,7 @@ def _choose(
     def take(clique: Clique) -> bool:
         nonlocal spent
         more = unit * ((spent + cost[clique]) ** (1 / power) - spent ** (1 / power))
-        if gains[clique] <= more:
+        if worth[clique] <= more:
             return False
         if not room.take(clique):
             refused.append(clique)
@@ -259,9 +285,9 @@ def _choose(
     least = 2 * _STRONG * estimate_total(table.marginals)[0]
     # With much noise, pairs of fine columns would displace cheaper ones that measure nearly the same dependence.
     first = [clique for clique in gains if strong and len(clique) == 2 and gains[clique] >= least]
-    spanning_tree(first, np.array([gains[pair] for pair in first]), take)
+    spanning_tree(first, np.array([worth[pair] for pair in first]), take)
     others = [clique for clique in gains if clique not in set(chosen)]
-    for clique in sorted(others, key=lambda clique: gains[clique] / cost[clique], reverse=True):
+    for clique in sorted(others, key=lambda clique: worth[clique] / cost[clique], reverse=True):
         take(clique)
     return chosen, list(dict.fromkeys(refused))
 
@@ -288,7 +314,7 @@ def _measure(
 ) -> None:
     """Split a share among the columns, if they have weights, and cliques such that the expected error is least."""
     singles = [(column,) for column in range(len(columns))]
-    costs = [*columns, *(float(_cells(clique, groups, plan)) for clique in cliques)]
+    costs = [*columns, *(float(_weight(clique, plan) * _cells(clique, groups, plan)) for clique in cliques)]
     table.prepare([*singles, *cliques])
     for clique, part in zip([*singles, *cliques], table.budget.best_shares(costs, share), strict=True):
         table.measure(clique, part, _of(groups, clique) if len(clique) > 1 else None)

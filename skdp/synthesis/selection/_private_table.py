@@ -6,13 +6,14 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.domain import Domain
 from skdp.privacy import Loss, Share, gaussian_loss, largest_mu, largest_rho
 from skdp.randomness import ByteSource, cube_noise, discrete_laplace, exponential_mechanism, rounded_gaussian
 from skdp.synthesis.model import Clique, Groups, Marginal, group
@@ -39,6 +40,10 @@ class NoiseBudget(ABC):
     def __init__(self, max_rows_per_person: int) -> None:
         self.reach = max_rows_per_person
         self.left = Fraction(1)
+
+    @abstractmethod
+    def part(self, share: Fraction) -> NoiseBudget:
+        """Spend a share on a budget of its own."""
 
     @abstractmethod
     def std_error(self, share: Fraction) -> float:
@@ -111,6 +116,10 @@ class GaussianBudget(NoiseBudget):
         # A loss is stated up to mu = 1e100; beyond, epsilon says as much.
         self.losses = () if choices == "rho" or mu_squared > 10**199 else (gaussian_loss(mu_squared),)
 
+    def part(self, share: Fraction) -> GaussianBudget:
+        self._spend(share)
+        return GaussianBudget(self.mu_squared * share, self.reach, choices=self._choices)
+
     def _variance(self, share: Fraction, n_scores: int = 1) -> Fraction:
         return n_scores * self.reach**2 / (self.mu_squared * share)
 
@@ -150,6 +159,10 @@ class LaplaceBudget(NoiseBudget):
     def __init__(self, epsilon: Fraction, max_rows_per_person: int = 1) -> None:
         super().__init__(max_rows_per_person)
         self.epsilon = epsilon
+
+    def part(self, share: Fraction) -> LaplaceBudget:
+        self._spend(share)
+        return LaplaceBudget(self.epsilon * share, self.reach)
 
     def _scale(self, share: Fraction) -> Fraction:
         return self.reach / (self.epsilon * share)
@@ -249,6 +262,19 @@ class PrivateTable:
         self.scores: dict[Clique, tuple[float, float]] = {}
         """How far independent columns are off, in records that count twice, by the first noisy scores; their errors."""
 
+    def part(self, share: Fraction) -> PrivateTable:
+        """Spend a share on measurements of their own."""
+        found = PrivateTable(self._records, self.sizes, self.budget.part(share), self._source, self.say)
+        found.progress = self.progress.of(share)
+        return found
+
+    def coarser(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]], known: Iterable[Marginal]) -> PrivateTable:
+        """Spend the rest on the same records by larger bins, of which something is known."""
+        found = self.part(self.budget.left)
+        found._records, found.sizes = self._records.coarser(domain, bins), domain.sizes
+        found.marginals += known
+        return found
+
     def prepare(self, cliques: Sequence[Clique]) -> None:
         """Announce what will be measured, so that large tables are read once for all of it."""
         self._records.prepare(cliques)
@@ -317,10 +343,17 @@ class Progress:
 
     def __init__(self, say: Callable[[str], Any] | None = None) -> None:
         self._say = say
+        self._whole = Fraction(1)
         self._start = self._last = time.perf_counter()
         self._kinds: Counter[str] = Counter()
         self._share = Fraction(0)
         self._among = 0
+
+    def of(self, share: Fraction) -> Progress:
+        """Report what a share of the budget is spent on."""
+        found = Progress(self._say)
+        found._start, found._whole = self._start, self._whole * share
+        return found
 
     def measured(self, clique: tuple[int, ...], share: Fraction) -> None:
         """Note a measurement, reported with those that follow."""
@@ -332,7 +365,7 @@ class Progress:
 
     def scored(self, n_candidates: int, share: Fraction) -> None:
         self.flush()
-        self._line(f"scored {_counted(n_candidates, 'candidate')} ({_percent(share)} of the budget)")
+        self._line(f"scored {_counted(n_candidates, 'candidate')} ({_percent(share * self._whole)} of the budget)")
 
     def chose(self, n_candidates: int, share: Fraction) -> None:
         """Note a choice, reported with the measurement that follows."""
@@ -348,7 +381,7 @@ class Progress:
         if self._kinds:
             listed = ", ".join(_counted(number, kind) for kind, number in self._kinds.items())
             chosen = f", chosen among {self._among:,}" if self._among else ""
-            self._line(f"measured {listed}{chosen} ({_percent(self._share)} of the budget)", self._last)
+            self._line(f"measured {listed}{chosen} ({_percent(self._share * self._whole)} of the budget)", self._last)
         self._kinds.clear()
         self._share, self._among = Fraction(0), 0
 

@@ -72,7 +72,8 @@ def measure_tree(table: PrivateTable, plan: Plan) -> FittedTable:
         measure_columns(table, plan, Fraction(1))
         return fit_measured(table, plan)
     counts = measure_columns(table, plan, _ONE_WAY)
-    scores = by_workload(score_marginals(table, list(weights), counts, _SCORES), weights)
+    noisy = score_marginals(table, list(weights), counts, _SCORES)
+    scores = by_workload(dict(zip(weights, noisy.tolist(), strict=True)), weights)
     chosen = spanning_tree(
         list(scores), np.array(list(scores.values())), Room(plan).take if plan.zeros else lambda _: True
     )
@@ -118,23 +119,46 @@ def check_marginals(marginals: Any) -> None:
 
 
 def read_plan(
-    domain: Domain, *, marginals: Any, workload: Any, structural_zeros: Any, max_cells: Any, max_iter: Any, tol: Any
+    domain: Domain,
+    *,
+    marginals: Any,
+    workload: Any,
+    target: Any,
+    structural_zeros: Any,
+    max_cells: Any,
+    max_iter: Any,
+    tol: Any,
 ) -> tuple[Plan, Strategy]:
     """Return what is public and the strategy; refuse a model that is too large."""
     most = min(check_size(max_cells, name="max_cells"), MOST_CELLS)
+    wanted = () if workload is None else read_cliques("workload", workload, domain)
     plan = Plan(
         domain.sizes,
         tuple(is_ordered(domain[name]) for name in domain.columns),
         most,
-        () if workload is None else read_cliques("workload", workload, domain),
+        wanted,
         check_size(max_iter, name="max_iter", least=1),
         needed_zeros(domain.sizes, read_zeros(structural_zeros, domain), most),
         check_tol(tol),
+        _read_target(target, marginals, wanted, domain),
     )
     named = isinstance(marginals, str)
     strategy = STRATEGIES[marginals] if named else given(read_cliques("marginals", marginals, domain))
     check_size_of_model(plan, strategy)
     return plan, strategy
+
+
+def _read_target(target: Any, marginals: Any, workload: Sequence[Clique], domain: Domain) -> int | None:
+    if target is None:
+        return None
+    if not isinstance(marginals, str) or marginals != "auto":
+        raise ValueError(f"target needs marginals='auto', which alone looks for what predicts it, got {marginals!r}")
+    if target not in domain.columns:
+        raise ValueError(f"target must be one of the columns {list(domain.columns)}, got {target!r}")
+    place = domain.columns.index(target)
+    if workload and not any(place in clique for clique in workload if len(clique) > 1):
+        raise ValueError(f"workload must name target {target!r} together with another column")
+    return place
 
 
 def check_tol(tol: Any) -> float:
@@ -164,7 +188,7 @@ def check_size_of_model(plan: Plan, strategy: Strategy) -> None:
     if strategy.certain is None and plan.zeros and cells > max(plan.max_cells, *plan.sizes):
         raise ValueError(
             f"structural_zeros take a clique of {cells:,} cells together; at most max_cells = {plan.max_cells:,} are "
-            "allowed. Leave out some that do not follow from others, or set max_cells higher"
+            "allowed. Leave out some that do not follow from others, declare coarser bins, or set max_cells higher"
         )
     if not leaves_something(plan.sizes, plan.zeros):
         raise ValueError("structural_zeros leave nothing that could occur")

@@ -51,6 +51,8 @@ class Plan:
     max_iter: int = 300
     zeros: tuple[tuple[Clique, NDArray[np.bool_]], ...] = field(default=(), repr=False)
     tol: float = TOLERANCE
+    target: int | None = None
+    """The column that rows will be used to predict."""
 
     def n_cells(self, clique: Iterable[int]) -> int:
         return math.prod(self.sizes[column] for column in clique)
@@ -325,9 +327,7 @@ def spanning_tree(
     return chosen
 
 
-def by_workload(gains: NDArray[np.float64], weights: Mapping[Clique, int]) -> dict[Clique, float]:
+def by_workload(gains: Mapping[Clique, float], weights: Mapping[Clique, int]) -> dict[Clique, float]:
     """Weigh gains by how many marginals of the workload they are for."""
     largest = max(weights.values(), default=1)
-    return {
-        clique: float(gain) * weight / largest for (clique, weight), gain in zip(weights.items(), gains, strict=True)
-    }
+    return {clique: gain * weights[clique] / largest for clique, gain in gains.items()}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain
 from skdp.synthesis._queries import read_conditions
+from skdp.synthesis._rules import check_chains, read_rule
 from skdp.synthesis.model import MOST_CELLS, Clique, Elimination, GraphicalModel, JunctionTree, calibrate, expand
 from skdp.synthesis.selection._strategy import forbid
 
@@ -22,17 +23,24 @@ def read_zeros(zeros: Any, domain: Domain) -> Zeros:
     if zeros is None:
         return ()
     if isinstance(zeros, Mapping) or not isinstance(zeros, Iterable):
-        raise TypeError(f"structural_zeros must be a list of mappings, got {type(zeros).__name__}")
+        raise TypeError(f"structural_zeros must be a list of mappings and rules, got {type(zeros).__name__}")
+    zeros = list(zeros)
     found: dict[Clique, NDArray[np.bool_]] = {}
-    for combination in zeros:
-        weights = read_conditions(domain, combination)
-        if not weights or any(((weight != 0) & (weight != 1)).any() for weight in weights.values()):
-            raise ValueError("structural_zeros must name columns, and whole bins of numbers")
-        clique = tuple(sorted(weights))
-        cells = np.ix_(*(weights[column] == 1 for column in clique))
+    for one in zeros:
+        clique, cells = read_rule(one, domain) if isinstance(one, tuple) else _read_combination(one, domain)
         table = found.setdefault(clique, np.zeros([domain.sizes[column] for column in clique], bool))
         table[cells] = True
+    check_chains(zeros, domain)
     return tuple(found.items())
+
+
+def _read_combination(combination: Any, domain: Domain) -> tuple[Clique, tuple[NDArray[np.intp], ...]]:
+    """Return the columns of a combination that cannot occur, and the indices of its cells."""
+    weights = read_conditions(domain, combination)
+    if not weights or any(((weight != 0) & (weight != 1)).any() for weight in weights.values()):
+        raise ValueError("structural_zeros must name columns, and whole bins of numbers")
+    clique = tuple(sorted(weights))
+    return clique, np.ix_(*(weights[column] == 1 for column in clique))
 
 
 def leaves_something(sizes: Sequence[int], zeros: Zeros) -> bool:

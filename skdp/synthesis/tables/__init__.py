@@ -1,6 +1,6 @@
 """From a table to the codes of its domain, and back."""
 
-from skdp.synthesis.tables._decode import assemble, check_decodable, decode, middles, public_template
+from skdp.synthesis.tables._decode import assemble, check_decodable, decode, public_template
 from skdp.synthesis.tables._discovery import (
     check_not_named,
     check_share,
@@ -10,6 +10,7 @@ from skdp.synthesis.tables._discovery import (
     undeclared,
     warn_undiscovered,
 )
+from skdp.synthesis.tables._draws import Order, ends_of, middles, values_of
 from skdp.synthesis.tables._records import (
     CodedRecords,
     LargeRecords,
@@ -23,12 +24,16 @@ from skdp.synthesis.tables._records import (
     target_column,
     with_target,
 )
+from skdp.synthesis.tables._shapes import Shape, Shapes, find_points, fine_grid
 
 __all__ = [
     "CodedRecords",
     "LargeRecords",
+    "Order",
     "Policy",
     "Records",
+    "Shape",
+    "Shapes",
     "assemble",
     "check_decodable",
     "check_not_named",
@@ -37,7 +42,10 @@ __all__ = [
     "count_open_columns",
     "count_others",
     "decode",
+    "ends_of",
+    "find_points",
     "find_values",
+    "fine_grid",
     "middles",
     "open_rows",
     "public_template",
@@ -46,6 +54,7 @@ __all__ = [
     "rows_within",
     "target_column",
     "undeclared",
+    "values_of",
     "warn_undiscovered",
     "with_target",
 ]

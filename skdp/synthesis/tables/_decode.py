@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -10,9 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import dates_like, held_dates, kind_of, time_type
+from skdp.coding import dates_like, kind_of
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import Table
+from skdp.synthesis.tables._draws import Order, draw, fixed, keep_order, spread
+from skdp.synthesis.tables._shapes import Shapes
 
 Rows = Sequence[NDArray[np.integer]]
 
@@ -30,16 +33,38 @@ def empty_table(table: Table) -> Table:
     return Table(table.names, tuple(map(_empty, table.columns)), _empty_native(table.native))
 
 
-def decode(template: Table, domain: Domain, codes: Rows, rng: np.random.Generator) -> tuple[Any, ...]:
-    """Turn codes into columns; a number or a date is drawn within its bin."""
+def decode(
+    template: Table,
+    domain: Domain,
+    codes: Rows,
+    rng: np.random.Generator,
+    order: Order = (),
+    shapes: Shapes | None = None,
+    given: Mapping[Any, NDArray[Any]] | None = None,
+) -> tuple[Any, ...]:
+    """Turn codes into columns; numbers and dates are drawn within bins, by shapes and in order if they have them."""
+    likes = dict(zip(domain.columns, template.columns, strict=True))
+    coded = dict(zip(domain.columns, codes, strict=True))
+    bins = {name: values for name in domain.columns if isinstance(values := domain[name], Interval)}
+    shaped = {} if shapes is None else shapes.draw(domain, codes, rng)
+    drawn = {
+        name: draw(shapes.columns[name].grid, shaped[name][0], likes[name], rng, shaped[name][1])
+        if shapes is not None and name in shaped
+        else draw(values, coded[name], likes[name], rng)
+        for name, values in bins.items()
+    }
+    held = {name: fixed(values) for name, values in (given or {}).items()}
+    pairs = [pair for pair in order if coded.keys() | held.keys() >= {*pair}]
+    for name in dict.fromkeys(itertools.chain(*pairs)):
+        if name in coded:
+            held[name] = spread(domain[name], coded[name], likes[name], drawn.get(name))
+    keep_order(held, pairs, rng)
     columns = []
-    for name, code, column in zip(domain.columns, codes, template.columns, strict=True):
-        values = domain[name]
-        if isinstance(values, Interval):
-            draw = _decode_numbers if values.dtype.kind == "f" else _decode_dates
-            columns.append(draw(values, code, column, rng))
+    for name, code in coded.items():
+        if name in bins:
+            columns.append(_write(drawn[name], bins[name], code, likes[name]))
         else:
-            columns.append(domain.select([name]).decoders([column])[0](code))
+            columns.append(domain.select([name]).decoders([likes[name]])[0](code))
     return tuple(columns)
 
 
@@ -93,93 +118,13 @@ def _empty_native(native: Any) -> Any:
     return nw.from_dict({}, backend=nw.from_native(native).implementation).to_native()
 
 
-def _decode_numbers(interval: Interval, codes: NDArray[np.integer], like: Any, rng: np.random.Generator) -> Any:
-    """Draw a number in each bin: a whole one, if the column has whole numbers."""
-    dtype = _number_type(like)
-    draw = _draw_whole if dtype.kind in "iu" else _draw_real
-    edges = np.array(interval.edges)
-    numbers = draw(edges, np.minimum(codes, edges.size - 2), dtype, rng)
-    if interval.missing:
-        return _column_with_missing(numbers, codes == edges.size - 1, like)
-    return _column_like(numbers, like)
-
-
-def middles(interval: Interval, like: Any) -> NDArray[Any]:
-    """Return the mean of what is drawn in each bin."""
-    edges = np.array(interval.edges, interval.dtype)
+def _write(drawn: NDArray[Any], interval: Interval, codes: NDArray[np.integer], like: Any) -> Any:
+    """Make a column of numbers or dates, missing where the codes are."""
+    missing = codes == len(interval.edges) - 1
     if interval.dtype.kind != "f":
-        return edges[:-1] + (edges[1:] - edges[:-1]) // 2
-    dtype = _number_type(like)
-    first, last = _whole_numbers(edges, dtype) if dtype.kind in "iu" else (edges[:-1], edges[1:])
-    return (first + last) / 2
-
-
-def _draw_whole(
-    edges: NDArray[np.float64], codes: NDArray[np.integer], dtype: np.dtype[Any], rng: np.random.Generator
-) -> NDArray[np.integer]:
-    first, last = _whole_numbers(edges, dtype)
-    numbers = first[codes] + np.floor(rng.random(codes.size) * (last - first + 1)[codes])
-    return np.minimum(numbers, last[codes]).astype(dtype)
-
-
-def _whole_numbers(edges: NDArray[np.float64], dtype: np.dtype[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the first and last whole number of a bin; the nearest one that the domain and the dtype hold, if none."""
-    limits = np.iinfo(dtype)
-    least, most = max(np.ceil(edges[0]), float(limits.min)), min(np.floor(edges[-1]), float(limits.max))
-    if most > limits.max:  # rounded up
-        most = float(np.nextafter(most, 0.0))
-    first, last = np.clip(np.ceil(edges[:-1]), least, most), np.clip(np.ceil(edges[1:]) - 1, least, most)
-    last[-1] = most  # the last bin is closed
-    first[last < first] = last[last < first]
-    return first, last
-
-
-def _draw_real(
-    edges: NDArray[np.float64], codes: NDArray[np.integer], dtype: np.dtype[Any], rng: np.random.Generator
-) -> NDArray[np.floating]:
-    edges = edges.astype(dtype)
-    left, right = edges[:-1][codes], edges[1:][codes]
-    numbers = (left + rng.random(codes.size) * (right - left)).astype(dtype)
-    return np.clip(numbers, left, np.nextafter(right, left))
-
-
-def _decode_dates(interval: Interval, codes: NDArray[np.integer], like: Any, rng: np.random.Generator) -> Any:
-    """Draw a date in each bin: a whole day for dates, otherwise a whole second, if the edges are, or a microsecond."""
-    edges, kept = np.array(interval.edges, interval.dtype), time_type(like)
-    seconds = edges.astype("datetime64[s]")
-    step = _coarser(edges.dtype, seconds.dtype) if (seconds == edges).all() else edges.dtype
-    step = step if kept is None else _coarser(step, kept)
-    first, last = _whole_steps(held_dates(edges, kept), step)
-    bins = np.minimum(codes, edges.size - 2)
-    times = rng.integers(first[bins], last[bins], endpoint=True).astype(step).astype(edges.dtype)
-    if interval.missing:
-        times[codes == edges.size - 1] = np.datetime64("NaT", "us")
-    return dates_like(times, like)
-
-
-def _coarser(one: np.dtype[Any], other: np.dtype[Any]) -> np.dtype[Any]:
-    return other if np.promote_types(one, other) == one else one
-
-
-def _whole_steps(edges: NDArray[np.datetime64], step: np.dtype[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first and the last whole step in each bin; the nearest one of the domain, if it has none."""
-    below = edges.astype(step)
-    above = below.astype(np.int64) + (below.astype(edges.dtype) < edges)
-    least, most = above[0], below[-1].astype(np.int64)
-    first, last = np.clip(above[:-1], least, most), np.clip(above[1:] - 1, least, most)
-    last[-1] = most  # the last bin is closed
-    return np.minimum(first, last), last
-
-
-def _number_type(like: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype of the numbers of a column; that of floats, where the column's own says nothing."""
-    dtype = like.dtype if isinstance(like, np.ndarray | pd.Series) else nw.from_native(like, series_only=True).dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        dtype = dtype.categories.dtype
-    if isinstance(dtype, nw.dtypes.DType):
-        return np.dtype(getattr(np, str(dtype).lower(), float) if dtype.is_numeric() else float)  # Int64 is np.int64
-    found = getattr(dtype, "numpy_dtype", dtype)
-    return found if isinstance(found, np.dtype) and found.kind in "iuf" else np.dtype(float)
+        drawn[missing] = np.datetime64("NaT", "us")
+        return dates_like(drawn, like)
+    return _column_with_missing(drawn, missing, like) if interval.missing else _column_like(drawn, like)
 
 
 def _column_like(numbers: NDArray[Any], like: Any) -> Any:

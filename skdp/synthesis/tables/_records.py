@@ -173,6 +173,9 @@ class Records(Protocol):
     def prepare(self, cliques: Sequence[Clique]) -> None:
         """Count in advance what will be asked for, where that saves reading the table again."""
 
+    def coarser(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
+        """Return the same records by larger bins, given those of each cell of some columns."""
+
 
 class CodedRecords:
     """Records in memory, as integer codes."""
@@ -197,6 +200,10 @@ class CodedRecords:
     def prepare(self, cliques: Sequence[Clique]) -> None:
         """Do nothing: codes in memory are counted when they are asked for."""
 
+    def coarser(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
+        codes = [bins[place][code] if place in bins else code for place, code in enumerate(self._codes)]
+        return CodedRecords(codes, domain.sizes)
+
 
 class LargeRecords:
     """Records of a table that stays where it is: it is read as few times as possible."""
@@ -217,6 +224,9 @@ class LargeRecords:
         """Count as many marginals as one pass holds."""
         if any(self._holder(clique) is None for clique in cliques):
             self._pass(cliques)
+
+    def coarser(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
+        return LargeRecords(self._table, domain, self._handle_unknown)
 
     def _pass(self, cliques: Sequence[Clique]) -> None:
         """Read the table once, for the first of some marginals."""

@@ -1,0 +1,71 @@
+"""A private table as integer codes, with the plan of what is measured of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.domain import Domain, Interval
+from skdp.frames import Table
+from skdp.synthesis.selection import BINS, Plan, Strategy, first_cliques, read_plan
+from skdp.synthesis.tables import (
+    check_decodable,
+    check_not_named,
+    fine_grid,
+    public_template,
+    read_codes,
+    read_declared,
+)
+
+_OF_THE_PLAN = ("marginals", "workload", "target", "structural_zeros", "max_cells", "max_iter", "tol")
+
+
+class CodedTable(NamedTuple):
+    """The declared values of each column, the cells in which it is read, and the codes of these."""
+
+    domain: Domain
+    cells: Domain
+    plan: Plan
+    strategy: Strategy
+    codes: list[NDArray[np.unsignedinteger]]
+    others: dict[Any, Any]
+
+    @property
+    def first(self) -> list[tuple[int, ...]]:
+        """The marginals that are counted first."""
+        if self.cells is not self.domain:
+            return [(column,) for column in range(len(self.cells.columns))]
+        return first_cliques(self.plan, self.strategy)
+
+
+def check_bins(bins: Any) -> None:
+    if not isinstance(bins, str) or bins not in BINS:
+        raise ValueError(f"bins must be one of {list(BINS)}, got {bins!r}")
+
+
+def code_table(synthesizer: Any, table: Table, keep: NDArray[np.bool_], found: dict[Any, list[Any]]) -> CodedTable:
+    """Complete the domain, and code the rows that are kept and declared."""
+    domain = read_declared(table, synthesizer.domain, found)
+    if synthesizer.bins == "private":
+        check_not_named(_intervals(domain), None, synthesizer.structural_zeros, found="bins bins='private'")
+    plan, strategy = read_plan(domain, **{name: getattr(synthesizer, name) for name in _OF_THE_PLAN})
+    check_decodable(public_template(table, domain), domain)
+    others = {name: values[-1] for name, values in found.items()}
+    cells = _fine(domain) if synthesizer.bins == "private" else domain
+    codes = read_codes(table, cells, synthesizer.handle_unknown, others)
+    declared = np.logical_and.reduce([keep, *(code < n for code, n in zip(codes, cells.sizes, strict=True))])
+    codes = codes if declared.all() else [code[declared] for code in codes]
+    return CodedTable(domain, cells, plan, strategy, codes, others)
+
+
+def _fine(domain: Domain) -> Domain:
+    """Cut each interval into fine cells."""
+    grids = {name: fine_grid(values) for name, values in _intervals(domain).items()}
+    return Domain({name: grids.get(name, domain[name]) for name in domain.columns}) if grids else domain
+
+
+def _intervals(domain: Domain) -> dict[Any, Interval]:
+    known = ((name, domain[name]) for name in domain.columns)
+    return {name: values for name, values in known if isinstance(values, Interval)}

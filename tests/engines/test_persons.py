@@ -1,0 +1,98 @@
+"""Which rows of a stream are kept of each person: never more than the limit, by the person alone, also in parts."""
+
+from datetime import date, datetime
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from skdp.engines.backends import persons
+from skdp.engines.backends.persons import mark_rows
+
+NUMBERS = np.random.default_rng(0).integers(0, 300, 2_000)
+COLUMNS = {
+    "whole": pa.array(NUMBERS),
+    "narrow": pa.array(NUMBERS % 100, pa.int8()),
+    "large": pa.array(NUMBERS.astype(np.uint64) + np.uint64(2**64 - 400)),
+    "text": pa.array([f"p{number}" for number in NUMBERS]),
+    "codes": pa.array([f"p{number}" for number in NUMBERS]).dictionary_encode(),
+    "bytes": pa.array([str(number).encode() for number in NUMBERS]),
+    "real": pa.array(NUMBERS / 7),
+    "exact": pa.array([Decimal(int(number)) / 4 for number in NUMBERS]),
+    "day": pa.array([date.fromordinal(730_000 + int(number)) for number in NUMBERS]),
+    "time": pa.array([datetime(2020, 1, 1, 0, int(number) // 60, int(number) % 60) for number in NUMBERS]),
+}
+
+
+def marks(column, most=2, seed=3, size=170):
+    table = pa.table({"person": column})
+    return mark_rows(lambda: (table.slice(start, size).column(0) for start in range(0, len(table), size)), most, seed)
+
+
+@pytest.fixture(params=[1 << 22, 150], ids=["at once", "in parts"])
+def most_rows(request, monkeypatch):
+    monkeypatch.setattr(persons, "_MOST_ROWS", request.param)
+
+
+@pytest.mark.usefixtures("most_rows")
+class TestMarks:
+    @pytest.mark.parametrize("kind", COLUMNS)
+    def test_each_person_has_as_many_rows_as_the_limit_allows(self, kind):
+        names = pd.Series(COLUMNS[kind].to_pylist()).astype(str)
+        for most in (1, 4):
+            found = names[marks(COLUMNS[kind], most)].value_counts()
+            pd.testing.assert_series_equal(
+                found.sort_index(), names.value_counts().clip(upper=most).sort_index(), check_names=False
+            )
+
+    @pytest.mark.parametrize("kind", ["whole", "text"])
+    def test_a_person_changes_no_row_of_others(self, kind):
+        """The marked rows of neighbouring tables differ by at most the limit: here for each person of some."""
+        column = COLUMNS[kind].to_pylist()
+        whole = marks(COLUMNS[kind])
+        for person in column[:20]:
+            others = [place for place, name in enumerate(column) if name != person]
+            np.testing.assert_array_equal(marks(pa.array([column[place] for place in others])), whole[others])
+            assert whole.sum() - whole[others].sum() <= 2
+
+    def test_batches_do_not_matter(self):
+        np.testing.assert_array_equal(marks(COLUMNS["text"], size=170), marks(COLUMNS["text"], size=999))
+
+
+def test_parts_are_read_one_after_the_other(monkeypatch):
+    monkeypatch.setattr(persons, "_MOST_ROWS", 600)
+    held, chosen = [], persons._chosen
+    monkeypatch.setattr(persons, "_BLOCK_BITS", 1)
+    monkeypatch.setattr(persons, "_chosen", lambda words, *more: held.append(len(words)) or chosen(words, *more))
+    marks(COLUMNS["whole"])
+    assert sum(held) == len(NUMBERS)
+    assert max(held) <= 600
+
+
+def test_zero_has_one_sign():
+    assert marks(pa.array([0.0, -0.0, 1.0]), most=1).sum() == 2
+
+
+def test_no_row_is_more_likely_than_another():
+    """Each of 2,000 persons has 3 rows, of which one is kept (false alarm: 1e-6)."""
+    for column in (np.arange(6_000) % 2_000, [f"p{number % 2_000}" for number in range(6_000)]):
+        kept = [marks(pa.array(column), most=1, seed=seed).reshape(3, -1).sum(axis=1) for seed in range(2)]
+        assert np.abs(np.array(kept) - 2_000 / 3).max() < 110
+
+
+def test_a_table_that_changes_is_refused(tmp_path):
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
+    from skdp.engines._registry import open_table
+
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"person": [1, 1, 2]}), path)
+    limited = open_table(ds.dataset(path)).limit_persons("person", 1, 0)
+    assert sum(map(len, limited._tables(["person"]))) == 2
+    for rows in ([1, 1], [1, 1, 2, 3]):
+        pq.write_table(pa.table({"person": rows}), path)
+        with pytest.raises(RuntimeError, match="the table has changed"):
+            list(limited._tables(["person"]))
