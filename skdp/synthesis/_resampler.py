@@ -30,7 +30,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     ----------
     synthesizer : DPMarginalSynthesizer
         Cloned; the original is never fitted. The target is one more column: its values are declared under its name, or
-        as ``"target"``.
+        as ``"target"``. As the synthesizer's `target`, what predicts it is kept better.
     n_samples : int, optional
         How many synthetic rows, at least 0; by default the estimated number of records.
 

@@ -39,6 +39,7 @@ class Page(HTMLParser):
 
 
 SECTIONS = [
+    "In short",
     "Counts",
     "Errors of the counts",
     "Accuracy",
@@ -109,6 +110,21 @@ def test_the_page_is_well_formed_and_loads_nothing(report):
 
 def test_the_page_has_all_sections(report):
     assert report[1].headings == SECTIONS
+
+
+def test_the_page_opens_with_the_numbers_of_its_tables(report):
+    path, page = report
+    words = " ".join(" ".join(page.words).split()).split("In short")[-1].split("Counts One release")[0]
+    tables = {name: pd.read_csv(path.parent / f"{name}.csv") for name in ("release_counts", "leakage", "synthesis")}
+    counts, leakage, synthesis = (table[table["epsilon"] == 0.5] for table in tables.values())
+    assert f"± {((counts['upper'] - counts['lower']) / 2).max():,.0f} (95 % intervals" in words
+    assert f"right for {leakage['with the report'].iloc[0]:.1%} of people" in words
+    off = synthesis.loc[synthesis["metric"] == "mean error of 2-way marginals", "value"].iloc[0]
+    assert f"pairs of columns are off by {off:.1%} on average" in words
+    scores = pd.read_csv(path.parent / "model_scores.csv").set_index(["setting", "metric"])["mean"]
+    cost = scores["not private", "accuracy"] - scores["0.5", "accuracy"]
+    found = {True: f"privacy costs {cost:.3f}", False: f"by chance {-cost:.3f} more"}[cost > 0]
+    assert (found if abs(cost) >= 0.0005 else "no loss shows") in words
 
 
 def test_every_figure_has_a_caption(report):

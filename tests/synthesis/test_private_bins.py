@@ -271,6 +271,7 @@ def test_what_is_printed_adds_up_to_the_budget(capsys):
         (Interval(0, 5, bins=5), [0.0, 1.0, 2.0, 3.0, 4.0, 4.5, 5.0]),
         (Interval(0, 2, bins=3), [0.0, 1.0, 1.5]),
         (Interval(0, 1e6, bins=20), [0.0, 1.0, 2.0, 1e6]),
+        (Interval(0, 1e8, bins=20), [0.0, 1.0]),
         (Interval(0, 1e6, bins=20, real=True), [0.0, 1e6]),
         (Interval(-1e6, 1e6, bins=20, real=True), [0.0]),
         (Interval(1e6, 1e6 + 1, bins=20), []),
@@ -292,6 +293,22 @@ def test_grids_follow_from_the_declaration(declared, inside):
     assert fine_grid(Interval(edges=[*declared.edges[:: len(declared.edges) - 1]], real=declared.real)) == grid
     if isinstance(declared.edges[0], datetime) and declared.edges[-1].microsecond == 0:
         assert not any(edge.microsecond for edge in grid.edges)
+
+
+@pytest.mark.parametrize(
+    ("declared", "most"),
+    [
+        (Interval(0, 5_000_000, bins=5), 0),
+        (Interval(0, 20, bins=5), 0),
+        (Interval(1e6, 1e6 + 1, bins=20), 3),
+        (Interval(-1e6, 3e6, bins=20, real=True), 2),
+        (Interval(0, 10, bins=20, real=True), 11),
+    ],
+    ids=str,
+)
+def test_few_cells_stand_for_a_single_number(declared, most):
+    """Relative to the largest number, all cells of a short range far from 0 would be single numbers."""
+    assert find_points(fine_grid(declared)).sum() <= most
 
 
 def test_single_numbers_of_a_grid_are_drawn_as_they_are():

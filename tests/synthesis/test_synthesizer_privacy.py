@@ -146,6 +146,14 @@ class TestAccount:
         limit = largest_rho(Fraction(0.7), Fraction(delta)) if method == "adaptive" else largest_mu(0.7, delta) ** 2 / 2
         assert guarantee.rho == pytest.approx(float(limit), rel=1e-9)
 
+    @every_noise
+    def test_with_a_target_the_two_lists_of_scores_are_both_paid_for(self, delta, monkeypatch):
+        with spied(monkeypatch) as calls:
+            guarantee = fitted(target="b", delta=delta, max_rows_per_person=3, epsilon=1000.0).guarantee_
+        assert [call[1] for call in calls if call[0] == "scores"][:2] == [2, 1]
+        promised = 1000 if delta == 0 else 2 * guarantee.rho
+        assert float(sum(cost(3, *call) for call in calls)) == pytest.approx(promised, rel=1e-9)
+
     @every_method
     @every_noise
     def test_over_the_budget_nothing_is_drawn_and_nothing_is_left(self, method, delta):

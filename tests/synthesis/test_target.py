@@ -68,7 +68,7 @@ def test_what_predicts_is_found_among_columns_too_many_to_score_all_pairs():
 
 
 def test_scores_of_pairs_with_the_target_are_less_noisy():
-    """Half of the share of scores is for the five of them, the other half for the ten others."""
+    """The five of them have the same share as the ten others."""
     errors = {pair: error for pair, (_, error) in measured(5, amount=100, sizes=(2,) * 6).scores.items()}
     held, others = ({error for pair, error in errors.items() if (5 in pair) is side} for side in (True, False))
     assert len(errors) == 15

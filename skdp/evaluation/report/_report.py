@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -39,6 +40,7 @@ from skdp.evaluation.report._figures import (
     scores_figure,
 )
 from skdp.evaluation.report._study import Study
+from skdp.evaluation.report._summary import summarise
 from skdp.evaluation.report._tables import (
     SHOWN,
     audit_table,
@@ -192,6 +194,7 @@ def study_report(
             "l1": error_figure(counts, "l1"),
             "l2": error_figure(counts, "l2", _by_trust(counts, delta)),
             "errors": errors_table(counts),
+            "repaired": _repaired(counts),
         },
         **_model_content(study, models, model_repeats, tables, advance),
         "leakage": _leakage_content(study, tables, advance),
@@ -213,6 +216,7 @@ def study_report(
         positive_label=positive_label,
         sensitive=study.sensitive,
         privileged=", ".join(map(str, study.privileged)),
+        summary=summarise(study, counts, tables),
         guarantee=study.encoder(max(study.epsilons)).guarantee_,
         delta=short(delta),
         random_state=random_state,
@@ -228,6 +232,12 @@ def _by_trust(counts: CountStudy, delta: float) -> pd.DataFrame | None:
     """Return the errors of the same counts if reports are shuffled, or a curator is trusted."""
     true = counts.releases["true"].xs(counts.expected.index[0]).to_numpy()
     return errors_by_trust(true, epsilons=list(counts.expected.index), delta=delta) if delta else None
+
+
+def _repaired(counts: CountStudy) -> bool:
+    """Return whether some count fell below zero, so that repairs changed it."""
+    means = counts.errors.groupby("postprocess")["l1"].mean()
+    return not np.allclose(means, means.iloc[0])
 
 
 def _check_before(study: Study, out: Path, repeats: Any, model_repeats: Any, delta: Any) -> None:
@@ -285,6 +295,7 @@ def _leakage_content(study: Study, tables: Tables, advance: Callable[[], Any]) -
         return None
     results = attack_releases(study, advance)
     tables["leakage"] = leakage_table(results)
+    tables["leakage"].attrs["column"] = column
     tables["carriers"] = pd.concat({epsilon: found.carriers for epsilon, found in results.items()}, names=["epsilon"])
     tables["carriers"] = tables["carriers"].reset_index()
     example = results[study.example]

@@ -86,24 +86,25 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     counts = measure_columns(table, plan, _ONE_WAY, equal=True)
     error = _relative_error(table, plan, counts)
     weights = plan.first_candidates()
-    share = _share_of_scores(len(weights))
-    parts = _scored_together(plan, weights)
+    width = _width(_share_of_scores(len(weights)))
     # No pair is worth its noise where a column alone is more noise than counts, or a pair's score is, which is at most
     # twice the number of records; the larger the share of scores, the less noise they may have.
-    least = counts[0].sum() * float(_SCORES[0] / share)
-    each = share / max(1, len(parts))
-    parts = [part for part in parts if table.budget.score_error(each, len(part)) <= least]
-    if not parts or error > 1:
+    scored: list[tuple[list[Clique], Fraction]] = []
+    for part in _scored_together(plan, weights):
+        share = _share_of_scores(len(part))
+        if table.budget.score_error(share, len(part)) <= counts[0].sum() * float(_SCORES[0] / share):
+            scored.append((part, share))
+    if not scored or error > 1:
         measure_columns(table, plan, table.budget.left, equal=True)
         return fit_measured(table, plan)
     refine = len(plan.sizes) > 2 and error < _SMALL_ERROR
-    rest = (table.budget.left - each * len(parts)) * (1 - _REFINEMENT if refine else 1)
+    rest = (table.budget.left - sum((share for _, share in scored), Fraction(0))) * (1 - _REFINEMENT if refine else 1)
     groups = _rare_groups(table, plan, counts, rest)
     gains: dict[Clique, float] = {}
-    for part in parts:
-        scores = score_marginals(table, part, counts, each, groups)
-        expected = _deviations(part, counts, table.marginals[0].std_error, groups) * _width(share)
-        trusted = _trusted_by_order(scores, expected, part, table.budget.score_error(each, len(part)))
+    for part, share in scored:
+        scores = score_marginals(table, part, counts, share, groups)
+        expected = _deviations(part, counts, table.marginals[0].std_error, groups) * width
+        trusted = _trusted_by_order(scores, expected, part, table.budget.score_error(share, len(part)))
         gains |= dict(zip(part, trusted.tolist(), strict=True))
     gains = by_workload(gains, weights)
     column_weight = _column_weight(error, len(plan.sizes))

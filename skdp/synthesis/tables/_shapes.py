@@ -17,7 +17,7 @@ _EVEN, _LOG, _WHOLE, _CELLS = 64, 448, 256, 512
 """Cells of even widths, those whose widths grow with the numbers, whole numbers with a cell of their own, and dates."""
 
 _POINT = 2.0**-20
-"""How wide the cell of a single number is, relative to the largest one."""
+"""How wide the cell of a single number is, relative to the whole interval."""
 
 _SWEEPS, _LEARNING, _LEARNT_FROM, _LEAST = 4, 15, 10_000, 1e-9
 
@@ -35,20 +35,25 @@ def _cut_numbers(interval: Interval) -> list[float]:
     if not interval.real and high - low <= _CELLS:
         return [*np.arange(low, high).tolist(), high - 0.5, high]  # the last cell is closed: one whole number, too
     largest = max(abs(low), abs(high))
-    point = _POINT * largest
+    point = _POINT * (high - low)
     sides = [sign for sign, end in ((1, high), (-1, -low)) if end > 0]
     least = max(point, low, -high)
     growing = [sign * np.geomspace(least, largest, _LOG // len(sides) + 1) for sign in sides]
     edges = np.concatenate([np.linspace(low, high, _EVEN + 1), *growing])
     if not interval.real:
-        edges = np.rint(np.append(edges, 0.0))
+        edges = np.rint(np.append(edges, [0.0, 1.0]))
         return np.unique(edges[(edges >= low) & (edges <= high)]).tolist()
-    first, last = np.ceil(low), np.floor(high)
-    single = np.arange(first, last + 1) if last - first < _WHOLE else np.zeros(int(low <= 0 <= high))
-    single = single[single + 2 * point <= high]
+    single = _single_numbers(low, high)
     near = (np.abs(edges[:, None] - single) <= 2 * point).any(axis=1)
     edges = np.concatenate([edges[~near], single, single + point])
     return np.unique(np.append(edges[(edges > low) & (edges < high)], [low, high])).tolist()
+
+
+def _single_numbers(low: float, high: float) -> NDArray[np.float64]:
+    """Return the numbers that have a cell of their own: whole ones, or zero if they are too many."""
+    first, last = np.ceil(low), np.floor(high)
+    found = np.arange(first, last + 1) if last - first < _WHOLE else np.zeros(int(low <= 0 <= high))
+    return found[found + 2 * _POINT * (high - low) <= high]
 
 
 def _cut_dates(interval: Interval) -> list[Any]:
@@ -64,9 +69,10 @@ def _cut_dates(interval: Interval) -> list[Any]:
 def find_points(grid: Interval) -> NDArray[np.bool_]:
     """Mark the cells of a grid that stand for a single number: their left end."""
     edges = np.array(grid.edges, grid.dtype)
-    if grid.dtype.kind != "f":
+    if not grid.real:  # of whole numbers, or dates
         return np.zeros(edges.size - 1, bool)
-    return np.diff(edges) <= 1.5 * _POINT * np.abs(edges[[0, -1]]).max()
+    narrow = np.diff(edges) <= 2 * _POINT * (edges[-1] - edges[0])
+    return narrow & np.isin(edges[:-1], _single_numbers(edges[0], edges[-1]))
 
 
 @dataclass(frozen=True, eq=False)
