@@ -16,6 +16,9 @@ from skdp.synthesis.tables import Shape
 _AGES = tuple(np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]"))
 """Before and after all dates of Python."""
 
+_LITTLE = 1e-6
+"""The least share of a bin, and of what is left of it, that is not taken for rounding."""
+
 
 def read_conditions(
     domain: Domain, conditions: Any, shapes: Mapping[Any, Shape] | None = None
@@ -67,7 +70,9 @@ def range_weights(
     if shape is not None:
         held = shape.share_below(edges[1:]) - shape.share_below(edges[:-1])
         inside = shape.share_below(last) - shape.share_below(first)
-        weights = np.divide(inside, held, out=weights, where=held > 0)
+        # What the shape says is an estimate: a part of a bin is never for certain all or none of it.
+        parts = np.clip(np.divide(inside, held, out=weights.copy(), where=held > 0), _LITTLE, 1 - _LITTLE)
+        weights = np.where((weights > 0) & (weights < 1), parts, weights)
     return np.append(weights, 0.0) if values.missing else weights  # missing is in no range
 
 

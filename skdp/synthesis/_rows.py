@@ -55,7 +55,8 @@ class ModelRows(ModelAnswers):
             How many, at least 0; by default the estimated number of records.
         n_tables : int, optional
             How many tables, at least 1: each of a model of its own, fitted to the noisy counts with as much noise
-            again. What differs between them shows how much the noise decides.
+            again. What differs between them shows how much the noise decides, but not of where numbers lie within
+            the bins of ``bins="private"``.
 
         Returns
         -------

@@ -2,6 +2,7 @@
 
 from datetime import date, datetime
 from decimal import Decimal
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,9 @@ COLUMNS = {
     "text": pa.array([f"p{number}" for number in NUMBERS]),
     "codes": pa.array([f"p{number}" for number in NUMBERS]).dictionary_encode(),
     "bytes": pa.array([str(number).encode() for number in NUMBERS]),
+    "fixed": pa.array([bytes([255, number % 256, number // 256]) for number in NUMBERS.tolist()], pa.binary(3)),
+    "uuid": pa.array([UUID(int=int(number) << 64).bytes for number in NUMBERS], pa.uuid()),
+    "half": pa.array(NUMBERS.astype(np.float16)),
     "real": pa.array(NUMBERS / 7),
     "exact": pa.array([Decimal(int(number)) / 4 for number in NUMBERS]),
     "day": pa.array([date.fromordinal(730_000 + int(number)) for number in NUMBERS]),
@@ -40,7 +44,7 @@ def most_rows(request, monkeypatch):
 class TestMarks:
     @pytest.mark.parametrize("kind", COLUMNS)
     def test_each_person_has_as_many_rows_as_the_limit_allows(self, kind):
-        names = pd.Series(COLUMNS[kind].to_pylist()).astype(str)
+        names = pd.Series(COLUMNS[kind].to_pylist()).map(str)
         for most in (1, 4):
             found = names[marks(COLUMNS[kind], most)].value_counts()
             pd.testing.assert_series_equal(

@@ -117,6 +117,14 @@ def test_they_are_those_of_every_transformer(engines, people, make):
     check_they_are_those_of_transform(engines["polars_lazy"], people, make())
 
 
+def test_numbers_of_which_each_row_reports_some():
+    fitted = perturber(bounds={"size": (0, 3), "number": (0, 20)}, strategy="sample", n_sampled=1)
+    table = persons(20)
+    found = privatize(pl.from_arrow(table).lazy(), fitted, record_id="person").collect()
+    expected = fitted.transform(table.select(["size", "number"]), record_id=table["person"])
+    assert found.to_arrow().to_pydict() == expected.to_pydict()
+
+
 def check_they_are_those_of_transform(engine, people, fitted):
     if engine.name == "reader":
         with pytest.raises(ValueError, match="read once"):

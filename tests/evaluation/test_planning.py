@@ -404,3 +404,13 @@ def test_planned_parity_differences_cover(case):
     assert np.mean(covered) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 200)
     assert np.mean(close) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 200)
     assert np.mean(widths) == pytest.approx(plan.half_width, rel=0.05)
+
+
+def test_what_is_shuffled_has_the_reports_that_its_guarantee_needs():
+    """With fewer the epsilon of `Shuffled` does not hold."""
+    encoder = RandomizedResponseEncoder(Shuffled(1.0, 1e-6, 50_000), categories={"sex": ["F", "M"]})
+    plan = plan_epsilon(encoder, of="frequency", within=0.05, epsilon=0.5)
+    assert plan.n_rows == 50_000
+    assert plan.half_width <= 0.05
+    with pytest.raises(ValueError, match="n_rows must be at least 50,000, the number of reports of Shuffled"):
+        plan_epsilon(encoder, of="frequency", within=0.05, n_rows=49_999)

@@ -467,6 +467,17 @@ def test_parts_of_bins_are_counted_by_their_shape(synthesizer):
     assert synthesizer.range_count("born", None, date(1960, 1, 1)) == pytest.approx(born, abs=100)
 
 
+def test_a_part_of_a_bin_is_never_known_for_certain():
+    """Nor where no fine cell of the rest of the bin has records: the interval is all that the bin allows."""
+    table = pd.DataFrame({"a": np.r_[np.full(500, 2.5), np.full(12, 8.5)]})
+    found = fitted(table, {"a": Interval(0, 10, bins=2, real=True)}, epsilon=0.5)
+    held = found.range_estimate("a", 0, 8)
+    assert found.range_estimate("a").supported
+    assert not held.supported
+    assert held.lower <= 500 <= held.upper
+    assert held.count == pytest.approx(found.n_rows_, rel=0.01)
+
+
 def test_inference_takes_the_means_within_bins(synthesizer):
     found = synthetic_inference(synthesizer, lambda table: table["income"].mean(), columns=["income"])
     assert found["estimate"].item() == pytest.approx(PEOPLE["income"].mean(), rel=0.1)

@@ -76,13 +76,17 @@ def _identify(column: Any, seed: int) -> Words:
     # Whole numbers are mapped one to one. Others become 128 bits of SipHash: two of 10 million persons are taken for
     # one with a probability below 2**-80, and nobody can choose them, as the seed is the key.
     kind = column.type
+    if isinstance(kind, pyarrow.BaseExtensionType):  # such as UUIDs
+        column, kind = column.cast(kind.storage_type), kind.storage_type
     if types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
     if types.is_integer(kind) and kind != pyarrow.uint64():
         mixed = _mix(column.cast(pyarrow.int64()).to_numpy().view(np.uint64))
         return np.column_stack([mixed, np.zeros_like(mixed)])
     if types.is_floating(kind):
-        column = compute.add(column, 0.0)  # -0.0 is 0.0
+        column = compute.add(column.cast(pyarrow.float64()), 0.0)  # -0.0 is 0.0
+    if types.is_fixed_size_binary(kind):
+        column, kind = column.cast(pyarrow.large_binary()), pyarrow.large_binary()
     if not (types.is_binary(kind) or types.is_large_binary(kind)):
         column = column.cast(pyarrow.large_string())
     values = column.to_numpy(zero_copy_only=False) if isinstance(column, pyarrow.Array) else column.to_numpy()

@@ -53,8 +53,7 @@ def synthesize_file(
         How many rows to write; by default the estimated number of records.
     person_column : str, optional
         The column that says who a row is about, not in the domain: of each person at most ``max_rows_per_person`` rows
-        are counted. DuckDB or Polars find these rows, and need more memory, or space in the folder for temporary files,
-        for larger tables. Persons in a CSV file are distinguished by their text: 7 and 007 are two.
+        are counted. Persons in a CSV file are distinguished by their text: 7 and 007 are two.
     real_columns : collection of str, default=()
         Columns with fractions, though their edges are whole, as ``Interval(real=True)`` declares.
     save : str or path-like, optional

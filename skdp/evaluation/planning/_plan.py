@@ -25,7 +25,7 @@ from skdp.evaluation.planning._widths import (
     width_at,
 )
 from skdp.markup import html_facts
-from skdp.privacy import Sampled, check_epsilon
+from skdp.privacy import Sampled, Shuffled, check_epsilon
 from skdp.typing import ColumnName
 
 _LEAST, _MOST = 2.0**-10, 2.0**6
@@ -138,7 +138,8 @@ def plan_epsilon(
     epsilon : float, optional
         The epsilon that is given, if the number of rows is asked for.
     n_rows : int, optional
-        The number of rows that is given, if epsilon is asked for; for counts of a histogram it does not matter.
+        The number of rows that is given, if epsilon is asked for; for counts of a histogram it does not matter. With
+        `Shuffled`, at least its number of reports, as is what is found.
     columns : column name or list of them, optional
         The columns that are asked for, each by itself. By default all; of ``strategy="joint"``, their combinations.
     share : float, optional
@@ -220,6 +221,7 @@ def plan_epsilon(
     found = _least_rows(width, float(within))
     if found is None:
         raise ValueError(f"no number of rows up to {_MOST_ROWS:,} is enough at this epsilon")
+    found = max(found, _fewest(source))
     numbers = sorted({max(1, round(found * factor)) for factor in np.geomspace(1 / 4, 4, _POINTS)})
     curve = pd.DataFrame({"n_rows": numbers, "half_width": [width(number) for number in numbers]})
     return EpsilonPlan(of, float(within), given, found, width(found), question.level, curve)
@@ -245,6 +247,8 @@ def _check_given(source: Any, of: str, epsilon: Any, n_rows: Any) -> None:
     """Refuse to plan both of epsilon and the number of rows, or none."""
     if n_rows is not None and (isinstance(n_rows, bool) or not isinstance(n_rows, Integral) or n_rows < 1):
         raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}")
+    if n_rows is not None and n_rows < _fewest(source):
+        raise ValueError(f"n_rows must be at least {_fewest(source):,}, the number of reports of {source.epsilon}")
     if epsilon is not None and n_rows is not None:
         raise ValueError("epsilon and n_rows are both given: there is nothing to plan")
     if epsilon is not None and of == "count":
@@ -252,6 +256,11 @@ def _check_given(source: Any, of: str, epsilon: Any, n_rows: Any) -> None:
     matters = of != "count" or not isinstance(source, DPHistogram) or isinstance(source.epsilon, Sampled)
     if epsilon is None and n_rows is None and matters:
         raise ValueError(f"of={of!r} needs n_rows, or epsilon if the number of rows is asked for")
+
+
+def _fewest(source: Any) -> int:
+    """Return the number of rows without which an epsilon does not hold."""
+    return source.epsilon.n if isinstance(source.epsilon, Shuffled) else 1
 
 
 def _plan_of_epsilon(source: Any, question: Question, within: float, n_rows: int | None) -> EpsilonPlan:

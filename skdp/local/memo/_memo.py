@@ -219,7 +219,7 @@ class NumericMemo:
         """Draw which columns a record reports: permanent too, as fresh draws would report all of them in the end."""
         context = framed(*self._contexts, repr((sampling.weights, sampling.size)).encode())
         digests = keyed_digests(self.key, (context, "sample"), records)
-        starts = range(0, len(digests), MOST_ROWS)
+        starts = range(0, max(1, len(digests)), MOST_ROWS)  # engines rehearse on no rows
         blocks = [digests[start : start + MOST_ROWS] for start in starts]
         return np.concatenate([sampling.draw(RowStreams(block, head=_HEAD), len(block)) for block in blocks])
 

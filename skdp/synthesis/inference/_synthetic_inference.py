@@ -103,10 +103,12 @@ def synthetic_inference(
     each with the target; name them in `workload` or `marginals` of the synthesizer.
 
     Numbers in bins are taken as the middle of their bin, or as the mean within it by ``bins="private"``: what is
-    estimated is the statistic of a table of such numbers. A regularised regression is that of the estimated number of
-    rows. The number of records is private, and enters as the noisy counts have it. With few records a marginal of many
-    cells, the correction is too large for first order: look whether ``std_error`` is small beside what would change the
-    conclusion.
+    estimated is the statistic of a table of such numbers. These means come from noisy counts too, and their noise is
+    not in the intervals: of 95 % intervals for the mean of a column of 440 to 1,500 numbers with ``bins="private"``, 0
+    to .53 held it at an epsilon of .3, and .4 to 1 at 3. Declare narrow bins where an interval matters. A regularised
+    regression is that of the estimated number of rows. The number of records is private, and enters as the noisy counts
+    have it. With few records a marginal of many cells, the correction is too large for first order: look whether
+    ``std_error`` is small beside what would change the conclusion.
 
     **Privacy.** Post-processing of noisy counts: free, and repeatable; no record is read.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,11 +41,14 @@ def find_bins(table: PrivateTable, cells: Domain, declared: Domain) -> tuple[Pri
     }
     part = table.part(SHARE)
     part.prepare([(place,) for place in intervals])
-    known = {}
+    known, covariances = {}, cache(_covariance)
     for place in intervals:
         levels = _levels(len(cells[cells.columns[place]]))
         share = Fraction(1, len(intervals) * len(levels))
-        known[place] = _reconcile([part.measure((place,), share, (level,)) for level in levels], levels)
+        found = [part.measure((place,), share, (level,)) for level in levels]
+        covariance = covariances(levels[0].size, found[0].std_error)
+        sums = sum(one.counts[level] for one, level in zip(found, levels, strict=True))
+        known[place] = covariance @ sums / found[0].std_error ** 2, covariance
     part.progress.flush()
     total = max(1.0, float(np.mean([counts.sum() for counts, _ in known.values()])))
     most = round(math.sqrt(_COST * total / table.budget.std_error(table.budget.left / (2 * len(cells.columns)))))
@@ -80,19 +83,17 @@ def _levels(size: int) -> list[NDArray[np.intp]]:
     return levels
 
 
-def _reconcile(
-    found: Sequence[Marginal], levels: Sequence[NDArray[np.intp]]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the counts of cells that agree best with those of all levels, and their covariances."""
-    # Each level adds its noisy counts to what is known of its cells: a change of rank one for each node.
-    covariance, sums = np.eye(levels[0].size), found[0].counts.copy()
-    for level, one in zip(levels[1:], found[1:], strict=True):
-        sums += one.counts[level]
+def _covariance(size: int, error: float) -> NDArray[np.float64]:
+    """Return the covariances of the counts of cells that agree best with the equally noisy counts of all levels."""
+    # Each level adds what it says of its cells: a change of rank one for each node.
+    cells, *levels = _levels(size)
+    covariance = np.eye(cells.size)
+    for level in levels:
         starts = np.searchsorted(level, np.arange(level[-1] + 2))
         for inside in map(slice, starts[:-1], starts[1:]):
             moved = covariance[inside, inside].sum(axis=1)
             covariance[inside, inside] -= np.outer(moved, moved) / (1 + moved.sum())
-    return covariance @ sums, covariance * found[0].std_error ** 2
+    return covariance * error**2
 
 
 def _shares(
