@@ -191,7 +191,11 @@ def count_open_columns(table: Table, names: Iterable[Any], keep: NDArray[np.bool
 
 
 def check_not_named(
-    names: Iterable[Any], handle_unknown: Any, zeros: Any, *, why: str = "whose values discover= is to find; declare them"
+    names: Iterable[Any],
+    handle_unknown: Any,
+    zeros: Any,
+    *,
+    why: str = "whose values discover= is to find; declare them",
 ) -> None:
     """Refuse parameters that name values of columns whose values, or bins, are not known yet."""
     combinations = zeros if isinstance(zeros, Iterable) and not isinstance(zeros, Mapping) else ()
