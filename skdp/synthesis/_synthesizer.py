@@ -91,7 +91,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         What cannot occur, from public knowledge: combinations, such as ``{"sex": "Male", "relationship": "Wife"}``, and
         what rules exclude: ``("start", "<=", "end")`` where both are present, ``("job", "missing with", "wage")``.
     max_cells : int, default=100_000
-        The most cells of a clique of the model; memory and time are in proportion to it. Pairs with more are not scored.
+        The most cells of a clique of the model; memory and time grow with it. Pairs with more cells are not scored.
     max_iter : int, default=300
         The most steps in which the model is fitted.
     tol : float, default=0.5
