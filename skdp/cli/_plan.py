@@ -61,7 +61,8 @@ def _run_plan(options: argparse.Namespace) -> int:
     if options.of != "parity":
         refuse_options(options, ["privileged", "rates"], "goes with --of parity")
     if options.rows is None and options.epsilon is None and not (options.curator and options.of == "count"):
-        raise ValueError("--rows is needed; or --epsilon, if the number of rows is wanted")
+        other = "" if options.of == "count" else "; or --epsilon, if the number of rows is wanted"
+        raise ValueError(f"--rows is needed{other}")
     plan = plan_epsilon(
         source,
         within=options.within,

@@ -49,7 +49,8 @@ def code_table(synthesizer: Any, table: Table, keep: NDArray[np.bool_], found: d
     """Complete the domain, and code the rows that are kept and declared."""
     domain = read_declared(table, synthesizer.domain, found)
     if synthesizer.bins == "private":
-        check_not_named(_intervals(domain), None, synthesizer.structural_zeros, found="bins bins='private'")
+        why = "whose bins bins='private' is to find; use bins='declared'"
+        check_not_named(_intervals(domain), None, synthesizer.structural_zeros, why=why)
     plan, strategy = read_plan(domain, **{name: getattr(synthesizer, name) for name in _OF_THE_PLAN})
     check_decodable(public_template(table, domain), domain)
     others = {name: values[-1] for name, values in found.items()}

@@ -28,6 +28,8 @@ def read_rule(rule: tuple[Any, ...], domain: Domain) -> tuple[Clique, NDArray[np
             f"{rule!r}"
         )
     first, kind, second = rule
+    if first == second:
+        raise ValueError(f"a rule of structural_zeros must have two columns, got {rule!r}")
     clique = tuple(find_columns(domain, (first, second)))
     cells = math.prod(domain.sizes[column] for column in clique)
     if cells > MOST_CELLS:

@@ -91,7 +91,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         What cannot occur, from public knowledge: combinations, such as ``{"sex": "Male", "relationship": "Wife"}``, and
         what rules exclude: ``("start", "<=", "end")`` where both are present, ``("job", "missing with", "wage")``.
     max_cells : int, default=100_000
-        The most cells of a clique of the model; memory and time are in proportion to it.
+        The most cells of a clique of the model; memory and time grow with it. Pairs with more cells are not scored.
     max_iter : int, default=300
         The most steps in which the model is fitted.
     tol : float, default=0.5
@@ -383,7 +383,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._redraw_at_fit = None if self.redraw is None else list(self.redraw)
         return [
             partial(warn_not_chosen, plan, strategy, domain.columns, [m.clique for m in self.marginals_], left_out),
-            partial(warn_unknown, plan, domain.columns, fitted.unknown),
+            partial(warn_unknown, plan, strategy, domain.columns, fitted.unknown),
             partial(warn_undiscovered, domain, self.undiscovered_, self.n_rows_, mixed),
         ]
 

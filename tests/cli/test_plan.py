@@ -51,7 +51,8 @@ def test_a_curator_and_groups(plan):
 
 
 def test_refusals(plan):
-    assert "--rows is needed; or --epsilon" in plan.refused("--within", "20")
+    assert plan.refused("--within", "20").endswith("--rows is needed\n")
+    assert "--rows is needed; or --epsilon" in plan.refused("--of", "frequency", "--within", "0.1")
     assert "--privileged goes with --of parity" in plan.refused("--within", "20", "--rows", "9", "--privileged", "f")
     assert "--strategy is how rows" in plan.refused("--within", "20", "--rows", "9", "--strategy", "split", "--curator")
     assert "expected a finite number > 0" in plan.refused("--within", "0", "--rows", "9")

@@ -115,7 +115,8 @@ class TestPareto:
         assert display.summary()["dominated"].tolist() == [True, False, False, False]
         (legend,) = display.figure_.legends
         labels = [text.get_text() for text in legend.get_texts()]
-        assert labels == ["one", "other", "without noise", "another is better in both"]
+        notes = ["epsilon, at its point", "± 1 standard error"]
+        assert labels == ["one", "other", *notes, "without noise", "another is better in both"]
         assert display.axes_[0].get_xlabel() == "gap difference (0 is best)"
 
     def test_what_is_best_can_be_said(self):

@@ -241,7 +241,7 @@ def test_what_sampling_makes_impossible_is_said_with_the_number_of_rows():
         (NumericPerturber(), {"n_rows": 9}, TypeError, "an encoder of categories or tables, or a DPHistogram, got Num"),
         (RandomizedResponseEncoder, {"n_rows": 9}, TypeError, "got the class RandomizedResponseEncoder"),
         (None, {"n_rows": 9}, TypeError, "got NoneType"),
-        (RandomizedResponseEncoder(categories=VALUES), {}, ValueError, "of='count' needs n_rows"),
+        (RandomizedResponseEncoder(categories=VALUES), {}, ValueError, "of='count' needs n_rows$"),
         (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "epsilon": 1.0}, ValueError, "both given"),
         (RandomizedResponseEncoder(categories=VALUES), {"epsilon": 1.0}, ValueError, "does not fall with the number"),
         (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 0}, ValueError, "n_rows must be an integer of at"),

@@ -174,7 +174,7 @@ def test_the_display_draws_values(attacked):
     rows = [label.get_text().split("  ")[0] for label in display.ax_.get_yticklabels()]
     assert rows == result.values.index.tolist()
     both = LeakageDisplay.from_results({1.0: result, 2.0: result}, measure="lift")
-    assert [line.get_label() for line in both.ax_.lines] == ["nothing is learned", "1.0", "2.0"]
+    assert [line.get_label() for line in both.ax_.lines] == ["nothing is learned", "epsilon 1", "epsilon 2"]
     assert display.plot().ax_.get_ylabel() == "protected values guessed right (share)"
     with pytest.raises(ValueError, match="measure must be one of"):
         display.plot(measure="f1")

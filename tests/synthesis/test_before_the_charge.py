@@ -15,6 +15,7 @@ TABLE = pd.DataFrame(np.random.default_rng(0).integers(0, 3, (N, 4)), columns=li
 DOMAIN = {name: [0, 1, 2] for name in TABLE}
 METHODS = ["auto", "independent", "tree", "adaptive", "full", [("a", "b"), ("c",)]]
 ZEROS = [{"a": 0, "b": 1, "c": 2}]
+TINY = pytest.mark.filterwarnings("ignore:pairs of columns with more than max_cells")
 
 
 def fit(**parameters):
@@ -48,6 +49,7 @@ def test_zeros_above_the_largest_size(marginals, max_cells):
 @pytest.mark.parametrize("zeros", [None, [{"a": 0, "b": 1}]])
 @pytest.mark.parametrize("max_cells", [2, 10**9])
 @pytest.mark.parametrize("most", [3, 9, 81])
+@TINY
 def test_more_cells_than_are_computed(marginals, zeros, max_cells, most, monkeypatch):
     """With `max_cells` above what is computed, the model of chosen marginals was too large when it was paid for."""
     for module in (_graphical_model, _registry):
@@ -60,6 +62,7 @@ def test_more_cells_than_are_computed(marginals, zeros, max_cells, most, monkeyp
         assert (refused is None) == (largest <= most)
 
 
+@TINY
 def test_a_tree_where_nothing_fits_measures_the_columns(monkeypatch):
     """All together the columns have more than four times `max_cells` cells."""
     domain = {name: list(range(40)) for name in TABLE}

@@ -271,6 +271,16 @@ def test_a_constant_is_known_and_a_redundant_column_is_not():
     assert not (found.loc["z", "supported"] and found.loc["z", "upper"] - found.loc["z", "lower"] < 1)
 
 
+def test_what_no_row_changes_has_no_interval():
+    found = synthetic_inference(
+        fitted([("x",)]),
+        lambda table: {"mean": table["x"].mean(), "median": table["x"].median(), "rows": len(table)},
+        columns=["x"],
+    ).set_index("term")
+    assert found["supported"].to_dict() == {"mean": True, "median": False, "rows": False}
+    assert found.loc[["median", "rows"], ["std_error", "lower", "upper", "p_value"]].isna().all(axis=None)
+
+
 def test_the_target_is_the_y_of_fit():
     synthesizer = DPMarginalSynthesizer(
         1e6, domain={"x": DOMAIN["x"], "y": [0, 1]}, marginals="full", random_state=0

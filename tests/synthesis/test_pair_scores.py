@@ -84,3 +84,19 @@ def test_pairs_that_have_room_are_not_named():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "warned"),
+    [({}, True), ({"max_cells": 160_000}, False), ({"marginals": "independent"}, False)],
+    ids=str,
+)
+def test_pairs_that_are_too_large_for_a_score_are_named(parameters, warned):
+    codes = np.random.default_rng(0).integers(0, 400, 50)
+    table = pd.DataFrame({"a": codes, "b": codes, "c": codes % 2})
+    domain = {"a": range(400), "b": range(400), "c": [0, 1]}
+    synthesizer = DPMarginalSynthesizer(1.0, domain=domain, max_iter=5, random_state=0, **parameters)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        synthesizer.fit(table)
+    assert ["neither scored nor measured: ('a', 'b'). Set" in str(one.message) for one in found] == [True] * warned

@@ -433,7 +433,7 @@ def test_large_tables_have_the_bins_of_tables_in_memory():
     [
         ({"bins": "equal"}, "bins must be one of"),
         ({"bins": 8}, "bins must be one of"),
-        ({"structural_zeros": [{"hours": (0, 3), "sex": ["F"]}]}, "whose bins bins=.private. is to find"),
+        ({"structural_zeros": [{"hours": (0, 3), "sex": ["F"]}]}, "whose bins bins=.private. is to find; use bins="),
         ({"max_cells": 0}, "max_cells"),
     ],
 )

@@ -233,7 +233,8 @@ TZ = pd.Timestamp("2020-01-01", tz="UTC")
         ([("start", "<", "end")], r"must be \(column, '<=', column\) or .* got \('start', '<', 'end'\)"),
         ([("start", "<=")], "a rule of structural_zeros must be"),
         ([("start", "<=", "height")], "no column 'height'"),
-        ([("start", "<=", "start")], "each once"),
+        ([("start", "<=", "start")], "must have two columns, got"),
+        ([{"start": (0, 5)}], "must name whole bins, and cuts one of column 'start'"),
         ([("start", "<=", "sex")], "column 'sex' cannot be compared: it must have numbers or dates, not strings"),
         ([("start", "<=", "real")], "'start' and 'real' can be compared if both are whole or both real"),
         ([("start", "<=", "day")], "'start' and 'day' cannot be compared: numbers, dates"),
@@ -257,6 +258,12 @@ def test_a_wrong_rule_is_refused_before_the_charge(rules, message):
     with pytest.raises(ValueError, match=r"structural_zeros take a clique of 16 cells .* declare coarser bins"):
         fitted(max_cells=15, ledger=ledger)
     assert ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("rules", [["start <= end"], ("start", "<=", "end"), [["start", "<=", "end"]]], ids=str)
+def test_rules_must_be_tuples_in_a_list(rules):
+    with pytest.raises(TypeError, match="must be a list of mappings and rules, which are tuples, got a list with"):
+        fitted(rules=rules)
 
 
 def test_rules_of_columns_whose_values_are_to_be_found():

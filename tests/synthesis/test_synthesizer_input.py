@@ -300,7 +300,7 @@ WRONG = [
     ({"marginals": ["a"]}, "marginals"), ({"marginals": [("a", "a")]}, "marginals"), ({"marginals": None}, "marginals"),
     ({"marginals": [("q",)]}, "no column 'q'"), ({"marginals": [()]}, "marginals"), ({"workload": "ab"}, "workload"),
     ({"workload": []}, "workload"), ({"workload": ["a"]}, "workload"), ({"workload": [("q",)]}, "no column 'q'"),
-    ({"structural_zeros": {"a": 1}}, "structural_zeros"), ({"structural_zeros": [1]}, "conditions"),
+    ({"structural_zeros": {"a": 1}}, "structural_zeros"), ({"structural_zeros": [1]}, "structural_zeros"),
     ({"structural_zeros": [{"q": 1}]}, "no column 'q'"), ({"structural_zeros": [{"a": 7}]}, "column 'a'"),
     ({"structural_zeros": [{}]}, "structural_zeros"),
 ]  # fmt: skip

@@ -248,7 +248,10 @@ class LeakageDisplay:
         releases = self.values["release"].unique().tolist()
         shares = self.values.groupby("value", sort=False)["share"].mean().sort_values(kind="stable")
         places = {value: place for place, value in enumerate(shares.index)}
-        marks = [(release, measure, str(release)) for release in releases]
+        marks = [
+            (release, measure, f"epsilon {release:g}" if isinstance(release, Real) else str(release))
+            for release in releases
+        ]
         if measure == "auc" and len(releases) == 1:
             marks = [
                 (releases[0], column, label) for column, label in _OF_AUC.items() if self.values[column].notna().any()

@@ -177,6 +177,9 @@ class ParetoDisplay(PanelDisplay):
             self._draw(axes, points.sort_values("epsilon"), colour, marker)
             if name:
                 handles.append(Line2D([], [], color=colour, marker=marker, label=str(name)))
+        handles.append(Line2D([], [], color=INK, marker=r"$\epsilon$", ls="none", label="epsilon, at its point"))
+        if summary[["x_error", "y_error"]].notna().any(axis=None):
+            handles.append(Line2D([], [], color=INK, lw=0.8, label="± 1 standard error"))
         if np.isinf(summary["epsilon"]).any():
             handles.append(Line2D([], [], color=INK, marker="*", ms=9, ls="none", label="without noise"))
         if summary["dominated"].any():

@@ -255,7 +255,8 @@ def _check_given(source: Any, of: str, epsilon: Any, n_rows: Any) -> None:
         raise ValueError("the error of a count does not fall with the number of rows: plan them for of='frequency'")
     matters = of != "count" or not isinstance(source, DPHistogram) or isinstance(source.epsilon, Sampled)
     if epsilon is None and n_rows is None and matters:
-        raise ValueError(f"of={of!r} needs n_rows, or epsilon if the number of rows is asked for")
+        other = "" if of == "count" else ", or epsilon if the number of rows is asked for"
+        raise ValueError(f"of={of!r} needs n_rows{other}")
 
 
 def _fewest(source: Any) -> int:

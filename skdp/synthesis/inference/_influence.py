@@ -54,7 +54,8 @@ def linear_statistic(statistic: Callable[[Any], Any], cells: pd.DataFrame, share
             raise ValueError(f"statistic must return the same terms for all tables, got {names} after {terms}")
         influence[:, place] = (moved - values) * (_ROWS + 1)
     at = counts / _ROWS
-    return Linear(terms, values, influence - (influence @ at)[:, np.newaxis], at, np.ones(len(terms), bool))
+    known = np.ptp(influence, axis=1) > 0  # no row changes a median, and every row the number of rows
+    return Linear(terms, values, influence - (influence @ at)[:, np.newaxis], at, known)
 
 
 def _whole(shares: Matrix, total: int) -> NDArray[np.int64]:

@@ -100,7 +100,8 @@ def synthetic_inference(
     were counted together. The most that these can change is added to the interval, if it is less than what the interval
     reaches without; otherwise a term is not supported. So a mean needs its column, a difference of groups or a
     correlation its two columns together, a linear regression all pairs, and a logistic one all features together and
-    each with the target; name them in `workload` or `marginals` of the synthesizer.
+    each with the target; name them in `workload` or `marginals` of the synthesizer. What all added rows change
+    alike is not supported either, such as the number of rows, or a median, which they do not change.
 
     Numbers in bins are taken as the middle of their bin, or as the mean within it by ``bins="private"``: what is
     estimated is the statistic of a table of such numbers. These means come from noisy counts too, and their noise is

@@ -168,8 +168,17 @@ def warn_not_chosen(
     _warn_left_out(plan, names, {clique: reasons.get(clique, strategy.not_chosen) for clique in missing})
 
 
-def warn_unknown(plan: Plan, names: Sequence[object], unknown: Sequence[Clique]) -> None:
-    """Warn of strong pairs that the model has no room for."""
+def warn_unknown(plan: Plan, strategy: Strategy, names: Sequence[object], unknown: Sequence[Clique]) -> None:
+    """Warn of strong pairs that the model has no room for, and of pairs that are too large for a score."""
+    pairs = itertools.combinations(range(len(plan.sizes)), 2)
+    large = [pair for pair in pairs if plan.n_cells(pair) > plan.max_cells]
+    if large and strategy.certain is None and not plan.workload:
+        warnings.warn(
+            f"pairs of columns with more than max_cells = {plan.max_cells:,} cells are neither scored nor measured: "
+            f"{_shown(large, names)}. Set max_cells higher, or declare coarser bins",
+            UserWarning,
+            stacklevel=level_of_the_caller(),
+        )
     if unknown:
         warnings.warn(
             "by their noisy scores, some pairs of columns depend strongly that the model does not know: it would "

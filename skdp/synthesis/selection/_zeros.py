@@ -25,6 +25,12 @@ def read_zeros(zeros: Any, domain: Domain) -> Zeros:
     if isinstance(zeros, Mapping) or not isinstance(zeros, Iterable):
         raise TypeError(f"structural_zeros must be a list of mappings and rules, got {type(zeros).__name__}")
     zeros = list(zeros)
+    for one in zeros:
+        if not isinstance(one, Mapping | tuple):
+            raise TypeError(
+                f"structural_zeros must be a list of mappings and rules, which are tuples, got a list with "
+                f"{type(one).__name__}"
+            )
     found: dict[Clique, NDArray[np.bool_]] = {}
     for one in zeros:
         clique, cells = read_rule(one, domain) if isinstance(one, tuple) else _read_combination(one, domain)
@@ -37,8 +43,14 @@ def read_zeros(zeros: Any, domain: Domain) -> Zeros:
 def _read_combination(combination: Any, domain: Domain) -> tuple[Clique, tuple[NDArray[np.intp], ...]]:
     """Return the columns of a combination that cannot occur, and the indices of its cells."""
     weights = read_conditions(domain, combination)
-    if not weights or any(((weight != 0) & (weight != 1)).any() for weight in weights.values()):
-        raise ValueError("structural_zeros must name columns, and whole bins of numbers")
+    if not weights:
+        raise ValueError("a combination of structural_zeros must name at least one column")
+    for column, weight in weights.items():
+        if ((weight != 0) & (weight != 1)).any():
+            raise ValueError(
+                f"a combination of structural_zeros must name whole bins, and cuts one of column "
+                f"{domain.columns[column]!r}"
+            )
     clique = tuple(sorted(weights))
     return clique, np.ix_(*(weights[column] == 1 for column in clique))
 

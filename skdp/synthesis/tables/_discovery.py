@@ -190,16 +190,20 @@ def count_open_columns(table: Table, names: Iterable[Any], keep: NDArray[np.bool
     return found
 
 
-def check_not_named(names: Iterable[Any], handle_unknown: Any, zeros: Any, *, found: str = "values discover=") -> None:
+def check_not_named(
+    names: Iterable[Any],
+    handle_unknown: Any,
+    zeros: Any,
+    *,
+    why: str = "whose values discover= is to find; declare them",
+) -> None:
     """Refuse parameters that name values of columns whose values, or bins, are not known yet."""
     combinations = zeros if isinstance(zeros, Iterable) and not isinstance(zeros, Mapping) else ()
     given = [("handle_unknown", handle_unknown), *(("structural_zeros", combination) for combination in combinations)]
     for name in names:
         for parameter, named in given:
             if isinstance(named, Mapping | tuple) and name in named:
-                raise ValueError(
-                    f"{parameter} names a value of column {name!r}, whose {found} is to find; declare them"
-                )
+                raise ValueError(f"{parameter} names column {name!r}, {why}")
 
 
 def find_values(
