@@ -478,8 +478,9 @@ def test_a_part_of_a_bin_is_never_known_for_certain():
     assert held.count == pytest.approx(found.n_rows_, rel=0.01)
 
 
-def test_inference_takes_the_means_within_bins(synthesizer):
-    found = synthetic_inference(synthesizer, lambda table: table["income"].mean(), columns=["income"])
+def test_inference_takes_the_means_within_bins_and_warns(synthesizer):
+    with pytest.warns(UserWarning, match=r"the bins of \['income'\] were found by noisy counts"):
+        found = synthetic_inference(synthesizer, lambda table: table["income"].mean(), columns=["income"])
     assert found["estimate"].item() == pytest.approx(PEOPLE["income"].mean(), rel=0.1)
 
 

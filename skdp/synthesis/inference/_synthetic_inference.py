@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_confidence_level
+from skdp.base import check_confidence_level, level_of_the_caller
 from skdp.domain import Interval
 from skdp.synthesis._queries import find_columns
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
@@ -106,10 +107,10 @@ def synthetic_inference(
     Numbers in bins are taken as the middle of their bin, or as the mean within it by ``bins="private"``: what is
     estimated is the statistic of a table of such numbers. These means come from noisy counts too, and their noise is
     not in the intervals: of 95 % intervals for the mean of a column of 440 to 1,500 numbers with ``bins="private"``, 0
-    to .53 held it at an epsilon of .3, and .4 to 1 at 3. Declare narrow bins where an interval matters. A regularised
-    regression is that of the estimated number of rows. The number of records is private, and enters as the noisy counts
-    have it. With few records a marginal of many cells, the correction is too large for first order: look whether
-    ``std_error`` is small beside what would change the conclusion.
+    to .53 held it at an epsilon of .3, and .4 to 1 at 3, so a warning is given. Declare narrow bins where an interval
+    matters. A regularised regression is that of the estimated number of rows. The number of records is private, and
+    enters as the noisy counts have it. With few records a marginal of many cells, the correction is too large for first
+    order: look whether ``std_error`` is small beside what would change the conclusion.
 
     **Privacy.** Post-processing of noisy counts: free, and repeatable; no record is read.
 
@@ -152,6 +153,7 @@ def synthetic_inference(
         )
     names = _names(synthesizer, columns, target, model)
     places = find_columns(synthesizer.domain_, names)
+    _warn_of_found_bins(synthesizer, names)
     sizes = [synthesizer.domain_.sizes[place] for place in places]
     if (size := int(np.prod(sizes, dtype=object))) > _MOST_CELLS:
         raise ValueError(
@@ -183,6 +185,17 @@ def _names(synthesizer: Any, columns: Any, target: Any, model: bool) -> list[Any
         target = known[-1]
     names = [name for name in (known if columns is None else columns) if columns is not None or name != target]
     return [*names, target]
+
+
+def _warn_of_found_bins(synthesizer: Any, names: Sequence[Any]) -> None:
+    found = [name for name in names if synthesizer._shapes and name in synthesizer._shapes.columns]
+    if found:
+        warnings.warn(
+            f"the bins of {found} were found by noisy counts, and so were the numbers that stand for them: their noise "
+            "is not in the intervals, which may be much too short. Fit with bins='declared' where an interval matters",
+            UserWarning,
+            stacklevel=level_of_the_caller(),
+        )
 
 
 def _cells(synthesizer: Any, places: Sequence[int]) -> pd.DataFrame:
