@@ -1,6 +1,7 @@
 """Synthetic tables from private marginals: graphical models, their inference, and their samples."""
 
 from skdp.synthesis._answers import ModelCount
+from skdp.synthesis._panel_synthesizer import DPPanelSynthesizer
 from skdp.synthesis._persistence import LEFT_OUT as LEFT_OUT
 from skdp.synthesis._persistence import describe_fit as describe_fit
 from skdp.synthesis._persistence import pack_parameter as pack_parameter
@@ -14,4 +15,11 @@ from skdp.synthesis._stored_reports import restore_reports as restore_reports
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.inference import synthetic_inference
 
-__all__ = ["DPMarginalSynthesizer", "ModelCount", "ReportSynthesizer", "SyntheticResampler", "synthetic_inference"]
+__all__ = [
+    "DPMarginalSynthesizer",
+    "DPPanelSynthesizer",
+    "ModelCount",
+    "ReportSynthesizer",
+    "SyntheticResampler",
+    "synthetic_inference",
+]

@@ -375,6 +375,6 @@ def _batches(
         yield assemble(template, decode(template, domain, codes, rng, order, shapes), domain.columns)
 
 
-def check_n_samples(n_samples: Any) -> None:
+def check_n_samples(n_samples: Any, name: str = "n_samples") -> None:
     if n_samples is not None:
-        check_size(n_samples, name="n_samples", least=0, most=_MOST_SAMPLES)
+        check_size(n_samples, name=name, least=0, most=_MOST_SAMPLES)

@@ -3,7 +3,7 @@
 from skdp.synthesis.model._elimination import Elimination, eliminate
 from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel, JunctionTree, Link, calibrate
 from skdp.synthesis.model._inference import TOLERANCE, fit_model, independent_start, potentials_of
-from skdp.synthesis.model._sampling import redraw, sample
+from skdp.synthesis.model._sampling import MOST_REDRAWN, redraw, sample
 from skdp.synthesis.model._tables import (
     Clique,
     Groups,
@@ -20,6 +20,7 @@ from skdp.synthesis.model._tables import (
 
 __all__ = [
     "MOST_CELLS",
+    "MOST_REDRAWN",
     "TOLERANCE",
     "Clique",
     "Elimination",

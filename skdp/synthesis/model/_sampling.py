@@ -80,7 +80,7 @@ def _join(columns: Sequence[NDArray[np.int32]], sizes: Sequence[int], n: int) ->
     return groups
 
 
-MOST_CELLS = 1 << 14
+MOST_REDRAWN = 1 << 14
 """The largest table that is computed for each row."""
 
 _BLOCK = 1 << 18
@@ -143,9 +143,9 @@ def _check_columns(tree: JunctionTree, columns: Iterable[int]) -> tuple[int, ...
     if len(set(wanted)) < len(wanted) or not all(column in range(d) for column in wanted):
         raise ValueError(f"columns must be different numbers from 0 to {d - 1}, got {wanted}")
     cells = max(tree.n_cells(set(clique) & set(wanted)) for clique in tree.cliques)
-    if cells > MOST_CELLS:
+    if cells > MOST_REDRAWN:
         raise ValueError(
-            f"to redraw columns {wanted} takes a table of {cells} cells for each row; at most {MOST_CELLS} are "
+            f"to redraw columns {wanted} takes a table of {cells} cells for each row; at most {MOST_REDRAWN} are "
             "computed. Redraw fewer columns at once, or sample new rows"
         )
     return wanted

@@ -17,6 +17,7 @@ from skdp.synthesis.tables._records import (
     Policy,
     Records,
     check_policy,
+    number_values,
     open_rows,
     read_codes,
     read_declared,
@@ -25,6 +26,7 @@ from skdp.synthesis.tables._records import (
     with_target,
 )
 from skdp.synthesis.tables._shapes import Shape, Shapes, find_points, fine_grid
+from skdp.synthesis.tables._visits import lag
 
 __all__ = [
     "CodedRecords",
@@ -46,7 +48,9 @@ __all__ = [
     "find_points",
     "find_values",
     "fine_grid",
+    "lag",
     "middles",
+    "number_values",
     "open_rows",
     "public_template",
     "read_codes",

@@ -270,6 +270,18 @@ class LargeRecords:
         return self._tables[holder].sum(axis=dropped)
 
 
+def number_values(column: Any, name: str, *, sort: bool = False) -> NDArray[np.intp]:
+    """Return the number of each value among the distinct ones, in order of appearance or sorted; -1 if missing."""
+    if hasattr(column, "__array__") and not isinstance(column, np.ndarray | pd.Series | pd.Index):
+        column = nw.from_native(column, series_only=True).to_pandas()
+    if getattr(column, "ndim", 1) != 1:
+        raise ValueError(f"{name} must be 1-dimensional, got {column.ndim} dimensions")
+    try:
+        return shielded(lambda: pd.factorize(pd.Series(column).reset_index(drop=True), sort=sort)[0])
+    except ColumnError as error:
+        raise ValueError(f"{name} {error}") from None
+
+
 def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Mark at most `most` rows of each person, chosen at random."""
     # Which of a person's rows are kept does not depend on other persons: one changes at most `most` kept rows.
@@ -278,14 +290,7 @@ def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -
         if len(table.columns) != 1:
             raise ValueError(f"groups must be one column, got {len(table.columns)}")
         (groups,) = table.columns
-    if hasattr(groups, "__array__") and not isinstance(groups, np.ndarray | pd.Series | pd.Index):
-        groups = nw.from_native(groups, series_only=True).to_pandas()
-    if getattr(groups, "ndim", 1) != 1:
-        raise ValueError(f"groups must be 1-dimensional, got {groups.ndim} dimensions")
-    try:
-        persons = shielded(lambda: pd.factorize(pd.Series(groups).reset_index(drop=True))[0])
-    except ColumnError as error:
-        raise ValueError(f"groups {error}") from None
+    persons = number_values(groups, "groups")
     if len(persons) != n_rows:
         raise ValueError(f"groups has {len(persons)} entries; X has {n_rows} rows")
     if (persons < 0).any():
