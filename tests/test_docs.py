@@ -126,6 +126,11 @@ def test_code_of_pages_runs(path, tmp_path, monkeypatch):
     pyplot.close("all")
 
 
+def test_examples_have_names_of_their_own():
+    """The pages of two examples of one name would break each other's links."""
+    assert len({path.name for path in EXAMPLES}) == len(EXAMPLES)
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_have_a_title_and_cells(path):
     text = path.read_text(encoding="utf-8")
