@@ -194,7 +194,7 @@ class ParetoDisplay(PanelDisplay):
             )
         tidy_axes(axes)
         labels = [handle.get_label() for handle in handles]
-        self._draw_legend(ax, handles, labels, inside={"fontsize": "small"}, loc="outside upper left", ncols=3)
+        self._draw_legend(ax, handles, labels, inside={"fontsize": "small"}, loc="outside upper left", ncols=2)
         return self
 
     def _draw(self, axes: Any, points: pd.DataFrame, colour: str, marker: str) -> None:
