@@ -151,8 +151,8 @@ def report(records: list[dict[str, Any]]) -> None:
         "from the real rows, of as many synthetic ones: the mean over columns, at most 1,000 pairs and 300 triples, "
         "and the largest of these pairs. AUC: gradient boosting trained on synthetic rows, tested on real ones that "
         "were kept back. `measured`: marginals of more than one column that are measured. The numbers of the method "
-        f"were chosen on Adult and the generated tables, none of them on {' and '.join(CHECKED_ONLY)}; payments decided "
-        "between two variants of the method twice.",
+        f"were chosen on Adult and the generated tables, none of them on {' and '.join(CHECKED_ONLY)}; payments "
+        "decided between two variants of the method twice.",
         {"Errors": (("table", "marginals", "epsilon", *columns), rows)},
     )
 
