@@ -21,6 +21,7 @@ from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer, recall_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit, StratifiedKFold
+from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -33,6 +34,7 @@ from skdp import (
     PosteriorFeatures,
     PrivacyLedger,
     RandomizedResponseEncoder,
+    RapporEncoder,
     SyntheticResampler,
     UnaryEncodingTransformer,
 )
@@ -539,6 +541,16 @@ def test_a_random_encoding_has_a_baseline_that_charges_nothing(encoder):
     found = curve(pipeline(step), epsilons=[0.25])
     assert np.isinf(found["epsilon"]).sum() == 2
     assert ledger.spent.epsilon == 4 * 0.25  # two fits and two sets of test rows
+
+
+def test_a_baseline_of_rappor_is_without_its_second_round():
+    X, y = table()
+    encoder = RapporEncoder(n_bits=16, n_hashes=1, n_cohorts=1)
+    model = make_pipeline(encoder, BernoulliNB())
+    result = curve(model, param_name="rapporencoder__epsilon", data=(X[["group"]], y), epsilons=[0.5])
+    plain = make_pipeline(OneHotEncoder(sparse_output=False), BernoulliNB())
+    expected = curve(model, param_name="rapporencoder__epsilon", data=(X[["group"]], y), epsilons=[0.5], baseline=plain)
+    assert values(result, "accuracy", math.inf) == values(expected, "accuracy", math.inf)
 
 
 def test_posterior_features_and_synthetic_rows_have_baselines():

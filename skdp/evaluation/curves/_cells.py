@@ -181,10 +181,12 @@ class Step:
         return _wrapped(estimator, self.path, OnFitOnly) if fit_only else _wrapped(estimator, self.outer, OneRelease)
 
     def without_noise(self, estimator: Any, *, fit_only: bool) -> Any:
-        """Set an epsilon of next to no noise; nothing is charged."""
-        ledger = f"{self.path}__ledger" if self.path else "ledger"
-        if ledger in estimator.get_params():
-            estimator.set_params(**{ledger: None})
+        """Set an epsilon of next to no noise, and leave out a round that has its own; nothing is charged."""
+        params = estimator.get_params(deep=True)
+        owner = params[self.path] if self.path else estimator
+        changes = {"ledger": None, **getattr(owner, "without_instantaneous", {})}
+        names = {f"{self.path}__{name}" if self.path else name: value for name, value in changes.items()}
+        estimator.set_params(**{name: value for name, value in names.items() if name in params})
         return self.at(estimator, _NO_NOISE, fit_only=fit_only)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -137,6 +137,9 @@ class RapporEncoder(ReportTransformer):
     """
 
     protocol_: RapporProtocol
+
+    without_instantaneous: ClassVar[Mapping[str, float]] = {"p": 0.0, "q": 1.0}
+    """The parameters that leave the instantaneous round out."""
 
     def __init__(
         self,
