@@ -24,8 +24,8 @@ print(f"guessed right: {result.accuracy:.3f}; always the most frequent value: {r
 print(f"the best guess from the report alone: {result.report_accuracy:.3f}")
 
 # %%
-# But people of the rare values are found: an area of 0.5 would say that nothing is learned. The report tells as much of
-# each value, and the country of birth tells more of some. Of the rarest values the attacker's model has few rows to
+# But people of the rare values are found: with an area of 0.5, nothing is learned. The report shows as much of
+# each value, and the country of birth shows more of some. Of the rarest values the attacker's model has few rows to
 # learn from, and is no better than the best guess from the report alone.
 
 result.values.round(2)

@@ -227,7 +227,7 @@ def attribute_inference(
 
     **Rare values.** Where one value prevails, accuracy hides what is learned of the others: the best guess is the
     frequent value for nearly all rows, and an attacker who is sure of a few rows hardly improves on it. ``values``
-    shows each value by itself: an ``auc`` of 0.5 and a ``lift`` of 1 say that nothing is learned of it. With few rows
+    shows each value by itself: an ``auc`` of 0.5 and a ``lift`` of 1 mean that nothing is learned of it. With few rows
     of a value they are noisy. The best guess from the report is exact if its channel has at most 2**16 entries; of
     other protocols, it is the mean over 10,000 drawn reports of the exact probabilities given each.
 

@@ -31,7 +31,7 @@ Band = Literal["auto", "std", "range"] | None
 _BANDS = ("auto", "std", "range")
 _LEVEL = 0.95
 _MOST_LINES = 6
-"""The lines of a panel that can be told apart; with more groups, each has a panel."""
+"""The lines of a panel that can be distinguished; with more groups, each has a panel."""
 _GREY = "#999999"
 
 

@@ -40,7 +40,7 @@ class PanelDisplay:
 
 
 def new_grid(number: int, *, width: float, height: float, margin: float, across: int = 3, **layout: Any) -> list[Any]:
-    """Return new panels, so many in a row at most; sizes are in inches."""
+    """Return new panels, at most `across` in a row; sizes are in inches."""
     across = min(number, across)
     down = math.ceil(number / across)
     size = max(width * across, 5.5), height * down + margin

@@ -180,8 +180,8 @@ def plan_epsilon(
     scores is computed from true rows and is not protected, nor is a plan that is made from it; the same holds for
     guesses that were read from the data.
 
-    The half width is that of the interval that the library is going to state, computed by the same functions, as if
-    reports said what they say on average. In a single release it is a little wider or narrower, since the variance is
+    The half width is that of the interval that the library is going to state, computed by the same functions from the
+    expected reports. In a single release it is a little wider or narrower, since the variance is
     estimated. The error of a count does not fall with the number of rows (of reports, it grows), so that rows are
     planned for frequencies and parity differences only.
 
@@ -320,7 +320,7 @@ def _least_rows(width: Callable[[int], float], within: float) -> int | None:
 
 
 def _impossible(width: Callable[[int], float], of: str, within: float) -> str:
-    """Say how many rows would do without noise."""
+    """Write the error of a wish that no epsilon fulfils, with the number of rows that would be enough."""
     text = (
         f"no epsilon up to {_MOST:g} gives {_WORDS[of]} within {within:g}, as a part of its error is that of a sample"
     )

@@ -110,7 +110,7 @@ def _of_reports(encoder: Any, n_rows: int, question: Question) -> float:
 
 
 def _expected(protocol: Any, n_rows: int, share: float, question: Question) -> Iterator[pd.DataFrame]:
-    """Yield the estimates of reports that say what they say on average, where the first value has a share."""
+    """Yield the estimates of the expected reports, where the first value has a share."""
     options: dict[str, Any] = {"confidence_level": question.level, "what": question.of}
     if isinstance(protocol, OracleProtocol):
         rate = 1 / len(protocol.oracles) if protocol.strategy == "sample" else 1.0

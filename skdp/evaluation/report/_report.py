@@ -295,7 +295,6 @@ def _leakage_content(study: Study, tables: Tables, advance: Callable[[], Any]) -
         return None
     results = attack_releases(study, advance)
     tables["leakage"] = leakage_table(results)
-    tables["leakage"].attrs["column"] = column
     tables["carriers"] = pd.concat({epsilon: found.carriers for epsilon, found in results.items()}, names=["epsilon"])
     tables["carriers"] = tables["carriers"].reset_index()
     example = results[study.example]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skdp.evaluation.report._counts import CountStudy
-from skdp.evaluation.report._experiments import NOT_PRIVATE
+from skdp.evaluation.report._experiments import NOT_PRIVATE, attacked_column
 from skdp.evaluation.report._study import Study
 from skdp.evaluation.report._tables import SHOWN, short, whole
 
@@ -20,7 +20,7 @@ def summarise(study: Study, counts: CountStudy, tables: Mapping[str, pd.DataFram
     if "model_scores" in tables:
         lines += _of_models(tables["model_scores"], study.example)
     if "leakage" in tables:
-        lines.append(_of_leakage(tables["leakage"], study.example, tables["leakage"].attrs["column"]))
+        lines.append(_of_leakage(tables["leakage"], study.example, attacked_column(study)))
     return [*lines, _of_synthesis(tables["synthesis"], study.example)]
 
 

@@ -28,7 +28,7 @@ def parity_half_width(
     rows: str = "sampled",
     level: float = 0.95,
 ) -> float:
-    """Return half the width of the interval of `debiased_fairness` if the reports say what they say on average."""
+    """Return half the width of the interval of `debiased_fairness` for the expected reports."""
     oracle, inside = _oracle_of(encoder, privileged, columns)
     cells, indicators, repeats = [], [], []
     variances = indicator_variances(oracle, inside)
