@@ -138,7 +138,7 @@ class TestPermanence:
         list(
             zip(
                 ENCODERS,
-                ["be48a67a9980", "6afc9abc1341", "a3556401e114", "7c6efc327dc0", "75571e66791e", "d0d70a32a600"],
+                ["57f8677b3a1b", "919eb378c405", "16267364bb03", "5780940036a4", "eb8590ed0862", "610601ce624c"],
                 strict=True,
             )
         ),

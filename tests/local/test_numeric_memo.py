@@ -71,7 +71,7 @@ class TestPermanence:
         list(
             zip(
                 MECHANISMS,
-                ["33aa512bf73e", "a781ad8fe49e", "efcc7040b5a4", "eb7a6e378ea0", "338020b00f2b"],
+                ["54f75312a075", "072bc34c0ef1", "3da1ab7484d0", "1ecf37b4620d", "5463a2f01ed1"],
                 strict=True,
             )
         ),

@@ -22,7 +22,7 @@ from skdp.oracles.numeric import round_at_random
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import MOST_ROWS, DigestSource, RowStreams, uniform_integers
 
-FORMAT = b"skdp permanent report 5"
+FORMAT = b"skdp permanent report 6"
 """To be raised whenever an oracle uses its random bits differently: old and new reports must not share any."""
 
 _HEAD = 16
@@ -227,11 +227,13 @@ class NumericMemo:
         """Compute the permanent reports."""
         reports = []
         for context, places in zip(self._contexts, scaled, strict=True):
-            drawn = b"".join(keyed_digests(self.key, (context, "rounding"), records))
-            first = np.frombuffer(drawn, np.uint8).reshape(-1, 2 * _HEAD)[:, :2]
-            positions = round_at_random(places, _Given(first.tobytes()))
-            written = np.frombuffer(positions.astype(">i4").tobytes(), "V4").tolist()
-            digests = keyed_digests(self.key, (context, "report"), records, written)
+            # The rounding's digest, two bytes of which are used, stands for the record in what the report's is of.
+            digests = keyed_digests(self.key, (context, "rounding"), records)
+            drawn = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 2 * _HEAD)
+            positions = round_at_random(places, _Given(drawn[:, :2].tobytes()))
+            written = np.hstack([drawn, positions.astype(">i4").view(np.uint8).reshape(-1, 4)])
+            messages = written.view(f"V{written.shape[1]}").ravel().tolist()
+            digests = keyed_digests(self.key, (context, "report"), messages)
             reports.append(keyed_numbers(self._mechanism, positions, digests))
         return reports
 
