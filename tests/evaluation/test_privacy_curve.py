@@ -338,8 +338,8 @@ def test_fairness_is_that_of_the_report_with_the_true_groups():
     report = fairness_report(
         y[test], predicted.predict(X.iloc[test]), X["group"].iloc[test], privileged="a", positive_label="yes"
     ).set_index("metric")["value"]
-    assert values(result, names[0], math.inf)[0] == report["statistical parity difference"]
-    assert values(result, names[1], math.inf)[0] == report["Theil index"]
+    assert values(result, names[0], math.inf)[0] == report["statistical_parity_difference"]
+    assert values(result, names[1], math.inf)[0] == report["theil_index"]
 
 
 @pytest.mark.parametrize("privatize", ["always", "fit"])
@@ -390,7 +390,7 @@ def test_several_sensitive_features_make_groups_of_combinations():
         rows = (of_test == list(group)).all(axis=1).to_numpy()
         assert baseline[[group]].tolist() == [accuracy_score(y[test][rows], labels[rows])]
     report = fairness_report(y[test], labels, of_test, privileged=[("a", "u")], positive_label="yes")
-    expected = report.set_index("metric")["value"]["statistical parity difference"]
+    expected = report.set_index("metric")["value"]["statistical_parity_difference"]
     assert values(result, "parity", math.inf)[0] == expected
     one = {"scoring": {"right": scoring["right"]}, "epsilons": [1.0]}
     pd.testing.assert_frame_equal(curve(sensitive_features=["group"], **one), curve(sensitive_features="group", **one))
@@ -935,13 +935,16 @@ class TestWeights:
         def right(estimator, X, y):
             return 1.0
 
-        for scoring in (right, "disparate_impact"):
-            name = scoring if isinstance(scoring, str) else "right"
-            with pytest.raises(ValueError, match=f"scoring '{name}' takes no weights"):
-                curve(
-                    scoring=[scoring], sample_weight=np.ones(240), sensitive_features="group", privileged="a",
-                    positive_label="yes",
-                )  # fmt: skip
+        with pytest.raises(ValueError, match="scoring 'right' takes no weights"):
+            curve(scoring=[right], sample_weight=np.ones(240))
+
+    def test_metrics_of_fairness_are_weighted(self):
+        given = {"baseline": None, "epsilons": [4.0], "scoring": "disparate_impact", "sensitive_features": "group"}
+        given |= {"privileged": "a", "positive_label": "yes"}
+        weights = np.random.default_rng(0).integers(1, 4, 240)
+        plain, weighted, double = (curve(sample_weight=one, **given)["value"] for one in (None, weights, 2 * weights))
+        assert not np.allclose(plain, weighted)
+        np.testing.assert_allclose(weighted, double)
 
     @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(240), np.full(240, np.nan)])
     def test_other_weights_are_refused(self, weights):

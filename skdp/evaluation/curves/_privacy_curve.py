@@ -98,7 +98,7 @@ def privacy_curve(
         ``GroupKFold(5)``. Not the groups of `sensitive_features`.
     sample_weight : array-like of shape (n_samples,), optional
         The weights of rows in the scores, finite and at least 0. Each scorer must take a ``sample_weight``, or be
-        fairlearn's ``MetricFrame``; aif360's metrics do not. To fit with weights, use `params`.
+        fairlearn's ``MetricFrame``, or the name of a metric. To fit with weights, use `params`.
     params : mapping of str to object, optional
         What `fit` gets beside the rows, such as ``{"logisticregression__sample_weight": weights}``, as in
         scikit-learn's `cross_validate`: of an array-like with an entry a row, the entries of the training rows. The
