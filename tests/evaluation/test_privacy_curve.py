@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+import warnings
 from functools import partial
 from itertools import product
 
@@ -18,6 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import VotingClassifier
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer, recall_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit, StratifiedKFold
@@ -946,7 +948,7 @@ class TestWeights:
         assert not np.allclose(plain, weighted)
         np.testing.assert_allclose(weighted, double)
 
-    @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(240), np.full(240, np.nan)])
+    @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(240), np.zeros(240), np.full(240, np.nan)])
     def test_other_weights_are_refused(self, weights):
         with pytest.raises(ValueError, match="sample_weight must"):
             curve(sample_weight=weights)
@@ -954,6 +956,18 @@ class TestWeights:
     def test_params_are_a_mapping(self):
         with pytest.raises(TypeError, match="params must map names"):
             curve(params=[1])
+
+
+def test_an_undefined_score_is_said_once():
+    with pytest.warns(UndefinedMetricWarning, match=r"in 6 of 6 fits\)") as caught:
+        curve(scoring={"precision": _with_never, "again": _with_never}, data=table())
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def _with_never(estimator, X, y):
+    warnings.warn("Precision is ill-defined", UndefinedMetricWarning, stacklevel=2)
+    return 0.0
 
 
 @pytest.mark.parametrize(
@@ -964,6 +978,8 @@ class TestWeights:
         (partial(MetricFrame, metrics={"a": accuracy_score}), "MetricFrame"),
         (partial(partial(accuracy_score, normalize=False), sample_weight=np.ones(1)), None),
         (partial(accuracy_score), "accuracy_score"),
+        (make_scorer(recall_score, pos_label="yes"), "recall_score(pos_label='yes')"),
+        (make_scorer(roc_auc_score, greater_is_better=False), "neg_roc_auc_score"),
     ],
 )
 def test_partial_scorers_are_named_by_what_they_were_given(metric, name):

@@ -131,9 +131,12 @@ def _named(scoring: Any, estimator: Any) -> list[tuple[str, Any]]:
 
 
 def _name_of(metric: Any) -> str:
-    """Name a callable; a partial one by what it was given."""
+    """Name a callable; a partial one, or a scorer of scikit-learn, by its function and what it was given."""
+    if hasattr(metric, "_score_func"):  # what `make_scorer` returns
+        name = _name_of(partial(metric._score_func, **metric._kwargs))
+        return f"neg_{name}" if metric._sign < 0 else name
     if not isinstance(metric, partial):
-        return getattr(metric, "__name__", "score")
+        return getattr(metric, "__name__", type(metric).__name__)
     measured = metric.keywords.get("metrics")
     if callable(measured):  # of fairlearn's MetricFrame
         return _name_of(measured)

@@ -76,8 +76,8 @@ def _ends(parts: Sequence[Rates], found: Numbers, level: float, quotient: bool) 
     # closer their rates are. An inequality θ is in the interval if the estimated one is not among the smallest or the
     # largest that are likely under θ: the interval inverts the distribution of the estimate, by bisection. The other
     # rates, of which this distribution depends, are the estimates moved, as little as possible, to the inequality θ.
-    # Near equality only large estimates speak against θ, and at θ = 0 they get three quarters of the level; the last one
-    # is left, as numbers of rows are whole.
+    # Near equality only large estimates speak against θ, and at θ = 0 they get three quarters of the level; the last
+    # one is left, as numbers of rows are whole.
     tail = (1 - level) / 2
 
     def share(theta: Numbers) -> Numbers:

@@ -129,8 +129,8 @@ def fairness_report(
     (Newcombe 1998, Zou and Donner 2008, Donner and Zou 2012). Those between the largest and the smallest rate invert
     the distribution of the estimate, without a standard error: the range of estimates is larger than that of the rates,
     the more so the more groups there are, and the interval accounts for it. Simultaneous intervals are Šidák's (1967).
-    Other standard errors are by the delta method, and so is the interval of the Theil index, on a logarithmic scale. The
-    calibration gap has the interval of a mean. What the intervals cover with small groups is in
+    Other standard errors are by the delta method, and so is the interval of the Theil index, on a logarithmic scale.
+    The calibration gap has the interval of a mean. What the intervals cover with small groups is in
     ``benchmarks/results/fairness_intervals.md``: 93 to 97 % in most cases, and more for ratios of rates close to 0.
 
     References
