@@ -638,6 +638,18 @@ def test_what_no_row_is_divided_by_is_undefined():
     assert found["value"].isna().tolist() == [False, False, True, True, False, False, False, False, True, True, False]
 
 
+def test_a_ratio_that_is_infinite_by_noise_is_no_undefined_metric():
+    people, true, predicted = table(60)
+    impacts = []
+    for seed in range(20):
+        encoder = RandomizedResponseEncoder(0.2, categories=SEX, random_state=seed)
+        reports = encoder.fit_transform(people[["sex"]])
+        impacts.append(debiased_fairness(true, predicted, reports, encoder, privileged="Female", positive_label=1)[7:8])
+    infinite = [impact for impact in impacts if impact["value"].item() == np.inf]
+    assert infinite
+    assert all(impact["upper"].item() == np.inf for impact in infinite)
+
+
 def test_other_classes_than_the_positive_one_count_as_negative():
     given = arguments()
     words = np.array(["low", "high"])

@@ -196,7 +196,11 @@ def add_consistency(value: float) -> Row:
 
 
 def write_table(
-    tables: Iterable[tuple[tuple[Any, ...], list[Row]]], controls: Sequence[Any], confidence_level: float | None
+    tables: Iterable[tuple[tuple[Any, ...], list[Row]]],
+    controls: Sequence[Any],
+    confidence_level: float | None,
+    *,
+    estimated: bool = False,
 ) -> pd.DataFrame:
     """Write the metrics of each cell of the control features as rows, and warn of those that are undefined."""
     listed = [(cell, row) for cell, rows in tables for row in rows]
@@ -213,7 +217,9 @@ def write_table(
     table.attrs |= {"convention": CONVENTION, "labels": {name: LABELS[name] for name in table["metric"].unique()}}
     if confidence_level:
         table.attrs["confidence_level"] = confidence_level
-    undefined = table.loc[~np.isfinite(table["value"]), "metric"].unique()
+    # A quotient of estimates is infinite by their noise alone.
+    unknown = table["value"].isna() if estimated else ~np.isfinite(table["value"])
+    undefined = table.loc[unknown, "metric"].unique()
     if len(undefined):
         warnings.warn(
             f"undefined: {'; '.join(undefined)}. There is no row that the definition divides by, or a rate of 0",

@@ -180,4 +180,4 @@ def debiased_fairness(
         sums = sums_of_estimated(reported.take(chosen).indicators(), groups.members, own)
         metrics = measure(sums, own.benefits(), groups, precision)
         found.append((cell, [*metrics, *consistency_rows(features, labels.predicted, chosen)]))
-    return write_table(found, controls, level)
+    return write_table(found, controls, level, estimated=True)
