@@ -7,6 +7,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp import RandomizedResponseEncoder
 from skdp.metrics import debiased_fairness, fairness_report
+from skdp.metrics.fairness import Labels, sums_of_known
 from tests.conftest import each
 
 fairlearn_metrics = pytest.importorskip("fairlearn.metrics")
@@ -73,15 +74,14 @@ def test_weighted_values_are_fairlearns_and_aif360s():
 @pytest.mark.parametrize("weights", ["of the rows", "of the labels"])
 def test_intervals_of_weighted_rows_cover(weights):
     rng, covered, truth = np.random.default_rng(0), 0, 0.5 if weights == "of the rows" else 0.75
-    for _ in range(150):
-        predicted = rng.random(60) < 0.5
-        own = rng.integers(1, 4, 60) if weights == "of the rows" else np.where(predicted, 3, 1)
-        found = fairness_report(
-            np.arange(60) % 2, predicted * 1, np.arange(60) < 30, privileged=True, positive_label=1, sample_weight=own,
-            confidence_level=0.9,
-        ).loc[1]  # fmt: skip
-        covered += found["lower"] <= truth <= found["upper"]
-    assert 0.83 < covered / 150 < 0.96
+    for _ in range(300):
+        predicted = rng.random(40) < 0.5
+        own = rng.integers(1, 4, 40) if weights == "of the rows" else np.where(predicted, 3, 1)
+        labels = Labels(predicted, predicted, own.astype(float))
+        sums = sums_of_known(np.zeros(40, int), np.ones((1, 1), bool), labels)
+        found = sums.estimate("sampled", 0.9)[0][0, 0]
+        covered += found.lower <= truth <= found.upper
+    assert 0.86 < covered / 300 < 0.94
 
 
 def test_control_features_split_the_rows():
