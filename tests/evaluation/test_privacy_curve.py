@@ -492,7 +492,7 @@ def test_all_that_asks_posterior_features_sees_one_release():
 def test_other_metrics():
     pos = make_scorer(recall_score, pos_label="yes")
     result = curve(scoring=("accuracy", pos), epsilons=[1.0])
-    assert result["metric"].unique().tolist() == ["accuracy", "score"]
+    assert result["metric"].unique().tolist() == ["accuracy", "recall_score(pos_label='yes')"]
 
     def several(estimator, X, y):
         return {"one": 1, "two": estimator.score(X, y)}
