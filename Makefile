@@ -86,6 +86,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/privacy_curve.py
 	$(BIN)/python benchmarks/adult_fairness.py
 	$(BIN)/python benchmarks/debiased_fairness.py
+	$(BIN)/python benchmarks/fairness_intervals.py
 	$(BIN)/python benchmarks/fair_learning.py
 	$(BIN)/python benchmarks/engines_local.py
 	$(BIN)/python benchmarks/engines_counts.py

@@ -21,8 +21,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skdp import RandomizedResponseEncoder
 from skdp.datasets import load_adult
 from skdp.local import SubsetSelectionEncoder, UnaryEncodingTransformer
-from skdp.metrics.private_groups._debiased_rates import IndicatorSums, bound, measures
-from skdp.metrics.private_groups._reports import GroupReports, find_privileged, indicate_privileged_rows
+from skdp.metrics.fairness import Estimate, Groups, Labels, Precision, measure, sums_of_estimated
+from skdp.metrics.private_groups._reports import GroupReports, find_privileged
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import SeededSource
 
@@ -63,12 +63,21 @@ def predict() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     return test.data, np.asarray(test.target), model.predict(test.data)
 
 
-def sums_of(privileged: np.ndarray, labels: np.ndarray) -> IndicatorSums:
-    return IndicatorSums.of(privileged.astype(float), labels)
+def estimate(blocks: Any, cells: np.ndarray, labels: Labels) -> Estimate:
+    """Return the estimates of the metrics of groups that are known from indicators."""
+    groups = Groups.of(GROUPS, cells, by_group=False)
+    sums = sums_of_estimated(blocks, groups.members, labels)
+    found = [row[3] for row in measure(sums, labels.benefits(), groups, Precision("fixed", 0.95))][: len(NAMES)]
+    return Estimate(*(np.array([getattr(one, part) for one in found]) for part in Estimate.__annotations__))
+
+
+def known(codes: np.ndarray, cells: np.ndarray, labels: Labels) -> np.ndarray:
+    """Return the metrics of known groups."""
+    return estimate([(slice(None), np.eye(len(cells))[codes])], cells, labels).value
 
 
 def study(
-    encoder: Any, people: pd.DataFrame, cells: np.ndarray, labels: np.ndarray, repeats: int
+    encoder: Any, people: pd.DataFrame, cells: np.ndarray, labels: Labels, repeats: int
 ) -> tuple[list[list[str]], np.ndarray, np.ndarray]:
     """Return the rows of the table, the true metrics, and the mean metrics of the reports taken for the truth.
 
@@ -78,17 +87,16 @@ def study(
     columns = domain.encode([people[name] for name in people])
     joint = domain.join(columns)
     codes = [joint] if len(oracles) == 1 else columns
-    truth = measures(sums_of(cells[joint], labels).counts)
+    truth = known(joint, cells, labels)
     source = SeededSource("debiased fairness")
     found, naive = np.empty((4, repeats, 10)), []
     for repeat in range(repeats):
         parts = tuple(oracle.report(code, source) for oracle, code in zip(oracles, codes, strict=True))
         groups = GroupReports(domain, domain, oracles, parts)
-        sums = IndicatorSums.of(indicate_privileged_rows(groups, cells), labels)
-        one = bound(sums, "fixed", 0.95)
+        one = estimate(groups.indicators(), cells, labels)
         found[:, repeat] = one.value, one.std_error, one.lower, one.upper
         if isinstance(oracles[0], RandomizedResponse) and len(oracles) == 1:
-            naive.append(measures(sums_of(cells[parts[0]], labels).counts))
+            naive.append(known(parts[0], cells, labels))
     values, errors, lower, upper = found
     spread = np.nanstd(values, axis=0, ddof=1)
     bias = (np.nanmean(values, axis=0) - truth) / spread
@@ -125,7 +133,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5000)
     options = parser.parse_args()
     data, true, predicted = predict()
-    labels = 2 * (true == ">50K") + (predicted == ">50K")
+    labels = Labels(true == ">50K", predicted == ">50K", np.ones(len(true)))
     sex, both = data[["sex"]], data[["race", "sex"]]
     cases: dict[str, tuple[Callable[..., Any], pd.DataFrame, Any, dict[str, Any]]] = {
         "Randomised response on sex": (RandomizedResponseEncoder, sex, "Male", {}),

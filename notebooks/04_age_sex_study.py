@@ -478,7 +478,7 @@ FairnessDisplay.from_reports({name: report[report["group"].notna()] for name, re
 plt.show()
 
 # %%
-impact = {name: report.set_index("metric").loc["disparate impact", "value"] for name, report in fairness.items()}
+impact = {name: report.set_index("metric").loc["disparate_impact", "value"] for name, report in fairness.items()}
 pd.Series(impact, name="disparate impact").round(3)
 
 # %% [markdown]
@@ -496,7 +496,7 @@ naive = fairness_report(y_test, labels, seen["sex"], **options)
 debiased = debiased_fairness(y_test, labels, seen, release, columns="sex", rows="fixed", **options)
 
 # %%
-METRICS = ["statistical parity difference", "equal opportunity difference", "average odds difference"]
+METRICS = ["statistical_parity_difference", "equal_opportunity_difference", "average_odds_difference"]
 named = {"true sex": by_truth, "reported sex": naive, "debiased": debiased}
 differences = {name: report[report["metric"].isin(METRICS)] for name, report in named.items()}
 FairnessDisplay.from_reports(differences, confidence_level=0.95)

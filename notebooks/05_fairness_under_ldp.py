@@ -58,7 +58,7 @@ from skdp.metrics import (
 threadpool_limits(1)  # in problems as small as these, threads only wait for one another
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
-PARITY, OPPORTUNITY = "statistical parity difference", "equal opportunity difference"
+PARITY, OPPORTUNITY = "statistical_parity_difference", "equal_opportunity_difference"
 PRIVATE = ["sex", "race", "native-country", "age"]
 PUBLIC = ["workclass", "education", "marital-status", "occupation", "relationship", "hours-per-week"]
 
@@ -82,7 +82,7 @@ print(f"accuracy {np.mean(predicted == y_test):.4f}, predicted >50K: {np.mean(pr
 report = fairness_report(
     y_test, predicted, X_test["sex"], privileged="Male", positive_label=">50K", confidence_level=0.95
 )
-true_values = report.set_index("metric")["value"]
+true_values = report[report["group"].isna()].set_index("metric")["value"]
 report.round(4)
 
 # %% [markdown]
@@ -94,7 +94,7 @@ by_group = fairness_report(
     y_test, predicted, X_test[["race", "sex"]], positive_label=">50K", by_group=True, confidence_level=0.95
 )
 sizes = X_test.groupby(["race", "sex"], observed=True).size()
-rates = by_group[by_group["metric"] == "true positive rate"]
+rates = by_group[by_group["metric"] == "true_positive_rate"]
 rates = rates.set_index(pd.MultiIndex.from_tuples(rates["group"], names=sizes.index.names))
 rates[["value", "lower", "upper"]].assign(rows=sizes).round(3)
 
@@ -128,10 +128,10 @@ peers = pd.DataFrame(
         "skdp": true_values,
         "aif360": {
             PARITY: aif360.statistical_parity_difference(),
-            "disparate impact": aif360.disparate_impact(),
+            "disparate_impact": aif360.disparate_impact(),
             OPPORTUNITY: aif360.equal_opportunity_difference(),
-            "average odds difference": aif360.average_odds_difference(),
-            "Theil index": aif360.theil_index(),
+            "average_odds_difference": aif360.average_odds_difference(),
+            "theil_index": aif360.theil_index(),
         },
         "fairlearn": {
             PARITY: demographic_parity_difference(rich, predicted_rich, **groups),
@@ -400,7 +400,8 @@ for name, weights in weighted.items():
     fitted = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=1000))
     labels = fitted.fit(X, y, logisticregression__sample_weight=weights).predict(X_test)
     own = fairness_report(y_test, labels, X_test["sex"], privileged="Male", positive_label=">50K")
-    lines[name] = {"accuracy": np.mean(labels == y_test)} | own.set_index("metric")["value"].to_dict()
+    own = own[own["group"].isna()].set_index("metric")["value"]
+    lines[name] = {"accuracy": np.mean(labels == y_test)} | own.to_dict()
 pd.DataFrame(lines).T.iloc[:, :5].round(4)
 
 # %% [markdown]
@@ -603,7 +604,7 @@ for group, (size, mean) in selected.iterrows():
     lines[group] = {"rows": size, "selection rate": mean}
     for epsilon, encoder in encoders.items():
         table = debiased_fairness(y_test, predicted, seen[epsilon], encoder, privileged=group, positive_label=">50K")
-        own = table.set_index("metric").loc["selection rate, privileged"]
+        own = table.set_index(["metric", "group"]).loc[("selection_rate", "privileged")]
         lines[group] |= {f"{name} (ε = {epsilon:g})": own[name] for name in ("value", "lower", "upper")}
 small = pd.DataFrame(lines).T
 small.astype({"rows": int}).round(3)

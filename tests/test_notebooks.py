@@ -18,7 +18,7 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 SCRIPTS = sorted(FOLDER.glob("*.py"))
-PARITY, OPPORTUNITY = "statistical parity difference", "equal opportunity difference"
+PARITY, OPPORTUNITY = "statistical_parity_difference", "equal_opportunity_difference"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

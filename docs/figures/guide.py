@@ -34,7 +34,7 @@ from skdp.privacy import PrivacyGuarantee, compose, zcdp_epsilon
 from skdp.randomness import SecureSource
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
-METRIC = "statistical parity difference"
+METRIC = "statistical_parity_difference"
 
 
 @cache
@@ -299,7 +299,7 @@ def audits():
         axes.set(title=name, xlabel="epsilon (smaller is more private)", xscale="log")
         axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
         axes.minorticks_off()
-    panels[0].set_ylabel(METRIC)
+    panels[0].set_ylabel(METRIC.replace("_", " "))
     panels[1].legend()
 
 

@@ -19,7 +19,7 @@ from skdp.metrics import debiased_fairness, fairness_report
 rng = np.random.default_rng(0)
 group = pd.DataFrame({"group": rng.choice(["a", "b"], 20_000)})
 approved = np.where(rng.random(20_000) < np.where(group["group"] == "a", 0.55, 0.40), "yes", "no")
-metric = "statistical parity difference"
+metric = "statistical_parity_difference"
 common = {"privileged": "a", "positive_label": "yes"}
 true = fairness_report(approved, approved, group["group"], **common).set_index("metric")["value"][metric]
 
@@ -39,7 +39,7 @@ axes.plot(epsilons, table["naive"], "s--", color="C1", label="reports taken for 
 axes.fill_between(epsilons, table["lower"], table["upper"], color="C0", alpha=0.2)
 axes.plot(epsilons, table["value"], "o-", color="C0", label="debiased, with 95 % interval")
 axes.axhline(true, color="black", linewidth=1, label="true")
-axes.set(xscale="log", xlabel="ε of the reports", ylabel=metric)
+axes.set(xscale="log", xlabel="ε of the reports", ylabel="statistical parity difference")
 axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
 axes.minorticks_off()
 axes.legend()

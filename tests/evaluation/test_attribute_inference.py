@@ -337,6 +337,7 @@ def test_intervals_are_those_of_clopper_and_pearson():
         ({"sensitive": [1, 2]}, ValueError, "X_released has 600 rows, sensitive has 2"),
         ({"sensitive": ["s3cr3t"] * N}, ValueError, "sensitive has one value only"),
         ({"sensitive": []}, ValueError, "sensitive has no rows"),
+        ({"sensitive": "status"}, TypeError, "sensitive must hold the true values of the protected column, got a str"),
         ({"X_released": np.zeros((2, 2, 2))}, ValueError, "X_released must be a table or a column, got 3 dimensions"),
         ({"random_state": "seed"}, (TypeError, ValueError), "random_state"),
     ],

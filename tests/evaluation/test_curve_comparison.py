@@ -91,6 +91,15 @@ def test_intervals_hold_the_expected_difference():
     assert (held["difference"].abs() < short).mean() < 0.8
 
 
+def test_missing_groups_are_a_group():
+    curve = table({math.inf: [[0.5, 0.7]], 1.0: [[0.4, 0.5]]}).assign(group=np.nan)
+    found = compare_to_baseline(curve)
+    assert len(found) == 1
+    assert found.loc[0, "difference"] == pytest.approx(-0.15)
+    both = compare_to_baseline(pd.concat([curve, table({math.inf: [[0.5, 0.7]], 1.0: [[0.4, 0.5]]})]))
+    assert both["group"].fillna("missing").tolist() == ["all", "missing"]
+
+
 class TestPareto:
     @pytest.fixture(autouse=True)
     def _figures(self):
@@ -131,6 +140,10 @@ class TestPareto:
     def test_other_ideals_are_refused(self, ideal):
         with pytest.raises(ValueError, match="must be 'high', 'low' or a finite number"):
             ParetoDisplay(self.curve({1.0: (0.3, 0.8)}, x="loss"), x="loss", y="accuracy", ideal={"loss": ideal})
+
+    def test_no_curve_is_refused(self):
+        with pytest.raises(ValueError, match="curves must hold at least one curve"):
+            ParetoDisplay({}, x="loss", y="accuracy")
 
     def test_a_metric_that_is_not_there_is_named(self):
         with pytest.raises(ValueError, match=r"no scores 'loss' of the group 'all'; it has \['accuracy', 'gap_diff"):

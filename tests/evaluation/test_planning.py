@@ -211,8 +211,16 @@ def test_what_a_curve_does_not_reach():
         plan_epsilon(curve_of([0.1, 0.04]).query("epsilon < 9"), within=0.01, of="roc_auc")
     with pytest.raises(ValueError, match="at two epsilons or more"):
         plan_epsilon(curve_of([0.1]), within=0.01, of="roc_auc")
+    for name, value in {"n_rows": 9, "epsilon": 1.0, "columns": "age", "share": 0.5}.items():
+        with pytest.raises(ValueError, match=f"{name} is not for a curve of scores"):
+            plan_epsilon(curve_of([0.1, 0.04]), within=0.0405, of="roc_auc", **{name: value})
     once = plan_epsilon(curve_of([0.1, 0.04]).query("repeat == 0"), within=0.05, of="roc_auc")
     assert once.epsilon_range == (1, math.inf), "a single pair has no interval"
+
+
+def test_a_count_is_a_whole_number():
+    with pytest.raises(ValueError, match=r"within 1e-12, as its interval ends at whole numbers: the shortest is ± 1$"):
+        plan_epsilon(DPHistogram(domain=VALUES), within=1e-12)
 
 
 def test_what_sampling_makes_impossible_is_said_with_the_number_of_rows():
@@ -254,6 +262,14 @@ def test_what_sampling_makes_impossible_is_said_with_the_number_of_rows():
         ),
         (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "share": 2}, ValueError, "share must be a number"),
         (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "columns": "age"}, ValueError, "columns must be"),
+        (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "columns": [["age"]]}, ValueError, "columns must"),
+        (
+            RandomizedResponseEncoder(categories=VALUES),
+            {"n_rows": 9, "rates": 5},
+            ValueError,
+            "rates must be two numbers",
+        ),
+        (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "rates": (0.5,)}, ValueError, "rates must be two"),
         (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "of": "frequency"}, ValueError, "must be below 1"),
         (
             RandomizedResponseEncoder(categories=VALUES),

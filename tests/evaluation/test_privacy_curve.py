@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+import warnings
 from functools import partial
 from itertools import product
 
@@ -18,6 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import VotingClassifier
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer, recall_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit, StratifiedKFold
@@ -338,8 +340,8 @@ def test_fairness_is_that_of_the_report_with_the_true_groups():
     report = fairness_report(
         y[test], predicted.predict(X.iloc[test]), X["group"].iloc[test], privileged="a", positive_label="yes"
     ).set_index("metric")["value"]
-    assert values(result, names[0], math.inf)[0] == report["statistical parity difference"]
-    assert values(result, names[1], math.inf)[0] == report["Theil index"]
+    assert values(result, names[0], math.inf)[0] == report["statistical_parity_difference"]
+    assert values(result, names[1], math.inf)[0] == report["theil_index"]
 
 
 @pytest.mark.parametrize("privatize", ["always", "fit"])
@@ -390,7 +392,7 @@ def test_several_sensitive_features_make_groups_of_combinations():
         rows = (of_test == list(group)).all(axis=1).to_numpy()
         assert baseline[[group]].tolist() == [accuracy_score(y[test][rows], labels[rows])]
     report = fairness_report(y[test], labels, of_test, privileged=[("a", "u")], positive_label="yes")
-    expected = report.set_index("metric")["value"]["statistical parity difference"]
+    expected = report.set_index("metric")["value"]["statistical_parity_difference"]
     assert values(result, "parity", math.inf)[0] == expected
     one = {"scoring": {"right": scoring["right"]}, "epsilons": [1.0]}
     pd.testing.assert_frame_equal(curve(sensitive_features=["group"], **one), curve(sensitive_features="group", **one))
@@ -490,7 +492,7 @@ def test_all_that_asks_posterior_features_sees_one_release():
 def test_other_metrics():
     pos = make_scorer(recall_score, pos_label="yes")
     result = curve(scoring=("accuracy", pos), epsilons=[1.0])
-    assert result["metric"].unique().tolist() == ["accuracy", "score"]
+    assert result["metric"].unique().tolist() == ["accuracy", "recall_score(pos_label='yes')"]
 
     def several(estimator, X, y):
         return {"one": 1, "two": estimator.score(X, y)}
@@ -935,15 +937,18 @@ class TestWeights:
         def right(estimator, X, y):
             return 1.0
 
-        for scoring in (right, "disparate_impact"):
-            name = scoring if isinstance(scoring, str) else "right"
-            with pytest.raises(ValueError, match=f"scoring '{name}' takes no weights"):
-                curve(
-                    scoring=[scoring], sample_weight=np.ones(240), sensitive_features="group", privileged="a",
-                    positive_label="yes",
-                )  # fmt: skip
+        with pytest.raises(ValueError, match="scoring 'right' takes no weights"):
+            curve(scoring=[right], sample_weight=np.ones(240))
 
-    @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(240), np.full(240, np.nan)])
+    def test_metrics_of_fairness_are_weighted(self):
+        given = {"baseline": None, "epsilons": [4.0], "scoring": "disparate_impact", "sensitive_features": "group"}
+        given |= {"privileged": "a", "positive_label": "yes"}
+        weights = np.random.default_rng(0).integers(1, 4, 240)
+        plain, weighted, double = (curve(sample_weight=one, **given)["value"] for one in (None, weights, 2 * weights))
+        assert not np.allclose(plain, weighted)
+        np.testing.assert_allclose(weighted, double)
+
+    @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(240), np.zeros(240), np.full(240, np.nan)])
     def test_other_weights_are_refused(self, weights):
         with pytest.raises(ValueError, match="sample_weight must"):
             curve(sample_weight=weights)
@@ -951,6 +956,18 @@ class TestWeights:
     def test_params_are_a_mapping(self):
         with pytest.raises(TypeError, match="params must map names"):
             curve(params=[1])
+
+
+def test_an_undefined_score_is_said_once():
+    with pytest.warns(UndefinedMetricWarning, match=r"in 6 of 6 fits\)") as caught:
+        curve(scoring={"precision": _with_never, "again": _with_never}, data=table())
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def _with_never(estimator, X, y):
+    warnings.warn("Precision is ill-defined", UndefinedMetricWarning, stacklevel=2)
+    return 0.0
 
 
 @pytest.mark.parametrize(
@@ -961,6 +978,8 @@ class TestWeights:
         (partial(MetricFrame, metrics={"a": accuracy_score}), "MetricFrame"),
         (partial(partial(accuracy_score, normalize=False), sample_weight=np.ones(1)), None),
         (partial(accuracy_score), "accuracy_score"),
+        (make_scorer(recall_score, pos_label="yes"), "recall_score(pos_label='yes')"),
+        (make_scorer(roc_auc_score, greater_is_better=False), "neg_roc_auc_score"),
     ],
 )
 def test_partial_scorers_are_named_by_what_they_were_given(metric, name):

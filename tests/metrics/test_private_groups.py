@@ -444,5 +444,5 @@ def test_the_posterior_is_no_replacement_for_the_debiased_metrics():
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
     male = posterior_groups(true, None, reports, encoder)["Male"]
     rates = [np.average(predicted, weights=weights) for weights in (1 - male, male)]
-    truth = fairness_report(true, predicted, people["sex"], privileged="Male", positive_label=1)["value"][0]
+    truth = fairness_report(true, predicted, people["sex"], privileged="Male", positive_label=1)["value"][6]
     assert truth < rates[0] - rates[1] < 0

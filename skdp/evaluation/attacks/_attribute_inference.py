@@ -264,6 +264,11 @@ def attribute_inference(
     shoe        False   0.54  0.00
     """
     _check_options(cv, random_state, estimator)
+    if isinstance(sensitive, str):
+        raise TypeError(
+            "sensitive must hold the true values of the protected column, got a str: give the column itself, of the "
+            "table before it was privatised or encoded"
+        )
     released, protected = read_columns(X_released, "X_released"), read_columns(sensitive, "sensitive")
     seen, reported = _choose_columns(list(released.columns), known, report, encoder)
     frame = _add_label(released[seen], y)

@@ -126,6 +126,8 @@ class ParetoDisplay(PanelDisplay):
             If a curve lacks a column, a metric or the group, or an ideal is none.
         """
         curves = self.curves if isinstance(self.curves, Mapping) else {"": self.curves}
+        if not curves:
+            raise ValueError("curves must hold at least one curve")
         ideals = [_ideal(metric, dict(self.ideal or {})) for metric in (self.x, self.y)]
         rows = [row for name, curve in curves.items() for row in self._points(name, curve)]
         found = pd.DataFrame(rows, columns=_FOUND[:-1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any, Literal, get_args
@@ -12,6 +13,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_consistent_length
 
@@ -88,8 +90,9 @@ def privacy_curve(
           ``functools.partial(MetricFrame, metrics=accuracy_score)``: one row for all and one for each group. For a
           MetricFrame of several metrics, each is named ``<name>__<metric>``.
 
-        A ``functools.partial`` is named by its function and arguments, such as ``fbeta_score(beta=2)``; that of a
-        ``MetricFrame`` by its metric. By default, accuracy for a classifier and R² for a regressor.
+        A ``functools.partial`` and the result of ``make_scorer`` are named by function and arguments, such as
+        ``fbeta_score(beta=2)``; a partial ``MetricFrame`` by its metric. By default, accuracy for a classifier and R²
+        for a regressor.
     cv : int, splitter or iterable of (train, test), optional
         By default 5. An int is the number of folds, shuffled, stratified for a classifier, different in each repeat,
         but the same in each call for any `random_state`. Other splits are made once and used in every repeat.
@@ -98,7 +101,7 @@ def privacy_curve(
         ``GroupKFold(5)``. Not the groups of `sensitive_features`.
     sample_weight : array-like of shape (n_samples,), optional
         The weights of rows in the scores, finite and at least 0. Each scorer must take a ``sample_weight``, or be
-        fairlearn's ``MetricFrame``; aif360's metrics do not. To fit with weights, use `params`.
+        fairlearn's ``MetricFrame``, or the name of a metric. To fit with weights, use `params`.
     params : mapping of str to object, optional
         What `fit` gets beside the rows, such as ``{"logisticregression__sample_weight": weights}``, as in
         scikit-learn's `cross_validate`: of an array-like with an entry a row, the entries of the training rows. The
@@ -139,6 +142,11 @@ def privacy_curve(
     TypeError, ValueError
         If a parameter is out of range, `groups` are given but `cv` does not use them, or the estimator or a scorer
         refuses the rows.
+
+    Warns
+    -----
+    UndefinedMetricWarning
+        Once for each text, with the number of fits, if a score is undefined.
 
     See Also
     --------
@@ -224,7 +232,10 @@ def privacy_curve(
     )
     repeats = _splits(estimator, rows, np.asarray(targets), cv, groups, n_repeats)
     cells = list(cells_of(study, losses, repeats, random_state))
-    found = dict(counted(_scores(study, cells, n_jobs), len(cells), progress))
+    undefined: Counter[str] = Counter()
+    found = dict(counted(_scores(study, cells, n_jobs, undefined), len(cells), progress))
+    for text, count in undefined.items():
+        warnings.warn(f"{text} (in {count} of {len(cells)} fits)", UndefinedMetricWarning, stacklevel=2)
     scored = [
         (cell.epsilon, cell.repeat, cell.fold, *row, len(cell.train), len(cell.test))
         for place, cell in enumerate(cells)
@@ -233,7 +244,9 @@ def privacy_curve(
     return pd.DataFrame(scored, columns=[*COLUMNS, *SIZES])
 
 
-def _scores(study: Study, cells: list[Cell], n_jobs: int | None) -> Iterator[tuple[int, list[Row]]]:
+def _scores(
+    study: Study, cells: list[Cell], n_jobs: int | None, undefined: Counter[str]
+) -> Iterator[tuple[int, list[Row]]]:
     """Read or compute the scores of each cell; the baseline is finished before anything private."""
     missing = []
     for place, cell in enumerate(cells):
@@ -244,8 +257,24 @@ def _scores(study: Study, cells: list[Cell], n_jobs: int | None) -> Iterator[tup
             yield place, known
     for baseline in (True, False):
         part = [place for place in missing if (cells[place].epsilon == np.inf) == baseline]
-        made = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(study.run)(cells[place]) for place in part)
-        yield from zip(part, made, strict=True)
+        made = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_run)(study, cells[place]) for place in part)
+        for place, (rows, texts) in zip(part, made, strict=True):
+            undefined.update(texts)
+            yield place, rows
+
+
+def _run(study: Study, cell: Cell) -> tuple[list[Row], set[str]]:
+    """Compute a cell, and return the warnings of undefined metrics, which all cells may have."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UndefinedMetricWarning)
+        rows = study.run(cell)
+    texts = set()
+    for one in caught:
+        if issubclass(one.category, UndefinedMetricWarning):
+            texts.add(str(one.message))
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return rows, texts
 
 
 def _read_epsilons(epsilons: Any) -> list[float]:
@@ -265,8 +294,8 @@ def _read_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
     weights = np.asarray(sample_weight, dtype=float)
     if weights.shape != (rows,):
         raise ValueError(f"sample_weight must have {rows} entries, one a row, got the shape {weights.shape}")
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("sample_weight must hold finite numbers of at least 0")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ValueError("sample_weight must hold finite numbers of at least 0, and not 0 for all rows")
     return weights
 
 

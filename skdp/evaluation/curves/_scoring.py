@@ -21,14 +21,14 @@ from skdp.metrics import fairness_report
 ALL = "all"
 """The name of the group of all rows."""
 
-AIF360 = {
-    "statistical_parity_difference": "statistical parity difference",
-    "disparate_impact": "disparate impact",
-    "equal_opportunity_difference": "equal opportunity difference",
-    "average_odds_difference": "average odds difference",
-    "theil_index": "Theil index",
-}
-"""Methods of aif360's ClassificationMetric, and their names in `fairness_report`."""
+AIF360 = (
+    "statistical_parity_difference",
+    "disparate_impact",
+    "equal_opportunity_difference",
+    "average_odds_difference",
+    "theil_index",
+)
+"""Methods of aif360's ClassificationMetric, as `fairness_report` names them."""
 
 
 Measure = Callable[[Any, Any, NDArray[Any], Any, Any], list[Row]]
@@ -71,8 +71,9 @@ def _fairness(
     weights: Any,
 ) -> list[Row]:
     """Compute metrics of aif360 together."""
-    report = fairness_report(y, answers.predict(X), groups, **labels).set_index("metric")["value"]
-    return [(name, ALL, _number(report[AIF360[method]], name)) for name, method in names.items()]
+    report = fairness_report(y, answers.predict(X), groups, sample_weight=weights, **labels)
+    values = report.set_index("metric")["value"]
+    return [(name, ALL, _number(values[method], name)) for name, method in names.items()]
 
 
 def read_scoring(
@@ -93,7 +94,7 @@ def read_scoring(
             measures.append(partial(_group_score, name, asked))
         else:
             measures.append(partial(_score, name, asked))
-        if weighted and (name in fair or (callable(asked) and not _takes_weights(asked))):
+        if weighted and callable(asked) and not _takes_weights(asked):
             raise ValueError(f"scoring {name!r} takes no weights of rows; score it in a call without sample_weight=")
     if fair and (privileged is None or positive_label is None):
         raise ValueError(f"scoring {next(iter(fair.values()))!r} needs privileged= and positive_label=")
@@ -130,9 +131,12 @@ def _named(scoring: Any, estimator: Any) -> list[tuple[str, Any]]:
 
 
 def _name_of(metric: Any) -> str:
-    """Name a callable; a partial one by what it was given."""
+    """Name a callable; a partial one, or a scorer of scikit-learn, by its function and what it was given."""
+    if hasattr(metric, "_score_func"):  # what `make_scorer` returns
+        name = _name_of(partial(metric._score_func, **metric._kwargs))
+        return f"neg_{name}" if metric._sign < 0 else name
     if not isinstance(metric, partial):
-        return getattr(metric, "__name__", "score")
+        return getattr(metric, "__name__", type(metric).__name__)
     measured = metric.keywords.get("metrics")
     if callable(measured):  # of fairlearn's MetricFrame
         return _name_of(measured)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skdp.coding import is_missing
 from skdp.evaluation.curves._scoring import ALL
 from skdp.evaluation.displays import check_table
 
@@ -29,9 +30,12 @@ def check_curve(curve: Any, *, sizes: bool = False) -> None:
 
 def groups_of(curve: pd.DataFrame) -> list[Any]:
     """List the groups, that of all rows first."""
-    return sorted(dict.fromkeys(curve["group"]), key=lambda group: group != ALL)
+    groups = dict.fromkeys(None if is_missing(group) else group for group in curve["group"])
+    return sorted(groups, key=lambda group: group != ALL)
 
 
 def rows_of_group(table: pd.DataFrame, group: Any) -> pd.DataFrame:
     """Select rows; pandas would treat a group of several columns as a list of groups."""
-    return table[np.array([one is group or one == group for one in table["group"]], bool)]
+    if is_missing(group):
+        return table[np.array([is_missing(one) for one in table["group"]], bool)]
+    return table[np.array([not is_missing(one) and one == group for one in table["group"]], bool)]

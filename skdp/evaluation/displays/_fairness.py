@@ -21,6 +21,7 @@ from skdp.evaluation.displays._style import (
     tidy_axes,
 )
 from skdp.metrics import fairness_report
+from skdp.metrics.fairness import LABELS
 
 _KINDS = {
     "rate": ("Rates", None),
@@ -32,7 +33,6 @@ _KINDS = {
 _ROW_HEIGHT, _LOW_ROW_HEIGHT, _MANY = 0.3, 0.22, 10  # inches, with many rows
 _WIDTH = 11.4
 
-_RATE_OF_GROUP = r"^(?P<metric>.* rate), (?P<group>(?:un)?privileged)$"  # the name of a rate in reports of two groups
 _ALONE = "all"
 _FAR = 1e6
 
@@ -43,7 +43,8 @@ class FairnessDisplay(PanelDisplay):
     It is recommended to use `from_estimator`, `from_predictions` or `from_reports` to create one. A metric of several
     groups has a panel of its own, under its name, with a row for each group: the rows of all such panels are alike. The
     differences without groups, or of one group, are together in a panel, and so are the ratios, such as disparate
-    impact. The Theil index is in `data` but not drawn, as its scale is another one.
+    impact. Metrics have the names for people of `fairness_report`. The Theil index and the consistency are in `data`
+    but not drawn, as their scale is another one.
 
     Parameters
     ----------
@@ -87,8 +88,8 @@ class FairnessDisplay(PanelDisplay):
     ['selection rate', 'true positive rate', 'false positive rate', 'Differences (0 is parity)', 'Ratios (1 is parity)']
     >>> display.data.loc[:1, ["metric", "group", "value", "lower", "upper"]].round(2)
                metric   group  value  lower  upper
-    0  selection rate  Female   0.25   0.05   0.70
-    1  selection rate    Male   0.75   0.30   0.95
+    0  selection_rate  Female   0.25   0.05   0.70
+    1  selection_rate    Male   0.75   0.30   0.95
     """
 
     def __init__(self, reports: Mapping[str, pd.DataFrame], *, confidence_level: float | None = None) -> None:
@@ -311,26 +312,28 @@ def _tidy_report(name: str, report: Any) -> pd.DataFrame:
         columns[column] = pd.Series(values, dtype=object)
     for column in ("value", "lower", "upper"):
         columns[column] = report[column].to_numpy(dtype=float) if column in report else np.full(len(report), np.nan)
-    table = pd.DataFrame(columns)
-    parts = table["metric"].str.extract(_RATE_OF_GROUP)
-    named = parts["group"].notna()
-    table.loc[named, ["metric", "group"]] = parts[named]
-    return table
+    return pd.DataFrame(columns)
 
 
 def _kind_of(metric: str) -> str | None:
-    """Return the kind of a metric by its name."""
-    if re.search(r"difference|largest − smallest", metric):
+    """Return the kind of a metric by its name for people."""
+    metric = _label_of(metric)
+    if re.search(r"difference|gap|largest − smallest", metric):
         return "difference"
     if re.search(r"impact|ratio\b|smallest / largest", metric):
         return "ratio"
     return "rate" if re.search(r"\brate\b", metric) else None
 
 
+def _label_of(metric: str) -> str:
+    return LABELS.get(metric, metric.replace("_", " "))
+
+
 def _drawn(data: pd.DataFrame) -> tuple[pd.DataFrame, list[Any]]:
     """Return the rows that are drawn, with their panels and rows in these, and the groups of all metrics."""
     table = data.assign(kind=data["metric"].map(_kind_of), group=data["group"].map(_key))
     table = table[table["kind"].notna()]
+    table["metric"] = table["metric"].map(_label_of)
     n_groups = table[table["group"] != _ALONE].groupby("metric")["group"].nunique()
     table["grouped"] = table["metric"].map(n_groups).fillna(0) > 1
     titles = table["kind"].map({kind: title for kind, (title, _) in _KINDS.items()})

@@ -207,6 +207,9 @@ def plan_epsilon(
     if isinstance(within, bool) or not isinstance(within, Real) or not 0 < within < math.inf:
         raise ValueError(f"within must be a finite number > 0, got {within!r}")
     if isinstance(source, pd.DataFrame):
+        given = {"epsilon": epsilon, "n_rows": n_rows, "columns": columns, "share": share, "privileged": privileged}
+        if others := [name for name, value in given.items() if value is not None]:
+            raise ValueError(f"{others[0]} is not for a curve of scores, whose rows and epsilons are given")
         return _plan_of_curve(source, of, float(within), check_confidence_level(confidence_level))
     check_estimator(source, of)
     guesses = {"privileged": privileged, "share": share, "rates": rates, "rows": rows}
@@ -231,8 +234,10 @@ def _read_guesses(source: Any, of: str, columns: Any, guesses: dict[str, Any]) -
     """Check the columns and the public guesses, as a `Question` takes them."""
     share, rates, known = guesses["share"], guesses["rates"], declared_domain(source).columns
     chosen = None if columns is None else list(columns) if isinstance(columns, list) else [columns]
-    if chosen is not None and (not chosen or not set(chosen) <= set(known)):
+    if chosen is not None and (not chosen or any(name not in list(known) for name in chosen)):
         raise ValueError(f"columns must be some of {list(known)}, got {chosen}")
+    if not isinstance(rates, tuple | list) or len(rates) != 2:
+        raise ValueError(f"rates must be two numbers, of the unprivileged and of the privileged, got {rates!r}")
     for name, value in (("share", share), *(("each of rates", rate) for rate in rates)):
         if value is not None and not (isinstance(value, Real) and 0 <= float(value) <= 1):
             raise ValueError(f"{name} must be a number from 0 to 1, got {value!r}")
@@ -321,9 +326,10 @@ def _least_rows(width: Callable[[int], float], within: float) -> int | None:
 
 def _impossible(width: Callable[[int], float], of: str, within: float) -> str:
     """Write the error of a wish that no epsilon fulfils, with the number of rows that would be enough."""
-    text = (
-        f"no epsilon up to {_MOST:g} gives {_WORDS[of]} within {within:g}, as a part of its error is that of a sample"
-    )
+    text = f"no epsilon up to {_MOST:g} gives {_WORDS[of]} within {within:g}"
+    if of == "count" and width(1) == width(_MOST_ROWS):
+        return f"{text}, as its interval ends at whole numbers: the shortest is ± {width(1):.3g}"
+    text += ", as a part of its error is that of a sample"
     if of == "count":
         most = _least_rows(lambda n_rows: -width(n_rows), -within)
         return f"{text}: with at most {(most or 1) - 1:,} rows it is possible"

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score, roc_auc_score
@@ -29,12 +28,12 @@ from skdp.evaluation.curves import privacy_curve
 from skdp.evaluation.report._study import PARAM_NAME, Study
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import debiased_fairness, fairness_report, marginal_error, train_on_synthetic
+from skdp.metrics.fairness import LABELS
 from skdp.synthesis import DPMarginalSynthesizer
 
 NOT_PRIVATE, LEFT_OUT = "not private", "left out"
 TRUE_GROUPS, NAIVE, DEBIASED = "true groups", "reports taken for groups", "debiased reports"
 QUALITY = ("accuracy", "AUC")
-_RATES = ("selection rate", "true positive rate", "false positive rate")
 _FAIRNESS = (
     "statistical parity difference",
     "disparate impact",
@@ -57,7 +56,8 @@ def score(model: Any, X: pd.DataFrame, y: Any, *, sensitive: Any = None, privile
     if X[sensitive].isin(privileged).nunique() < 2:
         return scores | dict.fromkeys(_FAIRNESS, np.nan)
     report = _quietly(fairness_report, y, predicted, X[sensitive], privileged=privileged, positive_label=True)
-    return scores | dict(zip(report["metric"], report["value"], strict=True))
+    values = report.set_index("metric")["value"]
+    return scores | {name: float(values[name]) for name in _FAIRNESS}
 
 
 def model_scores(
@@ -109,7 +109,8 @@ def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
     folds = StratifiedKFold(5 if study.y.value_counts().min() >= 5 else 2, shuffle=True, random_state=0)
     model = study.model(protected="left out")
     predicted = cross_val_predict(model, study.features, study.y, cv=folds, n_jobs=study.n_jobs)
-    true = _rates_and_differences(study, predicted, study.frame[study.sensitive])
+    given: dict[str, Any] = {"privileged": study.privileged, "positive_label": True}
+    true = _quietly(fairness_report, study.y, predicted, study.frame[study.sensitive], **given)
     audits = {}
     for epsilon in study.epsilons:
         encoder = study.encoder(epsilon, _MODELS, 100)
@@ -120,31 +121,21 @@ def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
             predicted,
             reports,
             encoder,
-            privileged=study.privileged,
-            positive_label=True,
             columns=[study.sensitive],
             rows="fixed",
+            **given,
         )
-        naive = _rates_and_differences(study, predicted, reports[study.sensitive])
+        naive = _quietly(fairness_report, study.y, predicted, reports[study.sensitive], **given)
         audits[epsilon] = {TRUE_GROUPS: true, NAIVE: naive, DEBIASED: debiased}
     return audits
 
 
-def _rates_and_differences(study: Study, predicted: NDArray[np.bool_], values: pd.Series) -> pd.DataFrame:
-    """Report the rates of the two groups, and the differences."""
-    groups = np.where(values.isin(study.privileged), "privileged", "unprivileged")
-    given = {"privileged": "privileged", "positive_label": True}
-    rates = _quietly(fairness_report, study.y, predicted, groups, by_group=True, **given)
-    differences = _quietly(fairness_report, study.y, predicted, groups, **given)
-    rates = rates[rates["metric"].isin(_RATES)].sort_values("group", ascending=False, kind="stable")
-    return pd.concat([rates, differences.assign(group=None)], ignore_index=True)
-
-
 def _quietly(function: Callable[..., pd.DataFrame], *values: Any, **options: Any) -> pd.DataFrame:
-    """Call without warnings of undefined metrics, which the page states."""
+    """Name metrics for people, without warnings of undefined ones, which the page states."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
-        return function(*values, **options)
+        report = function(*values, **options)
+    return report.assign(metric=report["metric"].map(LABELS))
 
 
 def attacked_column(study: Study) -> Any:

@@ -55,6 +55,7 @@ from skdp.evaluation.report._tables import (
 )
 from skdp.frames import flatten_index
 from skdp.metrics import fairness_report
+from skdp.metrics.fairness import LABELS
 from skdp.oracles import check_size
 from skdp.privacy import check_delta, check_epsilon
 
@@ -280,7 +281,7 @@ def _model_content(
     tables["fairness_audits"] = audit_table(audits)
     example = fairness_report([0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1], privileged=1, positive_label=1)
     fairness = {
-        "definitions": list(zip(example["metric"], example["definition"], strict=True)),
+        "definitions": list(zip(example["metric"].map(LABELS), example["definition"], strict=True))[6:],
         "figures": {name: scores_figure(scores, name) for name in SHOWN},
         "scores": written(wide.drop(columns=list(QUALITY)), keys),
         "audit": fairness_figure(audits[study.example]),

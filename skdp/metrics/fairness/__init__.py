@@ -1,22 +1,41 @@
-"""Group fairness for known groups."""
+"""Group fairness for known groups, and what metrics of estimated groups share with it."""
 
 from skdp.metrics.fairness._aif360 import import_optional, is_collection, read_column, to_aif360
-from skdp.metrics.fairness._intervals import Estimate, Numbers, combine, ratio, two_sided
-from skdp.metrics.fairness._report import COMPARISONS, CONVENTION, RATES, check_labels, fairness_report
+from skdp.metrics.fairness._intervals import Estimate, Numbers
+from skdp.metrics.fairness._rates import Labels, RateSums, sums_of_estimated, sums_of_known
+from skdp.metrics.fairness._read import (
+    check_labels,
+    consistency_rows,
+    name_groups,
+    read_features,
+    read_predictions,
+    split_rows,
+)
+from skdp.metrics.fairness._report import fairness_report
+from skdp.metrics.fairness._table import LABELS, Groups, Precision, compare, measure, write_table
 
 __all__ = [
-    "COMPARISONS",
-    "CONVENTION",
-    "RATES",
+    "LABELS",
     "Estimate",
+    "Groups",
+    "Labels",
     "Numbers",
+    "Precision",
+    "RateSums",
     "check_labels",
-    "combine",
+    "compare",
+    "consistency_rows",
     "fairness_report",
     "import_optional",
     "is_collection",
-    "ratio",
+    "measure",
+    "name_groups",
     "read_column",
+    "read_features",
+    "read_predictions",
+    "split_rows",
+    "sums_of_estimated",
+    "sums_of_known",
     "to_aif360",
-    "two_sided",
+    "write_table",
 ]

@@ -1,14 +1,13 @@
-"""Errors and intervals of rates and of metrics computed from them, for rows that are a sample."""
+"""Errors and intervals of rates and of metrics computed from them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
 
@@ -25,22 +24,46 @@ class Estimate:
     def __getitem__(self, index: Any) -> Estimate:
         return Estimate(self.value[index], self.std_error[index], self.lower[index], self.upper[index])
 
+    def within(self, least: Any, most: Any) -> Estimate:
+        """Cut the interval to the possible values; an unknown end becomes the end of these."""
+        lower, upper = (
+            np.where(np.isnan(self.lower), least, self.lower),
+            np.where(np.isnan(self.upper), most, self.upper),
+        )
+        return Estimate(self.value, self.std_error, np.clip(lower, least, most), np.clip(upper, least, most))
+
+    def where(self, known: Any) -> Estimate:
+        """Keep values and errors that are known; others become nan."""
+        value, error = (np.where(known, part, np.nan) for part in (self.value, self.std_error))
+        return Estimate(value, error, self.lower, self.upper)
+
 
 def two_sided(confidence_level: float) -> float:
     """Return the quantile of the normal distribution for a two-sided interval."""
     return -NormalDist().inv_cdf((1 - confidence_level) / 2)
 
 
-def proportion(successes: ArrayLike, trials: ArrayLike, confidence_level: float) -> Estimate:
-    """Estimate proportions: binomial standard errors and score intervals (Wilson 1927)."""
-    x, n, z = np.asarray(successes, float), np.asarray(trials, float), two_sided(confidence_level)
+def score_ends(top: Numbers, bottom: Numbers, moments: Numbers, least: Any, most: Any) -> tuple[Any, Any, Any]:
+    """Return the ends of the score intervals of ``top / bottom``, and which of them are between two roots."""
+    # A quotient t is in the confidence set if ``top − t bottom``, of mean 0, is at most z standard errors from 0. Its
+    # variance is quadratic in t, ``moments[2] − 2 t moments[1] + t² moments[0]``, here times z². The set (Fieller 1954;
+    # Wilson 1927 for the rate of a sample) ends at the roots of a quadratic equation: it is the part between them, or,
+    # where `bottom` is not significantly different from 0, the rest, or everything. The interval is the smallest one
+    # that contains the set within the possible values.
+    square = bottom**2 - moments[..., 0]
+    middle, rest = top * bottom - moments[..., 1], top**2 - moments[..., 2]
+    inside = middle**2 - square * rest
+    bounded = (square > 0) & (bottom > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = x / n
-        std_error = np.sqrt(value * (1 - value) / n)
-        centre = (x + z**2 / 2) / (n + z**2)
-        reach = z / (n + z**2) * np.sqrt(x * (1 - value) + z**2 / 4)
-    # In exact arithmetic the ends reach 0 and 1; rounding must not push them past the value.
-    return Estimate(value, std_error, np.clip(centre - reach, 0, value), np.clip(centre + reach, value, 1))
+        root = np.sqrt(np.maximum(inside, 0))
+        first, second = np.sort([(middle - root) / square, (middle + root) / square], axis=0)
+    first, second = np.nan_to_num(first, nan=-np.inf), np.nan_to_num(second, nan=np.inf)
+    # Outside the roots: from the least value to the first one, if it is possible, and from the second one to the most.
+    beyond = ~bounded & (square < 0) & (inside > 0)
+    below, above = first >= least, second <= most
+    lower = np.where(bounded, first, np.where(beyond & ~below & above, second, least))
+    upper = np.where(bounded, second, np.where(beyond & below & ~above, first, most))
+    return np.clip(lower, least, most), np.clip(upper, least, most), bounded
 
 
 def combine(*terms: tuple[float, Estimate], common: tuple[Any, Any] = (0.0, 0.0)) -> Estimate:
@@ -77,44 +100,22 @@ def ratio(top: Estimate, bottom: Estimate, *, common: tuple[Any, Any] = (0.0, 0.
     return Estimate(value, std_error, np.where(undefined, np.nan, lower), np.where(undefined, np.nan, upper))
 
 
-def spread(rates: Estimate) -> tuple[Estimate, Estimate]:
-    """Compare the largest rate with the smallest."""
-    (low, high), (low_ends, high_ends) = _extremes(rates.lower), _extremes(rates.upper)
-    smallest, largest = _extremes(rates.value)
-    none = np.asarray(np.nan)
-    difference = Estimate(largest - smallest, none, np.maximum(high - low_ends, 0), high_ends - low)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value = smallest / largest
-        # If all rates are 0, the ratio and its ends are nan.
-        ends = [np.where(np.isnan(value), np.nan, end) for end in (low / high_ends, np.minimum(low_ends / high, 1))]
-    return difference, Estimate(value, none, ends[0], ends[1])
-
-
-def worst(estimates: Iterable[Estimate], *, largest: bool) -> Estimate:
-    """Return the largest (or smallest) of estimates with simultaneous intervals."""
-    take = np.max if largest else np.min
-    parts = list(estimates)
-    ends = (take([getattr(part, name) for part in parts]) for name in ("value", "std_error", "lower", "upper"))
-    return Estimate(*map(np.asarray, ends))
-
-
-def theil(unlucky: int, even: int, lucky: int, confidence_level: float) -> Estimate:
-    """Estimate the Theil index of benefits 0, 1 and 2, with its standard error by the delta method."""
+def theil(weights: Numbers, squares: Numbers, confidence_level: float) -> Estimate:
+    """Estimate the Theil index of benefits 0, 1 and 2 from sums of weights, with an error by the delta method."""
     # With the shares q of the rows, ``μ = q1 + 2 q2`` and ``T = 2 q2 ln 2 / μ - ln μ``. The influence of a row of
     # benefit b is ``f(b) = 2 ln 2 [b = 2] / μ - b (2 q2 ln 2 / μ² + 1 / μ)``, of mean -1; the variance is that of f
     # over n.
-    n = unlucky + even + lucky
-    shares, benefits = np.array([unlucky, even, lucky]) / n, np.arange(3)
-    mean = float(shares @ benefits)
-    if mean == 0:
-        return Estimate(*(np.asarray(np.nan) for _ in range(4)))
-    entropy = 2 * shares[2] * np.log(2) / mean
-    value = np.maximum(entropy - np.log(mean), 0)
-    moves = 2 * np.log(2) / mean * (benefits == 2) - benefits * (entropy + 1) / mean
-    std_error = np.sqrt(shares @ (moves + 1) ** 2 / n)
-    reach = two_sided(confidence_level) * std_error
-    return Estimate(value, std_error, np.maximum(value - reach, 0), value + reach)
-
-
-def _extremes(values: Numbers) -> tuple[Any, Any]:
-    return np.min(values), np.max(values)
+    total = weights.sum(axis=-1, keepdims=True)
+    shares, benefits = weights / total, np.arange(3)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = shares @ benefits
+        mean = np.where(mean > 0, mean, np.nan)
+        entropy = 2 * shares[..., 2] * np.log(2) / mean
+        value = np.maximum(entropy - np.log(mean), 0)
+        slope = ((entropy + 1) / mean)[..., np.newaxis]
+        moves = 2 * np.log(2) / mean[..., np.newaxis] * (benefits == 2) - benefits * slope
+        std_error = np.sqrt((squares / total**2 * (moves + 1) ** 2).sum(axis=-1))
+        # Of the logarithm, whose error is closer to normal.
+        relative = np.where(value > 0, std_error / value, 0)
+        factor = np.exp(two_sided(confidence_level) * relative)
+    return Estimate(value, std_error, value / factor, value * factor).within(0, np.inf)

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.metrics.private_groups._debiased_rates import IndicatorSums, bound
+from skdp.metrics.fairness import RateSums, compare
 from skdp.metrics.private_groups._reports import check_encoder, find_privileged
 from skdp.oracles import FrequencyOracle
 
 _MOST_ENTRIES = 1 << 16
-_PARITY = 6
-"""The place of the parity difference among the metrics of `bound`."""
 
 
 def parity_half_width(
@@ -30,20 +28,15 @@ def parity_half_width(
 ) -> float:
     """Return half the width of the interval of `debiased_fairness` for the expected reports."""
     oracle, inside = _oracle_of(encoder, privileged, columns)
-    cells, indicators, repeats = [], [], []
-    variances = indicator_variances(oracle, inside)
-    for group, (part, rate) in enumerate(zip((1 - share, share), rates, strict=True)):
-        # The sums depend on the first two moments of the indicators: two values have them. The other metrics, which
-        # depend on the true label too, are not asked for: half of the rows have either.
-        reach = math.sqrt(variances[group])
-        for cell, of_cell in enumerate((1 - rate, rate, 1 - rate, rate)):
-            cells += [cell, cell]
-            indicators += [group - reach, group + reach]
-            repeats += 2 * [n_rows * part * of_cell / 4]
-    sums = IndicatorSums(np.array(cells), np.array(indicators), np.array(repeats))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = bound(sums, rows, level)[_PARITY]
-    return float(found.upper - found.lower) / 2
+    sizes = n_rows * np.array([1 - share, share])
+    selected = sizes * np.array(rates)
+    variances = np.array(indicator_variances(oracle, inside))
+    # What the noise adds to one of two groups, it takes from the other.
+    noise = np.array([variances @ sizes, variances @ selected, variances @ selected]) * np.ones((2, 1))
+    drawn = sizes[:, np.newaxis] * [-1, -0.5, 0]
+    three = [np.stack([part] * 3) for part in (selected, sizes, drawn, noise, noise * [[-1], [1]])]
+    found = compare(RateSums(*three, *np.ones((2, 3, 2), bool)), rows, level)[0]
+    return float(found.upper[0] - found.lower[0]) / 2
 
 
 def _oracle_of(encoder: Any, privileged: Any, columns: Any) -> tuple[FrequencyOracle, NDArray[np.bool_]]:

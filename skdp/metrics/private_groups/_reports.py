@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
 from numbers import Integral
 from typing import Any
 
@@ -34,6 +35,10 @@ class GroupReports:
 
     def __len__(self) -> int:
         return len(self.parts[0])
+
+    def take(self, rows: NDArray[np.intp]) -> GroupReports:
+        """Return the reports of some rows."""
+        return replace(self, parts=tuple(part[rows] for part in self.parts))
 
     def indicators(self) -> Iterator[Block]:
         """Turn reports into unbiased indicators of the group."""
@@ -130,6 +135,11 @@ def check_integer(name: str, value: Any, least: int) -> None:
 
 def find_privileged(privileged: Any, domain: Domain) -> NDArray[np.bool_]:
     several = len(domain.columns) > 1
+    if isinstance(privileged, Mapping):
+        if set(privileged) != set(domain.columns):
+            raise ValueError(f"privileged has the keys {list(privileged)}; the groups are of {list(domain.columns)}")
+        listed = [one if is_collection(one) else [one] for one in (privileged[name] for name in domain.columns)]
+        privileged = [cell if several else cell[0] for cell in product(*listed)]
     collection = is_collection(privileged)
     if isinstance(privileged, tuple):
         collection = not several or all(isinstance(value, tuple) for value in privileged)

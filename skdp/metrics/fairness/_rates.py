@@ -1,0 +1,148 @@
+"""Rates of groups, from sums over rows whose groups are known, or estimated without bias."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.metrics.fairness._intervals import Estimate, Numbers, score_ends, two_sided
+
+Mask = NDArray[np.bool_]
+
+LEAST, MOST = np.array([0.0, 0, 0, -1]), np.ones(4)
+"""The possible range of selection rate, true positive rate, false positive rate and calibration gap."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """True and predicted labels, weights, and true labels less scores, of each row."""
+
+    true: Mask
+    predicted: Mask
+    weights: Numbers
+    residuals: Numbers | None = None
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> Labels:
+        taken = (None if part is None else part[rows] for part in (getattr(self, one.name) for one in fields(self)))
+        return Labels(*taken)  # type: ignore[arg-type]
+
+    def parts(self) -> list[tuple[Mask, Numbers]]:
+        """Return the rows that each rate divides by, and what it is the mean of."""
+        every, selected = np.ones(len(self.true), bool), self.predicted.astype(np.float64)
+        found = [(every, selected), (self.true, selected), (~self.true, selected)]
+        return found if self.residuals is None else [*found, (every, self.residuals)]
+
+    def moments(self, rows: slice = slice(None)) -> Numbers:
+        """Return ``w, w r`` and ``w², w² r, w² r²`` of each row and rate, 0 for rows that it does not divide by."""
+        weights = self.weights[rows]
+        columns = []
+        for mask, values in self.parts():
+            own, r = weights * mask[rows], values[rows]
+            columns.append([own, own * r, own * weights, own * weights * r, own * weights * r**2])
+        return np.moveaxis(np.array(columns), 2, 0)
+
+    def benefits(self) -> tuple[Numbers, Numbers]:
+        """Return the sums of the weights, and of their squares, of the rows with the benefits 0, 1 and 2."""
+        codes = 1 + self.predicted.astype(np.intp) - self.true
+        first, second = (np.bincount(codes, self.weights**power, minlength=3) for power in (1, 2))
+        return first.astype(np.float64), second.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class RateSums:
+    """Sums over rows by (rate, group), and, at the end, by the power of t in a variance."""
+
+    # ``top / bottom`` is the rate. The variance of ``top − t bottom`` is ``m[2] − 2 t m[1] + t² m[0]`` for the moments
+    # m in `drawn`, if the rows are a sample, and in `noise`, that of estimated groups; `shared` is the covariance with
+    # the last group over the noise. `defined` is where there are rows to divide by, `counted` where some are counted.
+    top: Numbers
+    bottom: Numbers
+    drawn: Numbers
+    noise: Numbers
+    shared: Numbers
+    defined: Mask
+    counted: Mask
+
+    def __getitem__(self, groups: slice | NDArray[np.intp]) -> RateSums:
+        parts = [getattr(self, one.name) for one in fields(self)]
+        return RateSums(*(part[..., groups, :] if 1 < n < 5 else part[..., groups] for n, part in enumerate(parts)))
+
+    def moments(self, rows: str) -> Numbers:
+        """Return the moments of the variance of ``top − t bottom``."""
+        return self.noise + self.drawn if rows == "sampled" else self.noise
+
+    def estimate(self, rows: str, level: float) -> tuple[Estimate, Mask]:
+        """Estimate the rates, with score intervals, and return which of these are between two roots."""
+        least, most = (ends[: self.top.shape[-2], np.newaxis] for ends in (LEAST, MOST))
+        moments = self.moments(rows)
+        lower, upper, bounded = score_ends(self.top, self.bottom, two_sided(level) ** 2 * moments, least, most)
+        known = self.bottom > 1e-9
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.where(known, np.clip(self.top / self.bottom, least, most), (lower + upper) / 2)
+            error = np.sqrt(np.maximum(variance_at(moments, value), 0)) / np.where(known, self.bottom, np.nan)
+        found = Estimate(value, error, np.minimum(lower, value), np.maximum(upper, value)).where(self.defined)
+        return found, bounded | ~self.defined
+
+    def covariance(self, t: Numbers, u: Numbers) -> Numbers:
+        """Return the covariance of the rates t of all groups but the last with the rate u of the last one."""
+        shared = self.shared[..., :-1, :]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: Numbers = (shared[..., 2] - (t + u) * shared[..., 1] + t * u * shared[..., 0]) / (
+                self.bottom[..., :-1] * self.bottom[..., -1:]
+            )
+        return found
+
+
+def variance_at(moments: Numbers, t: Numbers) -> Numbers:
+    found: Numbers = moments[..., 2] - 2 * t * moments[..., 1] + t**2 * moments[..., 0]
+    return found
+
+
+def sums_of_known(codes: NDArray[np.intp], members: NDArray[np.bool_], labels: Labels) -> RateSums:
+    """Sum over rows whose cells are known; `members` says which cells are in each group."""
+    moments = labels.moments().reshape(len(codes), -1)
+    cells = np.array([np.bincount(codes, column, minlength=len(members)) for column in moments.T])
+    sums = (cells @ members).reshape(-1, 5, members.shape[1]).transpose(0, 2, 1)
+    none = np.zeros_like(sums[..., :3])
+    defined, counted = sums[..., 0] > 0, sums[..., 4] > 0
+    return RateSums(sums[..., 1], sums[..., 0], _drawn(sums, labels.weights), none, none, defined, counted)
+
+
+def sums_of_estimated(blocks: Iterable[tuple[slice, Numbers]], members: NDArray[np.bool_], labels: Labels) -> RateSums:
+    """Sum over rows of which there are unbiased indicators of the cells."""
+    found = noise = shared = total = 0.0
+    for rows, indicators in blocks:
+        groups = indicators @ members
+        moments = labels.moments(rows)
+        found = found + np.einsum("ig,ikm->kgm", groups, moments)
+        # The square of a true indicator is the indicator: the mean of ψ² − ψ is the variance of ψ over the noise.
+        noise = noise + np.einsum("ig,ikm->kgm", groups**2 - groups, moments[..., 2:])
+        shared = shared + np.einsum("ig,ikm->kgm", groups * groups[:, -1:], moments[..., 2:])
+        total = total + moments.sum(axis=0)
+    sums, every = np.asarray(found), np.asarray(total)[:, np.newaxis]
+    own = np.maximum(noise, 0)
+    own[..., 1] = np.clip(np.asarray(noise)[..., 1], -(reach := np.sqrt(own[..., 0] * own[..., 2])), reach)
+    defined, counted = (np.broadcast_to(every[..., place] > 0, sums.shape[:2]) for place in (0, 4))
+    drawn = _drawn(sums, labels.weights)
+    return RateSums(sums[..., 1], sums[..., 0], drawn, own, np.asarray(shared), defined, counted)
+
+
+def _drawn(sums: Numbers, weights: Numbers) -> Numbers:
+    """Return the moments of the variance of a sample; for rates that of binomial draws at t, as Wilson's."""
+    # Of rows with weights, the variance of ``top − t bottom`` is ``bottom t (1 − t)`` times the mean of the weights of
+    # rows that are counted, with the factor 1 − t, and of those that are not, with the factor t, where t is the
+    # estimate.
+    bottom, top, squares, squared_top, _ = np.moveaxis(sums[:3], -1, 0)
+    given = weights[weights > 0]
+    average, ends = (given @ given) / given.sum(), (given.min(), given.max())
+    means = []
+    for square, plain in ((squared_top, top), (squares - squared_top, bottom - top)):
+        some = plain > 1e-9 * np.abs(bottom)
+        means.append(np.clip(np.divide(square, plain, out=np.full_like(plain, average), where=some), *ends))
+    rate = np.clip(np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0), 0, 1)
+    size = np.maximum(bottom, 0) * ((1 - rate) * means[0] + rate * means[1])
+    binary = np.stack([-size, -size / 2, np.zeros_like(size)], axis=-1)
+    return np.concatenate([binary, sums[3:, :, 2:]])

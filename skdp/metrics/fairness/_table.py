@@ -1,0 +1,229 @@
+"""The metrics of group fairness: one table for groups that are known and for those that are estimated."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.exceptions import UndefinedMetricWarning
+
+from skdp.metrics.fairness._intervals import Estimate, Numbers, combine, ratio, theil, two_sided
+from skdp.metrics.fairness._ranges import Rates, compare_extremes
+from skdp.metrics.fairness._rates import Mask, RateSums
+
+CONVENTION = "difference = unprivileged − privileged, ratio = unprivileged / privileged, + is the positive label"
+RowsOption = Literal["sampled", "fixed"]
+
+
+class Metric(NamedTuple):
+    """The name of a metric in code, that for people, and its definition."""
+
+    name: str
+    label: str
+    definition: str
+
+
+RATES = (
+    Metric("selection_rate", "selection rate", "P(ŷ=+)"),
+    Metric("true_positive_rate", "true positive rate", "TPR = P(ŷ=+ | y=+)"),
+    Metric("false_positive_rate", "false positive rate", "FPR = P(ŷ=+ | y=−)"),
+    Metric("calibration_gap", "calibration gap", "P(y=+) − mean score"),
+)
+COMPARISONS = (
+    Metric("statistical_parity_difference", "statistical parity difference", "P(ŷ=+): {} − privileged"),
+    Metric("disparate_impact", "disparate impact", "P(ŷ=+): {} / privileged"),
+    Metric("equal_opportunity_difference", "equal opportunity difference", "TPR: {} − privileged"),
+    Metric("average_odds_difference", "average odds difference", "FPR&TPR: {} − privileged"),
+)
+_RANGES = tuple(
+    Metric(f"{name}_{kind}", f"{label}, {words}", f"{short}: {words}")
+    for name, label, short in (
+        ("selection_rate", "selection rate", "P(ŷ=+)"),
+        ("true_positive_rate", "true positive rate", "TPR"),
+        ("false_positive_rate", "false positive rate", "FPR"),
+        ("equalized_odds", "odds", "worse of TPR, FPR"),
+    )
+    for kind, words in (("difference", "largest − smallest"), ("ratio", "smallest / largest"))
+)
+_THEIL = Metric("theil_index", "Theil index", "mean of b/μ·ln(b/μ), b = 1 + ŷ − y")
+_CONSISTENCY = Metric("consistency", "consistency", "1 − mean |ŷ − that of 5 neighbours|")
+LABELS = {one.name: one.label for one in (*RATES, *COMPARISONS, *_RANGES, _THEIL, _CONSISTENCY)}
+_OF_RANGE = ((0,), (1,), (2,), (1, 2))
+"""The rates that each pair of `_RANGES` compares."""
+
+_PARITY_RANGE, _IMPACT_RANGE = (-1.0, 1.0), (0.0, np.inf)
+
+Row = tuple[Metric, str, Any, Estimate]
+"""A metric, its definition, its group and its estimate."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of cells by name, and which of them are compared with the privileged one."""
+
+    names: tuple[Any, ...]
+    members: Mask
+    """Of each cell, the groups that it is in; the privileged one, if there is one, is the last."""
+    compared: NDArray[np.intp] | None
+    by_group: bool
+
+    @classmethod
+    def of(cls, names: Sequence[Any], privileged: Mask | None, by_group: bool) -> Groups:
+        every = np.eye(len(names), dtype=bool)
+        if privileged is None:
+            return cls(tuple(names), every, None, True)
+        if not by_group:
+            both = np.stack([~privileged, privileged], axis=1)
+            return cls(("unprivileged", "privileged"), both, np.array([0]), False)
+        members = np.concatenate([every, privileged[:, np.newaxis]], axis=1)
+        return cls(tuple(names), members, np.flatnonzero(~privileged), True)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What intervals account for, and how often they hold."""
+
+    rows: str
+    level: float
+    simultaneous: bool = False
+    n_tables: int = 1
+    intervals: bool = True
+    """Whether those that take time are asked for."""
+
+    def of(self, n_groups: int) -> float:
+        """Return the level of each interval of a metric that some groups have (Šidák 1967)."""
+        return self.level ** (1 / (n_groups * self.n_tables)) if self.simultaneous else self.level
+
+
+def measure(sums: RateSums, benefits: tuple[Numbers, Numbers], groups: Groups, precision: Precision) -> Iterator[Row]:
+    """Estimate all metrics."""
+    n_groups = len(groups.names)
+    rates, _ = sums.estimate(precision.rows, precision.of(n_groups))
+    n_rates = sums.top.shape[-2]
+    for place, metric in enumerate(RATES[:n_rates]):
+        for group, name in enumerate(groups.names):
+            yield metric, metric.definition, name, rates[..., place, group]
+    if groups.compared is not None:
+        names = [groups.names[place] if groups.by_group else None for place in groups.compared]
+        chosen = sums[np.append(groups.compared, sums.top.shape[-1] - 1)]
+        estimates = compare(chosen, precision.rows, precision.of(len(names)))
+        word = "group" if groups.by_group else "unprivileged"
+        for metric, estimate in zip(COMPARISONS, estimates, strict=True):
+            for place, name in enumerate(names):
+                yield metric, metric.definition.format(word), name, estimate[..., place]
+    if groups.by_group and n_groups > 1:
+        yield from _ranges(sums[slice(n_groups)], precision)
+    first, second = benefits
+    yield _THEIL, _THEIL.definition, None, theil(first, second * (precision.rows == "sampled"), precision.level)
+
+
+def compare(sums: RateSums, rows: str, level: float) -> list[Estimate]:
+    """Compare groups with the last one: differences, and the ratio of the selection rates."""
+    # The ends follow from those of the rates, at the relevant end, with their covariance. Where one of the two sets is
+    # unbounded, the ends are those of all pairs of rates in the two intervals.
+    rates, bounded = sums.estimate(rows, level)
+    others, own = rates[..., :-1], rates[..., -1:]
+    usual, variance = bounded[..., :-1] & bounded[..., -1:], two_sided(level) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        common = sums.covariance(others.value, own.value)
+        low, high = (
+            variance * sums.covariance(t, u) for t, u in ((others.lower, own.upper), (others.upper, own.lower))
+        )
+        difference = combine((1, others), (-1, own), common=(low, high))
+        difference = _either(usual, difference, others.lower - own.upper, others.upper - own.lower)
+        difference = _with_error(difference, difference.std_error**2 - 2 * common).within(*_PARITY_RANGE)
+        selection, tpr, fpr = (difference[..., place, :] for place in range(3))
+        odds = combine((0.5, tpr), (0.5, fpr))
+        both = usual[..., 1, :] & usual[..., 2, :]
+        odds = _either(both, odds, (tpr.lower + fpr.lower) / 2, (tpr.upper + fpr.upper) / 2).within(*_PARITY_RANGE)
+        first, last = others[..., 0, :], own[..., 0, :]
+        impact = ratio(first, last, common=(low[..., 0, :], high[..., 0, :]))
+        impact = _either(usual[..., 0, :], impact, first.lower / last.upper, first.upper / last.lower)
+        impact = _with_error(impact, impact.std_error**2 - 2 * impact.value * common[..., 0, :] / last.value**2)
+        counted = sums.counted[..., 0, :-1] | sums.counted[..., 0, -1:]
+        even = (first.value == 0) & (last.value == 0) & counted
+        impact = Estimate(np.where(even, 1.0, impact.value), impact.std_error, impact.lower, impact.upper)
+    return [selection, impact.where(counted).within(*_IMPACT_RANGE), tpr, odds]
+
+
+def _either(usual: Mask, estimate: Estimate, lower: Numbers, upper: Numbers) -> Estimate:
+    """Replace the ends where the usual ones do not hold."""
+    ends = np.where(usual, estimate.lower, lower), np.where(usual, estimate.upper, upper)
+    return Estimate(estimate.value, estimate.std_error, *ends)
+
+
+def _with_error(estimate: Estimate, variance: Numbers) -> Estimate:
+    return Estimate(estimate.value, np.sqrt(np.maximum(variance, 0)), estimate.lower, estimate.upper)
+
+
+def _ranges(sums: RateSums, precision: Precision) -> Iterator[Row]:
+    """Compare the largest rate with the smallest, as fairlearn does."""
+    present = sums.defined[..., 0, :].reshape(-1, sums.top.shape[-1]).any(axis=0)
+    sums = sums[np.flatnonzero(present)]
+    # All groups at once, where one of them cannot be distinguished from none.
+    wide, bounded = sums.estimate(precision.rows, precision.level ** (1 / max(2 * present.sum(), 1)))
+    moments, known = sums.moments(precision.rows), not sums.noise.any()
+    parts = [Rates(wide.value[..., k, :], moments[..., k, :, :], sums.bottom[..., k, :], known) for k in range(3)]
+    names = iter(_RANGES)
+    for chosen in _OF_RANGE:
+        usual = np.asarray(bounded[..., chosen, :].all(axis=(-1, -2)))
+        for quotient in (False, True):
+            metric = next(names)
+            level = precision.level if precision.intervals else None
+            found = compare_extremes([parts[k] for k in chosen], level, quotient=quotient)
+            ends = _outer_ends(wide[..., chosen, :], quotient)
+            yield metric, metric.definition, None, _either(usual, found, *ends).within(0, 1)
+
+
+def _outer_ends(rates: Estimate, quotient: bool) -> tuple[Numbers, Numbers]:
+    """Return the ends that follow from simultaneous intervals of the rates."""
+    (low, low_ends), (high, high_ends) = ((end.min(axis=-1), end.max(axis=-1)) for end in (rates.lower, rates.upper))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if quotient:
+            return (low / high_ends).min(axis=-1), np.minimum(high / low_ends, 1).min(axis=-1)
+    return np.maximum(low_ends - high, 0).max(axis=-1), (high_ends - low).max(axis=-1)
+
+
+def add_consistency(value: float) -> Row:
+    """Return the row of a consistency, for which no interval is known."""
+    none = np.asarray(np.nan)
+    return _CONSISTENCY, _CONSISTENCY.definition, None, Estimate(np.asarray(value), none, none, none)
+
+
+def write_table(
+    tables: Iterable[tuple[tuple[Any, ...], list[Row]]],
+    controls: Sequence[Any],
+    confidence_level: float | None,
+    *,
+    estimated: bool = False,
+) -> pd.DataFrame:
+    """Write the metrics of each cell of the control features as rows, and warn of those that are undefined."""
+    listed = [(cell, row) for cell, rows in tables for row in rows]
+    cells, rows = zip(*listed, strict=True)
+    columns: dict[Any, Any] = {
+        name: pd.Series([cell[place] for cell in cells], dtype=object) for place, name in enumerate(controls)
+    }
+    columns |= {"metric": [row[0].name for row in rows], "definition": [row[1] for row in rows]}
+    # Objects, to keep None and groups of several values.
+    columns["group"] = pd.Series([row[2] for row in rows], dtype=object)
+    names = ("value", "std_error", "lower", "upper") if confidence_level else ("value",)
+    columns |= {name: [float(getattr(row[3], name)) for row in rows] for name in names}
+    table = pd.DataFrame(columns)
+    table.attrs |= {"convention": CONVENTION, "labels": {name: LABELS[name] for name in table["metric"].unique()}}
+    if confidence_level:
+        table.attrs["confidence_level"] = confidence_level
+    # A quotient of estimates is infinite by their noise alone.
+    unknown = table["value"].isna() if estimated else ~np.isfinite(table["value"])
+    undefined = table.loc[unknown, "metric"].unique()
+    if len(undefined):
+        warnings.warn(
+            f"undefined: {'; '.join(undefined)}. There is no row that the definition divides by, or a rate of 0",
+            UndefinedMetricWarning,
+            stacklevel=3,
+        )
+    return table
