@@ -3,6 +3,7 @@
 from skdp.central import (
     DPHistogram,
     DPKBinsDiscretizer,
+    DPLogisticRegression,
     DPMean,
     DPMinMaxScaler,
     DPQuantileBinarizer,
@@ -44,6 +45,7 @@ __all__ = [
     "BudgetExceeded",
     "DPHistogram",
     "DPKBinsDiscretizer",
+    "DPLogisticRegression",
     "DPMarginalSynthesizer",
     "DPMean",
     "DPMinMaxScaler",

@@ -104,6 +104,11 @@ TREE: Node = (
                     ],
                 ),
                 (
+                    "A private model",
+                    "answer",
+                    [skdp_leaf("skdp.DPLogisticRegression", "classes from numbers")],
+                ),
+                (
                     "Rows to share",
                     "answer",
                     [

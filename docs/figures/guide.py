@@ -5,11 +5,17 @@ from functools import cache
 import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import OneHotEncoder
 
 from skdp import (
     Domain,
     DPHistogram,
+    DPLogisticRegression,
     DPMarginalSynthesizer,
     DPMean,
     DPStandardScaler,
@@ -35,6 +41,7 @@ from skdp.randomness import SecureSource
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 METRIC = "statistical_parity_difference"
+WORDS = ["education", "marital-status", "relationship", "race", "sex"]
 
 
 @cache
@@ -219,6 +226,44 @@ def _scales(name):
 def scales():
     """Draw errors of private standard deviations."""
     by_epsilon(_scales, "error of the scale, %", numbers())
+
+
+def models():
+    """Draw the area under the curve of private logistic regressions."""
+    adult = load_adult()
+    encoder = ColumnTransformer(
+        [("words", OneHotEncoder(categories=[[*adult.domain[name].values] for name in WORDS]), WORDS)],
+        sparse_threshold=0,
+    )
+    X, y = make_classification(24_000, 100, n_informative=20, n_redundant=0, random_state=0)
+    cases = {
+        "Adult": (encoder.fit_transform(adult.data), (adult.target == ">50K").to_numpy().astype(int), (0, 1)),
+        "100 columns": (X, y, (-5, 5)),
+    }
+    panels = plt.subplots(1, 2, figsize=(7.4, 3.3))[1]
+    for axes, (name, (rows, target, bounds)) in zip(panels, cases.items(), strict=True):
+        train, test, known, hidden = train_test_split(rows, target, random_state=0)
+        scores = [
+            [
+                roc_auc_score(
+                    hidden,
+                    DPLogisticRegression(epsilon, bounds=bounds, classes=[0, 1], random_state=seed)
+                    .fit(train, known)
+                    .decision_function(test),
+                )
+                for seed in range(5)
+            ]
+            for epsilon in EPSILONS
+        ]
+        axes.errorbar(EPSILONS, np.mean(scores, axis=1), np.std(scores, axis=1), fmt="o-", label="DPLogisticRegression")
+        reached = roc_auc_score(hidden, LogisticRegression(max_iter=1000).fit(train, known).decision_function(test))
+        axes.axhline(reached, color="black", linestyle="--", label="without privacy")
+        axes.set_xscale("log")
+        axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
+        axes.minorticks_off()
+        axes.set(title=name, xlabel="epsilon (smaller is more private)")
+        axes.legend()
+    panels[0].set_ylabel("area under the curve")
 
 
 @cache

@@ -6,7 +6,7 @@ from itertools import combinations, product
 import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
-from scipy.stats import binom, t
+from scipy.stats import binom, norm, t
 
 from skdp import DPHistogram, DPMean, DPQuantileBinarizer
 from skdp.central import sample_and_aggregate
@@ -23,6 +23,7 @@ from skdp.oracles import (
     SubsetSelection,
     UnaryEncoding,
 )
+from skdp.privacy import Mu
 
 from .channels import heat_map
 
@@ -221,6 +222,21 @@ def cube():
     for radius in (1, 2, 4):
         axes.add_patch(plt.Rectangle((-radius, -radius), 2 * radius, 2 * radius, fill=False, color="C1"))
     axes.set(xlabel="noise of the sum", ylabel="noise of the count", aspect="equal", xlim=(-7, 7), ylim=(-7, 7))
+
+
+def gradients():
+    """Draw the laws of a released sum of gradients for tables with and without the row that changes it most."""
+    mu = Mu.of(1.0, 1e-6).mu
+    sums = np.linspace(-4.5, 4.5, 200)
+    axes = plt.subplots()[1]
+    for n_steps, color in ((1, "C0"), (50, "C1")):
+        deviation = math.sqrt(n_steps) / mu
+        for shift, style in ((0, "-"), (1, "--")):
+            label = f"{n_steps} step{'s' * (n_steps > 1)}, {'one row more' if shift else 'a table'}"
+            density = norm.pdf(sums * 8, shift, deviation)
+            axes.plot(sums * 8, density, color=color, linestyle=style, label=label)
+    axes.set(xlabel="released sum less the true one, in norms of a row", ylabel="density")
+    axes.legend()
 
 
 def quantile():

@@ -21,6 +21,7 @@ from skdp.base._estimator import (
     read_array,
     read_domain,
     read_input,
+    target_column,
     warn_of_observed,
 )
 from skdp.base._numbers import read_bounds, read_numbers
@@ -69,6 +70,7 @@ __all__ = [
     "read_frame",
     "read_input",
     "read_numbers",
+    "target_column",
     "type_of_values",
     "type_texts",
     "warn_of_observed",

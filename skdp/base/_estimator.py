@@ -71,6 +71,30 @@ def read_array(values: Any, name: str) -> NDArray[Any]:
     raise ValueError(f"{name} cannot be read as an array: expected rows of single values, all of one length")
 
 
+TARGET = "target"
+"""What a target without a name is called."""
+
+
+def target_column(y: Any) -> tuple[Any, Any]:
+    """Return the target as a column, and its name."""
+    if is_frame(y):
+        table = read_table(y)
+        if len(table.names) != 1:
+            raise ValueError(f"y must be one column, got {len(table.names)}")
+        return table.columns[0], table.names[0]
+    if isinstance(nw.from_native(y, series_only=True, pass_through=True), nw.Series):
+        name = getattr(y, "name", None)
+        return y, TARGET if name is None or name == "" else name
+    if isinstance(y, np.ma.MaskedArray):
+        raise TypeError("masked arrays are not supported, as their masked values would be released; fill them first")
+    column = read_array(y, "y")
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise ValueError(f"y must be one column, got an array of {column.ndim} dimensions")
+    return column, TARGET
+
+
 def check_names(estimator: BaseEstimator, table: Table, fitted: tuple[Any, ...]) -> None:
     """Check that a table has the columns of `fit`."""
     # scikit-learn compares names only if all of them are strings.

@@ -15,12 +15,14 @@ from skdp.central.frameworks import (
     sample_and_aggregate,
     smooth_sensitivity_release,
 )
+from skdp.central.linear_model import DPLogisticRegression
 from skdp.central.statistics import CountEstimate
 
 __all__ = [
     "CountEstimate",
     "DPHistogram",
     "DPKBinsDiscretizer",
+    "DPLogisticRegression",
     "DPMean",
     "DPMinMaxScaler",
     "DPQuantileBinarizer",

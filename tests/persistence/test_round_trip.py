@@ -62,7 +62,7 @@ from tests.outside_transformer import SaidTransformer
 from tests.persistence.same import assert_same
 from tests.test_fitted_state import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
 
-pytestmark = pytest.mark.filterwarnings("ignore:the noise drowns:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:the noise (drowns|hides):UserWarning")
 
 NO_ESTIMATORS = {"RapporTally", "ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "Interval", "SecretKey"}
 """Public classes that are not estimators: ledgers and tallies have files of their own."""

@@ -20,7 +20,15 @@ from skdp.central.statistics._moments import (
     ratio,
     two_sums,
 )
-from skdp.central.statistics._noise import Noise, choice_name, choose, integer_noise, joint_noise, losses_of
+from skdp.central.statistics._noise import (
+    GaussianNoise,
+    Noise,
+    choice_name,
+    choose,
+    integer_noise,
+    joint_noise,
+    losses_of,
+)
 from skdp.central.statistics._quantiles import (
     Candidates,
     equal_steps,
@@ -49,6 +57,7 @@ __all__ = [
     "ColumnSums",
     "CountEstimate",
     "Estimate",
+    "GaussianNoise",
     "Hierarchy",
     "Noise",
     "choice_name",

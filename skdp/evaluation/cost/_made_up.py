@@ -60,6 +60,12 @@ def made_up_target(y: Any, *, regression: bool, n_rows: int) -> NDArray[Any] | p
     return made if getattr(y, "name", None) is None else pd.Series(made, name=y.name)
 
 
+def declared_classes(estimator: Any) -> Any:
+    """Return the classes of the target that a step declares, None if none does."""
+    own = (value for name, value in estimator.get_params().items() if name.rpartition("__")[2] == "classes")
+    return next((value for value in own if value is not None), None)
+
+
 def lists_classes(y: Any) -> bool:
     """Return whether a target says its classes: a list of values, or a dtype of categories."""
     if isinstance(y, list | tuple | Categories | Interval):

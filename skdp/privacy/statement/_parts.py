@@ -39,6 +39,9 @@ _PREDICTED = frozenset(
 _LEARN_TARGET = frozenset({"SelectKBest", "SelectPercentile", "CCA", "PLSCanonical", "PLSRegression", "PLSSVD"})
 """Estimators of scikit-learn that learn the target but do not declare it in their tags."""
 
+_STATELESS = tuple(f"sklearn.preprocessing.{name}" for name in ("Binarizer", "Normalizer", "PolynomialFeatures"))
+"""Transformers of scikit-learn whose `fit` only counts columns."""
+
 _HANDS_TARGET_ON = ("steps", "best_estimator_", "get_support")
 """Attributes of estimators of scikit-learn that do not declare that an inner estimator learns the target."""
 
@@ -129,6 +132,14 @@ def is_fitted(estimator: Any) -> bool:
     if hasattr(estimator, "__sklearn_is_fitted__"):
         return bool(estimator.__sklearn_is_fitted__())
     return any(name.endswith("_") and not name.startswith("__") for name in getattr(estimator, "__dict__", ()))
+
+
+def learns_nothing(estimator: Any) -> bool:
+    """Whether an estimator of scikit-learn stores nothing of the rows of `fit`, and transforms each row by itself."""
+    if is_a(estimator, "sklearn.preprocessing.OneHotEncoder", "sklearn.preprocessing.OrdinalEncoder"):
+        rare = estimator.min_frequency is not None or estimator.max_categories is not None
+        return not rare and not isinstance(estimator.categories, str)  # which would be "auto"
+    return is_a(estimator, *_STATELESS)
 
 
 def learns_target(estimator: Any) -> bool:

@@ -16,6 +16,7 @@ from skdp.privacy.statement._parts import (
     is_a,
     is_fitted,
     learns_from_predictions,
+    learns_nothing,
     learns_target,
     ledgers_of,
     library_of,
@@ -234,6 +235,8 @@ class Walk:
 
     def _plain(self, estimator: Any, flow: Flow, step: str) -> Flow:
         raw = flow.merged.raw
+        if learns_nothing(estimator):
+            return flow.spread(flow.merged, estimator)
         if not is_fitted(estimator):
             for name in raw:
                 self.unfitted.setdefault(name, []).append(step)

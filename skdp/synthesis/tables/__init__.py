@@ -22,7 +22,6 @@ from skdp.synthesis.tables._records import (
     read_codes,
     read_declared,
     rows_within,
-    target_column,
     with_target,
 )
 from skdp.synthesis.tables._shapes import Shape, Shapes, find_points, fine_grid
@@ -56,7 +55,6 @@ __all__ = [
     "read_codes",
     "read_declared",
     "rows_within",
-    "target_column",
     "undeclared",
     "values_of",
     "warn_undiscovered",

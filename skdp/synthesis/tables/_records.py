@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import read_array
+from skdp.base import target_column
 from skdp.central.statistics import CellTally, count_large, declared_domain, find_missing, part_of
 from skdp.central.statistics import find_codes as find_outside
 from skdp.coding import ColumnError, shielded
@@ -22,7 +22,6 @@ from skdp.synthesis.model import Clique, count_cells, cover
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
-TARGET = "target"
 
 
 def with_target(table: Table, y: Any) -> Table:
@@ -50,26 +49,6 @@ def _like_table(column: Any, native: Any) -> Any:
 
         return pyarrow.chunked_array([series.to_arrow()])
     return series.to_pandas() if library.is_pandas() else series.to_polars()
-
-
-def target_column(y: Any) -> tuple[Any, Any]:
-    """Return the target as a column, and its name."""
-    if is_frame(y):
-        table = read_table(y)
-        if len(table.names) != 1:
-            raise ValueError(f"y must be one column, got {len(table.names)}")
-        return table.columns[0], table.names[0]
-    if isinstance(nw.from_native(y, series_only=True, pass_through=True), nw.Series):
-        name = getattr(y, "name", None)
-        return y, TARGET if name is None or name == "" else name
-    if isinstance(y, np.ma.MaskedArray):
-        raise TypeError("masked arrays are not supported, as their masked values would be released; fill them first")
-    column = read_array(y, "y")
-    if column.ndim == 2 and column.shape[1] == 1:
-        column = column[:, 0]
-    if column.ndim != 1:
-        raise ValueError(f"y must be one column, got an array of {column.ndim} dimensions")
-    return column, TARGET
 
 
 def check_policy(handle_unknown: Any) -> None:

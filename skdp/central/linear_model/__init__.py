@@ -1,0 +1,5 @@
+"""Linear models whose coefficients are private."""
+
+from skdp.central.linear_model._logistic import DPLogisticRegression
+
+__all__ = ["DPLogisticRegression"]

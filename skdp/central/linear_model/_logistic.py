@@ -1,0 +1,366 @@
+"""Logistic regression whose coefficients are private."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags, assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import (
+    all_or_nothing,
+    check_names,
+    level_of_the_caller,
+    read_bounds,
+    read_domain,
+    read_input,
+    read_numbers,
+    target_column,
+)
+from skdp.central._base import CentralEstimator, check_flag
+from skdp.central.linear_model._descent import (
+    UNIT,
+    BinaryLoss,
+    Loss,
+    Rows,
+    SoftmaxLoss,
+    descend,
+    largest_change,
+)
+from skdp.central.statistics import GaussianNoise
+from skdp.frames import Table, is_frame
+from skdp.oracles import check_size
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
+from skdp.randomness import ByteSource
+from skdp.typing import Bounds, ColumnLike, TableLike
+
+_SIZE_PART, _MEAN_PART = Fraction(1, 32), Fraction(1, 16)
+"""Of the budget, for the numbers of rows by norm, and for their mean."""
+
+_N_NORMS = 24
+"""Limits of the norm to choose from."""
+
+_CUT = 0.05
+"""The share of the rows that the chosen limit may shrink."""
+
+_MOST_ITER = 1 << 20
+_FEWEST_STEPS, _MOST_STEPS, _PER_STEP = 20, 160, 70.0
+"""Steps are mu times the number of rows over 70: later, noise adds more to the logits than a step improves them."""
+
+
+class DPLogisticRegression(ClassifierMixin, CentralEstimator):
+    """Logistic regression by gradient descent with noise: coefficients that are private for the whole record.
+
+    Parameters
+    ----------
+    epsilon : float, Rho or Mu, default=1.0
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
+        of a budget in rho or mu, which has a delta of its own.
+    delta : float, optional
+        The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
+        of rows.
+    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        outside. A column is scaled by the end that is farther from 0: bounds of (0, 1) leave indicators as they are.
+    classes : list, optional
+        The classes that the target may have, from what is publicly known. None reads them from the target, with a
+        `PrivacyLeakWarning`.
+    fit_intercept : bool, default=True
+        Whether the model has a constant.
+    max_iter : int, optional
+        The number of steps, at least 1. None takes 20 to 160, by what remains to be learnt beside the noise.
+    ledger : PrivacyLedger, optional
+        What each `fit` is charged to, before anything is drawn.
+    random_state : None or int, default=None
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        The noisy coefficients of the columns in their own units; one row for two classes.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The noisy constants; 0 without `fit_intercept`.
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
+    n_iter_ : int
+        The number of steps.
+    guarantee_ : PrivacyGuarantee
+        The guarantee of this `fit`, for the columns of X and the target.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
+
+    See Also
+    --------
+    sklearn.linear_model.LogisticRegression : Without privacy.
+    DPStandardScaler : Columns of unknown scale.
+    DPMarginalSynthesizer : Synthetic rows, for any model.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
+    changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is that of Gaussian
+    differential privacy for mu ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing, and cost
+    nothing: but those for a row of the table are about this row. The number of rows is protected too, and a table
+    without rows is answered. Not covered: an error shows that a value is missing, or that a class is not declared.
+
+    An eighth of mu**2 is spent beforehand: on noisy numbers of rows by their norm, which choose a limit that about a
+    twentieth of the rows exceed, and are shrunk to; on the mean of the rows, which is subtracted; and on the numbers of
+    centred rows by their norm. They also choose the number of steps T and the divisor of the gradients. Without an
+    intercept, nothing is subtracted. Each step then releases the sum of the gradients of all rows, one of
+    which is the row x times its residual, with rounded Gaussian noise. Values of rows, logits and residuals are
+    integers: a row changes the sum by exactly its own, of a norm of at most that of x (times the root of 2 for more
+    than two classes), and 1 / T of the rest of mu**2 pays for it ([2]_). Momentum makes up for the small rate that no
+    table can make diverge; later, noisier steps are averaged ([3]_).
+
+    References
+    ----------
+    .. [1] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B
+       84(1), corollary 3.3.
+    .. [2] R. Bassily, A. Smith, A. Thakurta (2014). Private empirical risk minimization: efficient algorithms and tight
+       error bounds. FOCS.
+    .. [3] B. T. Polyak, A. B. Juditsky (1992). Acceleration of stochastic approximation by averaging. SIAM Journal on
+       Control and Optimization 30(4).
+
+    Examples
+    --------
+    >>> from skdp import DPLogisticRegression
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> X = X[["mean radius", "mean texture", "mean concavity"]]
+    >>> bounds = {"mean radius": (0, 30), "mean texture": (0, 40), "mean concavity": (0, 0.5)}
+    >>> model = DPLogisticRegression(epsilon=2.0, bounds=bounds, classes=[0, 1], random_state=0).fit(X, y)
+    >>> round(model.score(X, y), 1)
+    0.9
+    >>> print(model.guarantee_)
+    epsilon = 2, delta = 0.000001, rho = 0.100503, central model, adding or removing one record's values of: mean
+    radius, mean texture, mean concavity, target, NOT SECURE: ...
+    """
+
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    classes_: NDArray[Any]
+
+    def __init__(
+        self,
+        epsilon: float | Rho | Mu = 1.0,
+        *,
+        delta: float | None = None,
+        bounds: Bounds | None = None,
+        classes: list[Any] | None = None,
+        fit_intercept: bool = True,
+        max_iter: int | None = None,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.classes = classes
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
+
+    @all_or_nothing
+    def fit(self, X: TableLike, y: ColumnLike) -> Self:
+        """Release coefficients that predict the target.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            The private rows: numbers without missing values.
+        y : series or array-like of shape (n_samples,)
+            The private target: one of the classes for each row.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, X is 1-D, sparse, not numeric or holds a missing value, or y has another
+            number of rows or a value that `classes` does not declare.
+        BudgetExceeded
+            If the ledger does not cover it.
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            If the classes are read from the target.
+        UserWarning
+            If the noise hides the number of rows: there are too few for this epsilon.
+        """
+        share = self._check_share()
+        check_flag("fit_intercept", self.fit_intercept)
+        if self.max_iter is not None:
+            check_size(self.max_iter, least=1, most=_MOST_ITER, name="max_iter")
+        table = self._read_table(X)
+        ends = read_bounds(self.bounds, table.names)
+        codes, classes, name = _read_target(table, y, self.classes)
+        rows = Rows.of(read_numbers(table), ends, codes)
+        whole, centred = share.mu_squared, bool(self.fit_intercept)
+        sizes, means = GaussianNoise(whole * _SIZE_PART), GaussianNoise(whole * _MEAN_PART)
+        rest = whole - (2 if centred else 1) * sizes.mu_squared - centred * means.mu_squared
+        losses = (GaussianNoise(whole).loss,) if share.kind == "rho" else ()
+        source = self._spend(share, (*table.names, name), "noisy gradient descent, rounded Gaussian", losses=losses)
+
+        square, n_rows = _choose_limit(rows, sizes, source)
+        rows = rows.clipped(square)
+        error = math.sqrt(_N_NORMS) * float(sizes.error)
+        if n_rows < 3 * error:
+            warnings.warn(
+                "the noise hides how many rows there are, and so what they say: there are too few rows for this "
+                "epsilon",
+                UserWarning,
+                stacklevel=level_of_the_caller(),
+            )
+        middle, constant = np.zeros(len(table.names)), 0
+        if centred:
+            sums = replace(means, square=square).add(source, rows.total())
+            middle = np.clip(np.rint([total / max(n_rows, 1) for total in sums]), -UNIT, UNIT)
+            rows = rows.centred(middle)
+            rows = rows.clipped(_choose_limit(rows, sizes, source)[0])
+            constant = math.isqrt(rows.square) // 2
+            rows = rows.with_constant(constant)
+        loss: Loss = BinaryLoss() if len(classes) == 2 else SoftmaxLoss(len(classes))
+        n_steps = self.max_iter or int(np.clip(math.sqrt(rest) * n_rows / _PER_STEP, _FEWEST_STEPS, _MOST_STEPS))
+        gradients = GaussianNoise(rest / n_steps, largest_change(rows, loss))
+        shape = n_steps, rows.places.shape[1], loss.n_outputs
+        noise = gradients.draw(source, math.prod(shape)).reshape(shape)
+        # Too small a divisor would make the rate too large.
+        found = descend(rows, loss, noise, max(1.0, n_rows + 2 * error))
+        slopes = found[: len(middle)]
+        self.coef_ = (slopes / np.abs(ends).max(axis=1)[:, np.newaxis]).T
+        self.intercept_ = (constant * found[-1] - middle @ slopes) / UNIT
+        self.classes_, self.n_iter_ = classes, n_steps
+        return self
+
+    def _check_share(self) -> Share:
+        """Check the promise; that of a number is turned into a mu."""
+        share = self._check_promise()
+        if share.given is None:
+            return read_share(Mu.of(self.epsilon, 1e-6 if self.delta is None else self.delta))
+        if share.kind == "epsilon":
+            raise TypeError("epsilon must be a number, a Rho or a Mu: a secret sample is not supported, got Sampled")
+        return share
+
+    def decision_function(self, X: TableLike) -> NDArray[np.float64]:
+        """Return the logits of rows.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Rows, in the columns of `fit`, without missing values.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Of two classes, the logit of the second one.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if X has other columns, is not numeric, or holds a missing value.
+        """
+        check_is_fitted(self)
+        table = read_input(self, X, reset=False)
+        check_names(self, table, self.guarantee_.scope[:-1])
+        logits = np.stack(read_numbers(table), axis=1) @ self.coef_.T + self.intercept_
+        return logits[:, 0] if logits.shape[1] == 1 else logits
+
+    def predict_proba(self, X: TableLike) -> NDArray[np.float64]:
+        """Return the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Rows, as of `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`; each row adds up to 1.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            As of `decision_function`.
+        """
+        logits = self.decision_function(X)
+        if logits.ndim == 2:
+            return softmax(logits, axis=1)
+        return np.stack([expit(-logits), expit(logits)], axis=1)
+
+    def predict(self, X: TableLike) -> NDArray[Any]:
+        """Return the likeliest class of rows.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Rows, as of `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Classes.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            As of `decision_function`.
+        """
+        logits = self.decision_function(X)
+        return self.classes_[logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0).astype(np.intp)]
+
+
+def _choose_limit(rows: Rows, noise: GaussianNoise, source: ByteSource) -> tuple[int, float]:
+    """Choose the least limit of the norm that few rows exceed, from noisy numbers of rows; and count all rows."""
+    # A row is in one of the numbers: adding or removing it changes this one by 1.
+    limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
+    places = np.minimum(np.searchsorted(limits, rows.squares()), _N_NORMS - 1)
+    counts = noise.add(source, np.bincount(places, minlength=_N_NORMS).tolist())
+    n_rows = max(sum(counts), 0)
+    few = (place for place in range(_N_NORMS) if sum(counts[place + 1 :]) <= _CUT * n_rows)
+    return limits[next(few)], float(n_rows)
+
+
+def _read_target(table: Table, y: Any, classes: Any) -> tuple[NDArray[np.intp], NDArray[Any], Any]:
+    """Return the class of each row, the sorted classes, and the name of the target."""
+    if y is None:
+        raise ValueError("DPLogisticRegression requires y to be passed, but the target y is None")
+    column, name = target_column(y)
+    n_rows = len(table.columns[0])
+    if len(column) != n_rows:
+        raise ValueError(f"y has {len(column)} rows; X has {n_rows}")
+    if name in table.names:
+        raise ValueError(f"y is called {name!r} as a column of X is; give it another name")
+    if classes is None:
+        values = np.asarray(column)
+        assert_all_finite(values, input_name="y")
+        check_classification_targets(values)
+    target = Table((name,), (column,), y if is_frame(y) else np.empty((n_rows, 1)))
+    domain = read_domain(target, "auto" if classes is None else {name: classes}, name="classes")
+    (codes,) = domain.encode([column])
+    found = np.array(domain[name].values)
+    if len(found) < 2:
+        raise ValueError(f"classes must be at least 2, got {len(found)} class")
+    if (codes == len(found)).any():
+        raise ValueError("y holds a missing value, or one that classes does not declare")
+    order = np.argsort(found)
+    return np.argsort(order)[codes], found[order], name

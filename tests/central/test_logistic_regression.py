@@ -1,0 +1,316 @@
+"""Logistic regression by noisy gradients: sensitivities by brute force, what is spent, and what is learnt."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from math import isqrt
+from unittest import SkipTest
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.datasets import load_wine, make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from skdp import DPLogisticRegression, DPStandardScaler, PrivacyLeakWarning, PrivacyLedger, privacy_statement
+from skdp.central.linear_model import _descent
+from skdp.central.linear_model._descent import UNIT, BinaryLoss, Rows, SoftmaxLoss, gradient, largest_change
+from skdp.central.linear_model._logistic import _choose_limit
+from skdp.central.statistics import GaussianNoise
+from skdp.privacy import Mu, Rho, Sampled
+from skdp.randomness import SeededSource
+from skdp.testing import curator_checks
+
+rng = np.random.default_rng(0)
+GRID = np.array(list(itertools.product([-1.0, -0.3, 0.0, 1.0], repeat=2)))
+LOSSES = [BinaryLoss(), SoftmaxLoss(3)]
+
+
+def rows_of(values, codes, limit=None):
+    rows = Rows.of(list(values.T), np.tile([-1.0, 1.0], (2, 1)), np.asarray(codes)).with_constant(UNIT)
+    return rows if limit is None else rows.clipped(limit)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=["binary", "softmax"])
+@pytest.mark.parametrize("limit", [None, UNIT**2 + 5, 2 * UNIT**2])
+def test_a_row_changes_the_gradient_by_its_own_and_no_more(loss, limit, monkeypatch):
+    n_classes = max(loss.n_outputs, 2)
+    cases = [(row, code) for row in GRID for code in range(n_classes)]
+    others = rows_of(rng.uniform(-1, 1, (7, 2)), rng.integers(0, n_classes, 7), limit)
+    monkeypatch.setattr(_descent, "_BLOCK", 3 * 4)  # a row in front moves all others to another place of a block
+    for size in (0.0, 0.1, 3.0, 500.0, 1e9):
+        coefficients = size * rng.normal(size=(3, loss.n_outputs))
+        before = gradient(others, coefficients, loss)
+        largest = 0
+        for row, code in cases:
+            own = rows_of(row[np.newaxis], [code], limit)
+            more = Rows(np.vstack([own.places, others.places]), np.append(own.codes, others.codes), others.square)
+            change = gradient(more, coefficients, loss) - before
+            assert (change == gradient(own, coefficients, loss)).all()
+            largest = max(largest, sum(int(one) ** 2 for one in change.ravel()))
+        assert largest <= largest_change(others, loss)
+        # The bound is reached: it is that of a certain prediction of a wrong class for the longest row.
+        assert size < 1e9 or largest > 0.9 * largest_change(others, loss)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=["binary", "softmax"])
+def test_neither_order_nor_blocks_show(loss, monkeypatch):
+    values, codes = rng.uniform(-1, 1, (500, 2)), rng.integers(0, max(loss.n_outputs, 2), 500)
+    coefficients = rng.normal(size=(3, loss.n_outputs))
+    whole = gradient(rows_of(values, codes), coefficients, loss)
+    order = rng.permutation(500)
+    assert (gradient(rows_of(values[order], codes[order]), coefficients, loss) == whole).all()
+    monkeypatch.setattr(_descent, "_BLOCK", 7)
+    assert (gradient(rows_of(values, codes), coefficients, loss) == whole).all()
+
+
+def test_the_gradient_is_that_of_the_loss():
+    values, codes = rng.uniform(-1, 1, (200, 2)), rng.integers(0, 3, 200)
+    constant = np.column_stack([values, np.ones(200)])
+    coefficients = rng.normal(size=(3, 3))
+    powers = np.exp(constant @ coefficients)
+    wanted = constant.T @ (powers / powers.sum(axis=1, keepdims=True) - np.eye(3)[codes])
+    found = gradient(rows_of(values, codes), coefficients, SoftmaxLoss(3)) / UNIT**2
+    assert np.allclose(found, wanted, atol=0.2)
+    wanted = constant.T @ (1 / (1 + np.exp(-constant @ coefficients[:, :1])) - (codes[:, np.newaxis] > 0))
+    found = gradient(rows_of(values, (codes > 0).astype(int)), coefficients[:, :1], BinaryLoss()) / UNIT**2
+    assert np.allclose(found, wanted, atol=0.2)
+
+
+def test_clipped_rows_are_no_longer_than_the_limit_and_point_the_same_way():
+    values = rng.uniform(-1, 1, (5_000, 2)) * rng.choice([1e-3, 1.0], (5_000, 2))
+    for limit in (1, UNIT**2 // 3, UNIT**2 + 1, 3 * UNIT**2 - 1, 3 * UNIT**2):
+        whole, cut = rows_of(values, np.zeros(5_000, int)), rows_of(values, np.zeros(5_000, int), limit)
+        squares = [sum(int(place) ** 2 for place in row) for row in cut.places]
+        assert max(squares) <= limit
+        long = whole.squares() > limit
+        assert (cut.places[~long] == whole.places[~long]).all()
+        if limit > UNIT:
+            assert min(np.array(squares)[long], default=limit) > 0.99 * limit
+
+
+def test_a_row_changes_one_number_of_rows_by_1_and_the_total_by_itself(monkeypatch):
+    given = []
+    monkeypatch.setattr(GaussianNoise, "add", lambda self, source, numbers: given.append(numbers) or numbers)
+    table = rows_of(rng.uniform(-1, 1, (30, 2)), np.zeros(30, int))
+    for row in GRID:
+        given.clear()
+        own = rows_of(row[np.newaxis], [0])
+        more = Rows(np.vstack([own.places, table.places]), np.zeros(31, int), table.square)
+        for rows in (table, more):
+            _choose_limit(rows, GaussianNoise(1), SeededSource(0))
+        change = np.subtract(given[1], given[0])
+        assert (np.sort(change) == [0] * 23 + [1]).all()
+        assert np.subtract(more.total(), table.total()).tolist() == own.places[0].tolist()
+    few_are_longer = np.repeat([1.0, 0.3], [2, 48])
+    limit, n_rows = _choose_limit(Rows(few_are_longer[:, np.newaxis] * UNIT, None, UNIT**2), GaussianNoise(1), None)
+    assert n_rows == 50
+    assert 0.3 <= limit**0.5 / UNIT < 0.3 * 2 ** (1 / 6)
+
+
+def test_centred_rows_stay_within_their_bound():
+    for middle in ([0.0, 0.0], [UNIT, -UNIT], [17.0, -3.0]):
+        rows = Rows.of(list(GRID.T), np.tile([-1.0, 1.0], (2, 1)), np.zeros(len(GRID), int))
+        centred = rows.centred(np.array(middle))
+        assert (centred.places == rows.places - middle).all()
+        assert centred.squares().max() <= centred.square
+
+
+TABLE, TARGET = make_classification(2_000, 4, n_informative=3, n_redundant=0, random_state=1)
+TABLE = pd.DataFrame(np.clip(TABLE, -4, 4), columns=["a", "b", "c", "d"])
+DECLARED = {"bounds": (-4, 4), "classes": [0, 1]}
+
+
+@pytest.mark.parametrize("epsilon", [Rho(0.1, delta=1e-6), Mu(0.3, delta=1e-6), 0.7])
+@pytest.mark.parametrize("parameters", [{}, {"max_iter": 7}, {"fit_intercept": False}])
+def test_the_draws_spend_what_is_given(epsilon, parameters, monkeypatch):
+    drawn, limits, whole, clipped = [], [], GaussianNoise.draw, Rows.clipped
+
+    def recorded(self, source, size):
+        drawn.append((self, size))
+        return whole(self, source, size)
+
+    def limited(self, square):
+        limits.append(square)
+        return clipped(self, square)
+
+    monkeypatch.setattr(GaussianNoise, "draw", recorded)
+    monkeypatch.setattr(Rows, "clipped", limited)
+    model = DPLogisticRegression(epsilon, **DECLARED, **parameters, random_state=0).fit(TABLE, TARGET)
+    once = [noise for noise, _ in drawn[:-1]]
+    steps, n_numbers = drawn[-1]
+    if parameters.get("fit_intercept", True):
+        assert [size for _, size in drawn[:-1]] == [24, 4, 24]
+        assert [noise.square for noise in once] == [1, limits[0], 1]
+        constant = isqrt(limits[1]) // 2
+        assert steps.square == (limits[1] + constant**2) * UNIT**2
+        assert n_numbers == model.n_iter_ * 5
+    else:
+        assert [size for _, size in drawn[:-1]] == [24]
+        assert steps.square == limits[0] * UNIT**2
+        assert n_numbers == model.n_iter_ * 4
+        assert model.intercept_ == [0]
+    given = Mu.of(epsilon, 1e-6) if isinstance(epsilon, float) else epsilon
+    spent = sum(noise.mu_squared for noise in once) + model.n_iter_ * steps.mu_squared
+    assert spent == (2 * Fraction(given.rho) if isinstance(given, Rho) else Fraction(given.mu) ** 2)
+    assert model.guarantee_.rho == pytest.approx(float(spent) / 2)
+    assert model.guarantee_.delta == 1e-6
+    assert model.guarantee_.epsilon <= (epsilon if isinstance(epsilon, float) else 10)
+
+
+def test_with_little_noise_it_is_logistic_regression():
+    model = DPLogisticRegression(Mu(300, delta=1e-6), **DECLARED, max_iter=2_000, random_state=0).fit(TABLE, TARGET)
+    wanted = LogisticRegression(C=1e6).fit(TABLE, TARGET)
+    assert np.allclose(model.coef_, wanted.coef_, atol=0.04)  # a few rows are shrunk
+    assert np.allclose(model.intercept_, wanted.intercept_, atol=0.04)
+    assert np.allclose(model.predict_proba(TABLE), wanted.predict_proba(TABLE), atol=0.02)
+    assert (model.predict(TABLE) == model.classes_[model.predict_proba(TABLE).argmax(axis=1)]).all()
+
+
+def test_the_auc_is_near_that_without_privacy():
+    X, y = make_classification(8_000, 20, n_informative=6, random_state=2)
+    model = DPLogisticRegression(1.0, bounds=(-8, 8), classes=[0, 1], random_state=0).fit(X[:6_000], y[:6_000])
+    wanted = LogisticRegression().fit(X[:6_000], y[:6_000])
+    reached = [roc_auc_score(y[6_000:], one.decision_function(X[6_000:])) for one in (model, wanted)]
+    assert reached[0] > reached[1] - 0.01
+
+
+def test_several_classes_of_any_kind():
+    X, y = load_wine(return_X_y=True)
+    X, y = np.tile(StandardScaler().fit_transform(X), (10, 1)), np.tile(np.array(["b", "c", "a"])[y], 10)
+    model = DPLogisticRegression(4.0, bounds=(-3, 3), classes=["b", "c", "a"], random_state=0).fit(X, y)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.score(X, y) > 0.95
+    assert model.coef_.shape == (3, 13)
+    assert np.allclose(model.predict_proba(X).sum(axis=1), 1)
+    assert (model.predict(X) == model.classes_[model.decision_function(X).argmax(axis=1)]).all()
+
+
+def test_columns_keep_their_units_and_the_intercept_its_place():
+    kinds = rng.integers(0, 3, (4_000, 2))
+    X = np.hstack([np.eye(3)[kinds[:, 0]], np.eye(3)[kinds[:, 1]]])
+    y = rng.random(4_000) < np.where(kinds[:, 0] == 2, 0.9, 0.2)
+    model = DPLogisticRegression(2.0, bounds=(0, 1), classes=[False, True], random_state=0).fit(X, y)
+    scaled = DPLogisticRegression(2.0, bounds=(0, 8), classes=[False, True], random_state=0).fit(8 * X, y)
+    assert np.allclose(8 * scaled.coef_, model.coef_)
+    assert np.allclose(scaled.intercept_, model.intercept_)
+    shares = model.predict_proba(X)[:, 1]
+    assert shares[kinds[:, 0] == 2].mean() == pytest.approx(0.9, abs=0.05)
+    assert shares[kinds[:, 0] != 2].mean() == pytest.approx(0.2, abs=0.05)
+
+
+def test_frames_of_all_kinds_give_the_same():
+    wanted = DPLogisticRegression(**DECLARED, random_state=0).fit(TABLE, TARGET)
+    for X, y in [
+        (pl.DataFrame(TABLE), pl.Series("y", TARGET)),
+        (pl.DataFrame(TABLE).to_arrow(), pl.Series(TARGET).to_arrow()),
+        (TABLE.to_numpy(), TARGET.tolist()),
+        (TABLE.set_index(rng.permutation(2_000)), pd.Series(TARGET, name="y")),
+        (TABLE, pd.DataFrame({"y": TARGET})),
+    ]:
+        model = DPLogisticRegression(**DECLARED, random_state=0).fit(X, y)
+        assert (model.coef_ == wanted.coef_).all()
+        assert type(model.predict(X)) is np.ndarray
+        assert (model.predict(X) == wanted.predict(TABLE)).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "y", "error", "message"),
+    [
+        ({"bounds": None}, TARGET, ValueError, "bounds must be declared"),
+        ({"max_iter": 0}, TARGET, ValueError, "max_iter"),
+        ({"fit_intercept": 1}, TARGET, TypeError, "fit_intercept must be True or False, got int"),
+        ({"delta": 0}, TARGET, ValueError, "delta"),
+        ({"epsilon": Rho(0.1, delta=1e-6), "delta": 1e-6}, TARGET, ValueError, "delta must be 0"),
+        ({"epsilon": Sampled(1.0, rate=0.1)}, TARGET, TypeError, "a secret sample is not supported"),
+        ({"classes": [0]}, TARGET, ValueError, "classes must be at least 2, got 1 class"),
+        ({"classes": [0, 2]}, TARGET, ValueError, "one that classes does not declare"),
+        ({}, TARGET[:-1], ValueError, "y has 1999 rows; X has 2000"),
+        ({}, np.where(TARGET, 0.0, np.nan), ValueError, "y holds a missing value"),
+        ({}, pd.Series(TARGET, name="a"), ValueError, "y is called 'a'"),
+        ({}, np.column_stack([TARGET, TARGET]), ValueError, "y must be one column"),
+    ],
+)
+def test_mistakes_cost_nothing(parameters, y, error, message):
+    ledger = PrivacyLedger(epsilon=10, delta=1e-3)
+    model = DPLogisticRegression(**{**DECLARED, "ledger": ledger} | parameters)
+    with pytest.raises(error, match=message):
+        model.fit(TABLE, y)
+    assert ledger.spent == (0, 0)
+    assert not hasattr(model, "coef_")
+
+
+def test_classes_that_are_read_are_warned_of():
+    with pytest.warns(PrivacyLeakWarning, match="classes="):
+        model = DPLogisticRegression(bounds=(-4, 4), random_state=0).fit(TABLE, TARGET)
+    assert (model.coef_ == DPLogisticRegression(**DECLARED, random_state=0).fit(TABLE, TARGET).coef_).all()
+
+
+def test_too_few_rows_are_warned_of():
+    with pytest.warns(UserWarning, match="too few rows for this epsilon"):
+        DPLogisticRegression(0.1, **DECLARED, random_state=0).fit(TABLE[:50], TARGET[:50])
+
+
+def test_a_pipeline_states_one_total_for_columns_and_target():
+    ledger = PrivacyLedger(epsilon=3, delta=1e-5)
+    pipe = make_pipeline(
+        DPStandardScaler(0.5, bounds=(-4, 4), ledger=ledger), DPLogisticRegression(**DECLARED, ledger=ledger)
+    ).fit(TABLE, TARGET)
+    assert ledger.spent == pytest.approx((1.5, 1e-6))
+    statement = privacy_statement(pipe)
+    assert statement.total is not None
+    assert set(statement.total.scope) == {"a", "b", "c", "d", "target"}
+    assert statement.total.epsilon == pytest.approx(1.5)
+
+
+class TargetLast(DPLogisticRegression):
+    """Takes the last column of a table for the target, as the contract has a table only."""
+
+    def fit(self, X, y=None):
+        if isinstance(X, pl.LazyFrame) or np.ndim(X) < 2:
+            return super().fit(X, y)
+        frame = nw.from_native(X)
+        *names, target = frame.columns
+        return super().fit(frame.select(names).to_native(), frame.select(target).to_native())
+
+
+CONTRACT = pd.DataFrame(
+    {"age": rng.integers(17, 90, 60).astype(float), "hours": rng.integers(1, 99, 60), "job": rng.integers(0, 3, 60)}
+)
+
+
+CHECKS = list(curator_checks(TargetLast(bounds=(0, 100), classes=[0, 1, 2]), CONTRACT))
+
+
+@pytest.mark.filterwarnings("ignore:the noise hides how many rows:UserWarning")
+@pytest.mark.parametrize("check", [check for _, check in CHECKS], ids=[name for name, _ in CHECKS])
+def test_the_contract(check):
+    try:
+        check()
+    except SkipTest as reason:
+        pytest.skip(str(reason))
+
+
+def test_a_pipeline_from_words_to_predictions_is_private_as_a_whole():
+    words = pd.DataFrame({"sex": rng.choice(["f", "m"], 500), "job": rng.choice(["clerk", "nurse", "smith"], 500)})
+    target = pd.Series((words["job"] == "nurse").astype(int), name="ill")
+    declared = [["f", "m"], ["clerk", "nurse", "smith"]]
+    model = DPLogisticRegression(4.0, bounds=(0, 1), classes=[0, 1], random_state=0)
+    pipe = make_pipeline(OneHotEncoder(categories=declared, sparse_output=False), model).fit(words, target)
+    assert pipe.score(words, target) == 1
+    total = privacy_statement(pipe).total
+    assert total is not None
+    assert set(total.scope) == {"sex", "job", "ill"}
+    for learnt in (
+        OneHotEncoder(sparse_output=False),
+        OneHotEncoder(categories=declared, min_frequency=0.1, sparse_output=False),
+        make_pipeline(OneHotEncoder(categories=declared, sparse_output=False), StandardScaler()),
+    ):
+        total = privacy_statement(make_pipeline(learnt, model).fit(words, target)).total
+        assert total is None or set(total.scope) == {"ill"}
