@@ -174,8 +174,8 @@ def test_the_best_is_never_above_the_published_ones(size, epsilon):
 
 @pytest.mark.parametrize("oracle", often(ORACLES, ["pckv_ue"]))
 def test_intervals_cover(oracle):
-    """Of 100 collections of the same records, whose values are at the bounds."""
-    fitted, frame = encoder(oracle=oracle).fit(RATINGS), pd.concat([RATINGS] * 100, ignore_index=True)
+    """Of 50 collections of the same records, whose values are at the bounds."""
+    fitted, frame = encoder(oracle=oracle).fit(RATINGS), pd.concat([RATINGS] * 50, ignore_index=True)
     reports = fitted.transform(frame)
     counts = pd.Series([key for cell in CELLS for key in cell]).value_counts().reindex(list("abcde"), fill_value=0)
     truth = [np.mean([cell[key] for cell in CELLS if key in cell]) for key in "abcd"]
@@ -186,10 +186,10 @@ def test_intervals_cover(oracle):
         inside.append((found["lower"] <= counts) & (counts <= found["upper"]))
         means.append((mean["lower"] <= truth) & (truth <= mean["upper"]))
         errors.append((found["count"] - counts) / found["std_error"])
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.025)
-    assert 0.925 <= np.mean(means) <= 1
-    assert np.abs(np.mean(errors, axis=0)).max() < 4 / math.sqrt(100)
-    assert (np.array(errors) ** 2).mean() == pytest.approx(1, abs=0.15)
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.04)
+    assert 0.91 <= np.mean(means) <= 1
+    assert np.abs(np.mean(errors, axis=0)).max() < 4 / math.sqrt(50)
+    assert (np.array(errors) ** 2).mean() == pytest.approx(1, abs=0.25)
 
 
 def test_means_of_many_records():
