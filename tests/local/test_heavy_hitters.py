@@ -251,7 +251,7 @@ class TestFinding:
 
     @pytest.mark.slow
     def test_noise_is_not_found(self):
-        runs, rng = 10, np.random.default_rng(0)
+        runs, rng = 6, np.random.default_rng(0)
         finder = HeavyHitters(1.0, max_length=6, alphabet="abcdefgh", first_bits=8, random_state=2)
         found = 0
         for _ in range(runs):

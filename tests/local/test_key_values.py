@@ -79,9 +79,7 @@ def test_it_is_a_privatizer(name, check, checks_of):
 
 
 @pytest.mark.parametrize("oracle", ORACLES)
-@each("keys", [2, 3])
-@each("size", [1, 2])
-@each("epsilon", [0.2, 1.0, 5.0])
+@each("keys, size, epsilon", [(2, 1, 1.0), (2, 2, 0.2), (3, 1, 0.2), (3, 2, 1.0), (3, 2, 5.0)])
 def test_records_of_signed_keys_keep_the_promise(oracle, keys, size, epsilon):
     """Every pair of records with values at the bounds; other values are means of these."""
     fitted = encoder(epsilon, categories={"films": list(range(keys))}, max_size=size, oracle=oracle).fit(RATINGS)
@@ -96,8 +94,7 @@ def test_records_of_signed_keys_keep_the_promise(oracle, keys, size, epsilon):
 
 
 @pytest.mark.parametrize("oracle", ORACLES)
-@each("size", [(4, 1), (4, 2), (6, 2), (6, 3)])
-@each("epsilon", [0.5, 3.0])
+@each("size, epsilon", [((4, 1), 3.0), ((4, 2), 0.5), ((6, 2), 3.0), ((6, 3), 0.5)])
 def test_moments_are_those_of_the_channel(oracle, size, epsilon):
     """Which signs of a key a report supports, one and both, for holders of each sign and for others."""
     k, m = size
