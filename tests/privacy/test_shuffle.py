@@ -133,6 +133,7 @@ def test_a_report_of_one_part_is_bounded_for_all_pairs_of_records():
         assert tables.is_bounded(pair, part * math.log(pair.worst_ratio))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("k", [3, 30])
 @pytest.mark.parametrize("epsilon", [0.2, pytest.param(1.0, marks=pytest.mark.long), 4.0])
 @pytest.mark.parametrize("n", [1_000, 45_222, pytest.param(10**7, marks=pytest.mark.long)])
@@ -141,6 +142,7 @@ def test_randomised_response_is_nearly_attained(k, epsilon, n, delta):
     assert_attained(k, epsilon, n, delta, 1.004)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("lies", often([5, 10, 15, 20, 30], [5, 30]))
 @pytest.mark.parametrize("k", [3, 5, 8, pytest.param(100, marks=pytest.mark.long)])
 @pytest.mark.parametrize("n", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
