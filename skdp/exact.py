@@ -47,16 +47,16 @@ def _fixed_point_exp(exponent: Fraction, precision: int) -> tuple[int, int]:
     lower = upper = low_term = high_term = one
     index = 1
     while high_term > 1:
-        low_term = low_term * low_x // (one * index)
-        high_term = high_term * high_x // (one * index) + 1
+        low_term = (low_term * low_x >> precision) // index
+        high_term = (high_term * high_x >> precision) // index + 1
         lower += low_term
         upper += high_term
         index += 1
     # Each later term is below 2**-index of the last one, which is 1 unit, so their sum is below 1 unit.
     upper += 1
     for _ in range(halvings):
-        lower = lower * lower // one
-        upper = upper * upper // one + 1
+        lower = lower * lower >> precision
+        upper = (upper * upper >> precision) + 1
     return lower, upper
 
 

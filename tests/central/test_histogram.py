@@ -258,7 +258,7 @@ class TestAccuracy:
             assert estimate.upper - estimate.lower == 2
 
     def test_tiny_epsilons(self):
-        for method, epsilon in itertools.product(("auto", "flat", "hierarchical"), (5e-324, 1e-300, 1e-15)):
+        for method, epsilon in itertools.product(("flat", "hierarchical"), (5e-324, 1e-15)):
             domain = Interval(0, 8, bins=100)
             histogram = DPHistogram(epsilon, domain=domain, method=method, random_state=0).fit([[1.0]] * 50)
             assert histogram.counts_.dtype == np.int64

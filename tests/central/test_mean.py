@@ -55,22 +55,31 @@ class TestAccuracy:
             return
         # All chunks then have the same mean, so the noise is all there is. Smooth sensitivity states it for min_n.
         X = np.full((2000 if kind["mechanism"] == "smooth_sensitivity" else 4000, 1), 31.25)
-        runs = fits(X, 200, epsilon=1.0, bounds=(0, 100), **kind)
+        runs = fits(X, 120, epsilon=1.0, bounds=(0, 100), **kind)
         errors = np.array([run.mean_[0] for run in runs]) - 31.25
         stated = np.mean([run.std_error_[0] for run in runs])
-        assert np.sqrt(np.mean(errors**2)) == pytest.approx(stated, rel=0.2)  # 200 runs: 6 to 10 % a standard error
-        assert abs(errors.mean()) < 4 * stated / math.sqrt(200)
+        assert np.sqrt(np.mean(errors**2)) == pytest.approx(stated, rel=0.25)  # 120 runs: 8 to 12 % a standard error
+        assert abs(errors.mean()) < 4 * stated / math.sqrt(120)
         covered = np.mean([run.interval_[0, 0] <= 31.25 <= run.interval_[0, 1] for run in runs])
-        assert 0.92 <= covered <= 0.98
+        assert 0.9 <= covered <= 0.99
 
     @pytest.mark.parametrize(
         ("columns", "place"),
         [
-            (2, 0.0),
             (5, 97.0),
             *(
                 pytest.param(*case, marks=pytest.mark.long)
-                for case in [(1, 0.0), (1, 50.0), (1, 97.0), (2, 50.0), (2, 97.0), (5, 0.0), (5, 50.0), (20, 97.0)]
+                for case in [
+                    (2, 0.0),
+                    (1, 0.0),
+                    (1, 50.0),
+                    (1, 97.0),
+                    (2, 50.0),
+                    (2, 97.0),
+                    (5, 0.0),
+                    (5, 50.0),
+                    (20, 97.0),
+                ]
             ),
         ],
     )
@@ -90,7 +99,7 @@ class TestAccuracy:
     def test_one_column_is_two_independent_laplace_sums(self):
         # A = (sum + count) / 2 and B = (count - sum) / 2 in steps; seen through the ratio of a large table.
         n, epsilon = 10**5, 0.5
-        runs = fits(np.full((n, 1), 0.5), 250, epsilon=epsilon, bounds=(0, 1))
+        runs = fits(np.full((n, 1), 0.5), 150, epsilon=epsilon, bounds=(0, 1))
         noise = (np.array([run.mean_[0] for run in runs]) - 0.5) * 2 * n * epsilon * 2
         first, second = laplace.rvs(size=(2, 200_000), random_state=0) * 1.0
         assert kstest(noise / np.std(noise), (first - second) / np.std(first - second)).pvalue > 1e-6

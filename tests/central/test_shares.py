@@ -75,7 +75,7 @@ class TestWhatAShareBuys:
         share = read_share(Mu(mu, DELTA))
         epsilon = float(share.choice)
         worst = 0.0
-        for place in [*np.linspace(0.02, 0.98, 25), 0.5]:
+        for place in [*np.linspace(0.02, 0.98, 13), 0.5]:
             p, q = pair(place * epsilon, (1 - place) * epsilon)
             for at in np.linspace(0, 1, 20) * place * epsilon:
                 allowed = gaussian_delta(mu, at)

@@ -97,16 +97,16 @@ class TestMostFrequent:
     @pytest.mark.slow
     @pytest.mark.parametrize("n_columns", often([1, 4], [4]))
     def test_it_follows_the_law_with_its_share_of_epsilon(self, n_columns):
-        """400 choices, one false alarm in a million: the scores are counts, the rate is epsilon / d."""
+        """200 choices, one false alarm in a million: the scores are counts, the rate is epsilon / d."""
         values = ["x"] * 5 + ["y"] * 4 + ["z"] * 3 + [None] * 40
         frame = pd.DataFrame({f"c{i}": values for i in range(n_columns)})
         categories = {name: ["x", "y", "z"] for name in frame}
         chosen = Counter()
-        for seed in range(400 // n_columns):
+        for seed in range(200 // n_columns):
             imputer = DPSimpleImputer(0.9, strategy="most_frequent", categories=categories, random_state=seed)
             chosen.update(imputer.fit(frame).statistics_)
         law = permute_and_flip_law([5, 4, 3], Fraction(math.exp(-0.9 / n_columns)))
-        expected = 400 * np.array(law, float)
+        expected = 200 * np.array(law, float)
         assert chisquare([chosen[value] for value in "xyz"], expected).pvalue > FALSE_ALARM
 
     @pytest.mark.covering
@@ -218,10 +218,10 @@ class TestNumbers:
     def test_means_are_those_of_the_mean(self):
         X = table(500)
         imputer = DPSimpleImputer(0.8, bounds=[(0, 100), (-50, 150)], random_state=1).fit(X)
-        runs = [DPSimpleImputer(0.8, bounds=(0, 100), random_state=seed).fit(X).statistics_ for seed in range(150)]
+        runs = [DPSimpleImputer(0.8, bounds=(0, 100), random_state=seed).fit(X).statistics_ for seed in range(80)]
         errors = np.array(runs) - np.nanmean(X, axis=0)
         stated = DPMean(0.8, bounds=(0, 100), random_state=0).fit(X).std_error_
-        assert np.sqrt(np.mean(errors**2, axis=0)) == pytest.approx(stated, rel=0.2)
+        assert np.sqrt(np.mean(errors**2, axis=0)) == pytest.approx(stated, rel=0.27)
         assert imputer.statistics_.dtype == float
 
     @pytest.mark.parametrize("bounds", [(0, 100), (-3.5, 250.25), (0, 12_345), (1, 98)])

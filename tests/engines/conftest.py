@@ -145,6 +145,20 @@ def dask_frame():
     return _to_dask
 
 
+@pytest.fixture
+def dask_pickled():
+    """Dask in this process, with all that goes to others and comes back copied as for them: those take seconds."""
+    import dask
+    from dask.multiprocessing import cloudpickle
+
+    def get(graph, keys, **options):
+        found = dask.get(*cloudpickle.loads(cloudpickle.dumps((graph, keys))), **options)
+        return cloudpickle.loads(cloudpickle.dumps(found))
+
+    with dask.config.set(scheduler=get):
+        yield ENGINES["dask"]
+
+
 @pytest.fixture(scope="session")
 def workers():
     """Two processes, spawned as Dask does it."""

@@ -428,10 +428,10 @@ def test_a_release_holds_a_key_only_if_workers_need_it():
     assert KEY in pickle.dumps(Release(encoder(**MEMOISED).fit(table).protocol_, [], KeyedRandomness(), "who"))
 
 
-def test_a_ledger_in_memory_does_not_stop_a_tally_in_processes(dask_processes):
+def test_a_ledger_in_memory_does_not_stop_a_tally_in_processes(dask_pickled):
     ledger = PrivacyLedger(epsilon=10)
     transformer = UnaryEncodingTransformer(1.0, categories=COLORS, ledger=ledger)
-    released = privatize(dask_processes.frame(pa.table({"color": ["red", "green"] * 50})), transformer)
+    released = privatize(dask_pickled.frame(pa.table({"color": ["red", "green"] * 50})), transformer)
     assert tally(released, transformer).n_reports == 100
 
 

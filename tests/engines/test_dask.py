@@ -14,6 +14,7 @@ import pytest
 
 from skdp import Domain, DPHistogram, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
+from tests.conftest import often
 
 pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
 
@@ -24,8 +25,9 @@ def encoder(**params):
     return RandomizedResponseEncoder(1.0, categories=DOMAIN, **params)
 
 
-def test_processes_give_what_threads_give(dask_processes, people):
-    lazy = privatize(dask_processes.frame(people), encoder(), persist=False)
+@pytest.mark.parametrize("processes", often(["dask_pickled", "dask_processes"], ["dask_pickled"]))
+def test_processes_give_what_threads_give(request, processes, people):
+    lazy = privatize(request.getfixturevalue(processes).frame(people), encoder(), persist=False)
     first, second, here = lazy.compute(), lazy.compute(), lazy.compute(scheduler="synchronous")
     pd.testing.assert_frame_equal(first, second)  # drawn twice, in other processes
     pd.testing.assert_frame_equal(first, here)

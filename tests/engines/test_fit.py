@@ -19,9 +19,10 @@ from skdp import BudgetExceeded, Domain, DPHistogram, DPMarginalSynthesizer, DPM
 from skdp.frames import open_large, read_table
 from skdp.synthesis.tables import CodedRecords, LargeRecords, _records, read_codes
 
-# Marks do not go through a fixture. Other tests of lazy frames leave `dask_processes` to `make test-long`.
+# Marks do not go through a fixture.
 PROCESSES = [
-    "dask_processes",
+    "dask_pickled",
+    pytest.param("dask_processes", marks=pytest.mark.long),
     pytest.param("dask_cluster", marks=pytest.mark.long),
     pytest.param("spark_engine", id="spark", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore")]),
 ]

@@ -12,7 +12,7 @@ import pytest
 from skdp.engines.backends import persons
 from skdp.engines.backends.persons import mark_rows
 
-NUMBERS = np.random.default_rng(0).integers(0, 300, 2_000)
+NUMBERS = np.random.default_rng(0).integers(0, 150, 1_000)
 COLUMNS = {
     "whole": pa.array(NUMBERS),
     "narrow": pa.array(NUMBERS % 100, pa.int8()),

@@ -144,10 +144,9 @@ def test_calls_and_parts_of_the_table_give_the_same_ones(engine, people):
         return
     fitted = encoder(random_state=None)
     whole = memory(fitted.fit(people.select(["color", "size"])), people)
-    for part in (slice(0, ROWS), slice(17, 400)):
-        some = engine.frame(people[part])
-        found = engine.table(privatize(some, fitted, record_id="person", keep=["number"]))
-        assert found.drop_columns("number").to_pydict() == whole[part].to_pydict()
+    part = slice(17, 400)
+    found = engine.table(privatize(engine.frame(people[part]), fitted, record_id="person", keep=["number"]))
+    assert found.drop_columns("number").to_pydict() == whole[part].to_pydict()
 
 
 def test_ids_are_released_only_when_they_are_kept(engine, people):

@@ -1,6 +1,7 @@
 """Permanent reports in several processes are those of one."""
 
 import cProfile
+import pickle
 import pstats
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from joblib.externals import loky
 from joblib.externals.loky import ProcessPoolExecutor, get_reusable_executor
+from joblib.externals.loky.backend.reduction import dumps
 
 from skdp import NumericPerturber, RandomizedResponseEncoder
 from skdp.engines import _batch_release as _processes
@@ -42,10 +44,18 @@ def people():
     return pa.table({"a": ["x", "y", "z", "x"] * (ROWS // 4), "b": np.arange(ROWS) % 100.0, "id": np.arange(ROWS)})
 
 
-@pytest.fixture(scope="module")
-def shared_pools():
-    """A process and a thread, for all tests: a process takes a second to start, and a thread is done before it."""
-    with ProcessPoolExecutor(1) as process, ThreadPoolExecutor(1) as thread:
+class PicklingExecutor(ThreadPoolExecutor):
+    """Copies what goes to a process and comes back, as for one, and takes no seconds to start."""
+
+    def submit(self, *work):
+        call, *args = pickle.loads(dumps(work))
+        return super().submit(lambda: pickle.loads(dumps(call(*args))))
+
+
+@pytest.fixture(scope="module", params=[PicklingExecutor, pytest.param(ProcessPoolExecutor, marks=pytest.mark.long)])
+def shared_pools(request):
+    """A process, or nearly one, and a thread, for all tests."""
+    with request.param(1) as process, ThreadPoolExecutor(1) as thread:
         yield process, thread
 
 

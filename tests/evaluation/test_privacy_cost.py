@@ -255,7 +255,7 @@ PIPELINES = {
 
 # Others of their kind are quicker.
 LONG = ["random search", "vote", "range", "response, list", "hadamard", "subset", "after an imputer"]
-LONG += ["hashing", "unary, p and q", "laplace", "response, joint", "by dtype", "union", "bins"]
+LONG += ["search", "hashing", "unary, p and q", "laplace", "response, joint", "by dtype", "union", "bins"]
 
 
 class Untouchable(pd.DataFrame):

@@ -251,7 +251,7 @@ class TestFinding:
 
     @pytest.mark.slow
     def test_noise_is_not_found(self):
-        runs, rng = 10, np.random.default_rng(0)
+        runs, rng = 6, np.random.default_rng(0)
         finder = HeavyHitters(1.0, max_length=6, alphabet="abcdefgh", first_bits=8, random_state=2)
         found = 0
         for _ in range(runs):
@@ -322,7 +322,12 @@ class TestWords:
         """A start of words can be completed; whole words have an end, and then zeros."""
         coder = WordCoder(8, None)
         starts = coder.starts(int.from_bytes(prefix, "big"), 8 * len(prefix), 8 * len(prefix) + 16)
-        for number, seen in enumerate(starts.tolist()):
+        # UTF-8 treats the bytes from one of these to the next one alike.
+        alike = np.array([0x00, 0x01, 0x80, 0x90, 0xA0, 0xC0, 0xC2, 0xE0, 0xE1, 0xED, 0xEE, 0xF0, 0xF1, 0xF4, 0xF5])
+        least = alike[np.searchsorted(alike, np.arange(256), side="right") - 1]
+        starts = starts.reshape(256, 256)
+        assert np.array_equal(starts, starts[least[:, np.newaxis], least])
+        for number in (256 * alike[:, np.newaxis] + alike).ravel().tolist():
             word, end, padding = (prefix + number.to_bytes(2, "big")).partition(b"\0")
             expected = Start.NOTHING
             for last in [b""] if end else [b"", b"\x80", b"\xa0\x80", b"\x80\x80", b"\x90\x80\x80", b"\x80\x80\x80"]:
@@ -330,7 +335,7 @@ class TestWords:
                     (word + last).decode()
                     expected = Start.NOTHING if any(padding) else Start.ONE_WORD + len(word) if end else Start.WORDS
                     break
-            assert seen == expected
+            assert starts.ravel()[number] == expected
 
     def test_extensions_continue_a_symbol(self):
         coder = WordCoder(4, "abcde")  # 3 bits: 0 to 6

@@ -79,9 +79,7 @@ def test_it_is_a_privatizer(name, check, checks_of):
 
 
 @pytest.mark.parametrize("oracle", ORACLES)
-@each("keys", [2, 3])
-@each("size", [1, 2])
-@each("epsilon", [0.2, 1.0, 5.0])
+@each("keys, size, epsilon", [(2, 1, 1.0), (2, 2, 0.2), (3, 1, 0.2), (3, 2, 1.0), (3, 2, 5.0)])
 def test_records_of_signed_keys_keep_the_promise(oracle, keys, size, epsilon):
     """Every pair of records with values at the bounds; other values are means of these."""
     fitted = encoder(epsilon, categories={"films": list(range(keys))}, max_size=size, oracle=oracle).fit(RATINGS)
@@ -96,8 +94,7 @@ def test_records_of_signed_keys_keep_the_promise(oracle, keys, size, epsilon):
 
 
 @pytest.mark.parametrize("oracle", ORACLES)
-@each("size", [(4, 1), (4, 2), (6, 2), (6, 3)])
-@each("epsilon", [0.5, 3.0])
+@each("size, epsilon", [((4, 1), 3.0), ((4, 2), 0.5), ((6, 2), 3.0), ((6, 3), 0.5)])
 def test_moments_are_those_of_the_channel(oracle, size, epsilon):
     """Which signs of a key a report supports, one and both, for holders of each sign and for others."""
     k, m = size
@@ -174,8 +171,8 @@ def test_the_best_is_never_above_the_published_ones(size, epsilon):
 
 @pytest.mark.parametrize("oracle", often(ORACLES, ["pckv_ue"]))
 def test_intervals_cover(oracle):
-    """Of 100 collections of the same records, whose values are at the bounds."""
-    fitted, frame = encoder(oracle=oracle).fit(RATINGS), pd.concat([RATINGS] * 100, ignore_index=True)
+    """Of 50 collections of the same records, whose values are at the bounds."""
+    fitted, frame = encoder(oracle=oracle).fit(RATINGS), pd.concat([RATINGS] * 50, ignore_index=True)
     reports = fitted.transform(frame)
     counts = pd.Series([key for cell in CELLS for key in cell]).value_counts().reindex(list("abcde"), fill_value=0)
     truth = [np.mean([cell[key] for cell in CELLS if key in cell]) for key in "abcd"]
@@ -186,10 +183,10 @@ def test_intervals_cover(oracle):
         inside.append((found["lower"] <= counts) & (counts <= found["upper"]))
         means.append((mean["lower"] <= truth) & (truth <= mean["upper"]))
         errors.append((found["count"] - counts) / found["std_error"])
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.025)
-    assert 0.925 <= np.mean(means) <= 1
-    assert np.abs(np.mean(errors, axis=0)).max() < 4 / math.sqrt(100)
-    assert (np.array(errors) ** 2).mean() == pytest.approx(1, abs=0.15)
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.04)
+    assert 0.91 <= np.mean(means) <= 1
+    assert np.abs(np.mean(errors, axis=0)).max() < 4 / math.sqrt(50)
+    assert (np.array(errors) ** 2).mean() == pytest.approx(1, abs=0.25)
 
 
 def test_means_of_many_records():

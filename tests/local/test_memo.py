@@ -242,7 +242,7 @@ class TestKey:
 class TestChannel:
     """The permanent reports of many records follow the exact channel."""
 
-    N = 3_000
+    N = 2_000
 
     def reports(self, kind, value, **parameters):
         encoder = make(kind, 1.5, categories={"x": DOMAIN["x"]}, **parameters)

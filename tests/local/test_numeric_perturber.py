@@ -160,29 +160,29 @@ class TestMean:
 
     @some_mechanisms
     def test_intervals_cover(self, mechanism):
-        """300 intervals of 95 %: 5 standard errors of their share are 6.3 %. The records are drawn again each time."""
+        """150 intervals of 95 %: 5 standard errors of their share are 8.9 %. The records are drawn again each time."""
         rng = np.random.default_rng(3)
         fitted = NumericPerturber(1.5, mechanism=mechanism, bounds=(0, 10), random_state=1).fit([[0.0]])
         truth = 10 * 2 / 7
         inside, errors, stated = 0, [], []
-        for _ in range(300):
+        for _ in range(150):
             rows = 10 * rng.beta(2, 5, (400, 1))
             ((mean, std_error, lower, upper),) = fitted.estimate_mean(fitted.transform(rows)).to_numpy()
             inside += lower <= truth <= upper
             errors.append(mean - truth)
             stated.append(std_error)
-        assert abs(inside / 300 - 0.95) < 0.063
-        assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(300)
-        assert np.mean(stated) == pytest.approx(np.std(errors), rel=0.2)
+        assert abs(inside / 150 - 0.95) < 0.089
+        assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(150)
+        assert np.mean(stated) == pytest.approx(np.std(errors), rel=0.25)
 
     @some_mechanisms
     def test_for_given_records_the_error_is_not_understated(self, mechanism):
         rows = np.repeat([[0.0], [10.0], [3.3]], 100, axis=0)
         fitted = NumericPerturber(2, mechanism=mechanism, bounds=(0, 10), grid_size=32, random_state=1).fit(rows)
-        estimates = [fitted.estimate_mean(fitted.transform(rows)).iloc[0] for _ in range(300)]
+        estimates = [fitted.estimate_mean(fitted.transform(rows)).iloc[0] for _ in range(150)]
         errors = np.array([estimate["mean"] for estimate in estimates]) - rows.mean()
-        assert abs(errors.mean()) < 5 * errors.std() / math.sqrt(300)
-        assert errors.std() < 1.15 * np.mean([estimate["std_error"] for estimate in estimates])
+        assert abs(errors.mean()) < 5 * errors.std() / math.sqrt(150)
+        assert errors.std() < 1.2 * np.mean([estimate["std_error"] for estimate in estimates])
 
     @every_mechanism
     def test_reports_that_agree_do_not_feign_certainty(self, mechanism):

@@ -20,6 +20,7 @@ from skdp.exact import exp_bounds
 from skdp.local import NumericTally, ReportTransformer
 from skdp.oracles.numeric import mean_error
 from skdp.privacy import Shuffled, shuffled_guarantee
+from tests.conftest import few_kinds
 
 BOUNDS = {"age": (0, 100), "hours": (0, 80), "gain": (0, 10)}
 PEOPLE = pd.DataFrame({"age": np.arange(600.0) % 90, "hours": np.arange(600.0) % 80, "gain": np.arange(600) % 10 / 2})
@@ -150,6 +151,7 @@ def test_a_column_that_no_record_reports_is_not_known():
 
 
 class TestReports:
+    @few_kinds
     def test_tables_look_like_the_original(self, make_frame, values_of):
         table = make_frame(PEOPLE[:8].to_dict("list"))
         fitted = perturber(n_sampled=2).fit(table)

@@ -82,7 +82,7 @@ def make(name, epsilon=2.0, **parameters):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_counts_come_back_within_their_errors(name, strategy):
-    table = pd.DataFrame(data(30_000))
+    table = pd.DataFrame(data(10_000))
     encoder = make(name, strategy=strategy).fit(table)
     estimate = encoder.estimate_counts(encoder.transform(table))
     z = (estimate["count"] - truth(table, encoder)) / estimate["std_error"]

@@ -114,7 +114,7 @@ class Scripted:
 @each("most", [1, 2, 3, 7])
 def test_rows_are_drawn_alike(most):
     sizes = np.array([1, 2, 3, 5])
-    persons, n = np.repeat(np.arange(4), sizes), 1_000
+    persons, n = np.repeat(np.arange(4), sizes), 400
     times = np.zeros(persons.size)
     for turn in range(n):
         chosen = choose_rows(persons, most, SeededSource(turn)).reshape(4, most)
@@ -158,14 +158,14 @@ def test_estimates_are_about_persons(most):
 def test_intervals_cover_the_population_that_persons_are_drawn_from():
     """Persons with many rows are others: those of few rows visit "a" alone."""
     private, rng, inside = PerPerson(encoder(3.0, random_state=None)).fit(ROWS), np.random.default_rng(0), []
-    for _ in range(100):
+    for _ in range(50):
         sizes = rng.integers(1, 6, 500)
         persons = np.repeat(np.arange(500), sizes)
         pages = np.where(sizes[persons] < 3, "a", rng.choice(list("abc"), persons.size))
         found = private.estimate_frequencies(private.transform(pd.DataFrame({"page": pages}), groups=persons))
         truth = np.array([2 / 5 + 1 / 5, 1 / 5, 1 / 5])
         inside.append((found["lower"] <= truth) & (found["upper"] >= truth))
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.03)
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.045)
 
 
 def test_numbers_tables_and_lists():

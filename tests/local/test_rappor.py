@@ -294,7 +294,7 @@ class TestDecoding:
         ],
     )
     def test_least_squares_is_unbiased_and_its_errors_are_right(self, shape, rounds):
-        runs, words = 100, [f"w{place}" for place in range(10)]
+        runs, words = 50, [f"w{place}" for place in range(10)]
         truth = np.array([600, 400, 300, 200, 150, 100, 100, 50, 50, 0])
         rows = pd.DataFrame({"x": np.repeat(words, truth)})
         n_bits, n_hashes, n_cohorts = shape
@@ -305,9 +305,9 @@ class TestDecoding:
         counts, errors = (np.array([table[name] for table in tables]) for name in ("count", "std_error"))
         score = (counts.mean(axis=0) - truth) / (counts.std(axis=0, ddof=1) / math.sqrt(runs))
         assert abs(score).max() < norm.isf(FALSE_ALARM / 20)
-        assert (counts.std(axis=0, ddof=1) / errors.mean(axis=0) == pytest.approx(np.ones(10), abs=0.28)) is True
+        assert (counts.std(axis=0, ddof=1) / errors.mean(axis=0) == pytest.approx(np.ones(10), abs=0.4)) is True
         inside = abs(counts - truth) <= 1.96 * errors
-        assert 0.92 < inside.mean() < 0.98
+        assert 0.91 < inside.mean() < 0.985
 
     def test_a_wrong_inversion_is_noticed(self):
         """The mutant forgets the first round: its counts shrink by 1 - f."""

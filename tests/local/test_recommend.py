@@ -43,7 +43,7 @@ def test_published_figures_of_randomised_response(sizes, joint, margins):
     ),
 )
 def test_expected_errors_are_those_of_runs(oracle):
-    """Mean squared errors of 40 runs within 25 % of the closed forms."""
+    """Mean squared errors of 25 runs within 45 % of the closed forms."""
     rng = np.random.default_rng(0)
     n = 4_000
     frame = pd.DataFrame({"a": rng.integers(0, 2, n), "b": rng.integers(0, 4, n)})
@@ -57,7 +57,7 @@ def test_expected_errors_are_those_of_runs(oracle):
         encoder = FrequencyOracleEncoder(
             2.0, oracle=oracle, strategy=strategy, categories=domain, max_report_bytes=None, random_state=1
         ).fit(frame)
-        for _ in range(40):
+        for _ in range(25):
             reports = encoder.transform(frame)
             frequencies = encoder.estimate_frequencies(reports)["frequency"]
             if strategy == "joint":
@@ -71,7 +71,7 @@ def test_expected_errors_are_those_of_runs(oracle):
             found.setdefault(("margins", strategy), []).append(np.mean((np.asarray(frequencies) - shares) ** 2))
     for (target, strategy), errors in found.items():
         expected = (joint if target == "joint" else margins)[strategy]
-        assert n * np.mean(errors) == pytest.approx(expected, rel=0.3), (target, strategy)
+        assert n * np.mean(errors) == pytest.approx(expected, rel=0.45), (target, strategy)
 
 
 def test_the_floor_of_a_sketch_is_the_error_of_many_equal_records():

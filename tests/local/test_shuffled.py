@@ -285,6 +285,7 @@ def test_only_tables_are_shuffled():
         shuffle_reports(PEOPLE, random_state="1")
 
 
+@pytest.mark.usefixtures("few_calls")
 @pytest.mark.parametrize(
     ("oracle", "other"),
     [

@@ -29,7 +29,7 @@ from skdp.local import ReportTransformer, TableTally
 from skdp.oracles.numeric import mean_error
 from skdp.privacy import Shuffled, shuffled_guarantee
 from skdp.privacy.shuffle import any_pair
-from tests.conftest import often
+from tests.conftest import few_kinds, often
 from tests.privacy.shuffle_exact import AllTables
 
 VALUES = {"sex": ["F", "M"], "job": ["a", "b", "c", "d"], "town": [*"uvwxyz", None]}
@@ -174,8 +174,8 @@ def test_groups_are_drawn_without_looking_at_a_value(purpose):
 
 @pytest.mark.parametrize("strategy", often(STRATEGIES, ["weighted"]))
 def test_errors_are_those_of_the_plan_and_intervals_cover(strategy):
-    """Of 40 collections of uniform data, whose records are drawn again each time."""
-    rng, n, times = np.random.default_rng(0), 1_000, 40
+    """Of 25 collections of uniform data, whose records are drawn again each time."""
+    rng, n, times = np.random.default_rng(0), 1_000, 25
     values = {"a": [0, 1], "b": range(4)}
     fitted = LocalTableEncoder(3.0, categories=values, bounds={"x": (0, 1)}, strategy=strategy)
     fitted.fit(pd.DataFrame({"a": [0], "b": [0], "x": [0.5]}))
@@ -189,13 +189,11 @@ def test_errors_are_those_of_the_plan_and_intervals_cover(strategy):
         inside += [*((counts["lower"] <= truth) & (truth <= counts["upper"]))]
         inside.append(bool(means["lower"].iloc[0] <= 0.5 <= means["upper"].iloc[0]))
     expected = fitted.plan_.strategies.loc[strategy, "error"]
-    assert n * np.mean(squares) == pytest.approx(expected, rel=0.3)
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.04)
+    assert n * np.mean(squares) == pytest.approx(expected, rel=0.4)
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.06)
 
 
-@pytest.mark.parametrize(
-    "strategy", often(["split", "joint", "weighted", "groups", "overlapping"], ["weighted", "overlapping"])
-)
+@pytest.mark.parametrize("strategy", often(["split", "joint", "weighted", "groups", "overlapping"], ["overlapping"]))
 def test_pairs_are_estimated_without_bias_and_intervals_cover(strategy):
     rng, n = np.random.default_rng(0), 800
     fitted = LocalTableEncoder(
@@ -204,7 +202,7 @@ def test_pairs_are_estimated_without_bias_and_intervals_cover(strategy):
     rows = pd.DataFrame({"a": rng.integers(0, 2, n), "b": rng.integers(0, 3, n), "c": 0})
     rows["c"] = (rows["a"] + rows["b"]) % 2
     fitted.fit(rows)
-    releases = [fitted.transform(rows) for _ in range(40)]
+    releases = [fitted.transform(rows) for _ in range(25)]
     for columns in (["b", "a"], ["a", "c"]):
         truth = rows.groupby(columns).size().reindex(fitted_cells(fitted, columns), fill_value=0)
         errors, inside = [], []
@@ -213,15 +211,15 @@ def test_pairs_are_estimated_without_bias_and_intervals_cover(strategy):
             assert found.index.equals(truth.index)
             errors.append((found["count"] - truth) / np.maximum(found["std_error"], 1e-9))
             inside.append((found["lower"] <= truth) & (truth <= found["upper"]))
-        assert np.abs(np.mean(errors, axis=0)).max() < 5 / math.sqrt(40)
-        assert np.mean(inside) == pytest.approx(0.95, abs=0.05)
+        assert np.abs(np.mean(errors, axis=0)).max() < 5 / math.sqrt(25)
+        assert np.mean(inside) == pytest.approx(0.95, abs=0.09)
 
 
 def test_pairs_of_groups_have_the_error_that_is_stated_where_noise_prevails():
     rng, values = np.random.default_rng(0), {"a": range(3), "b": range(6)}
     rows = pd.DataFrame({"a": rng.choice(3, 200, p=[0.9, 0.08, 0.02]), "b": rng.integers(0, 6, 200)})
     fitted = LocalTableEncoder(0.5, categories=values, strategy="split", random_state=0).fit(rows)
-    found = [fitted.estimate_joint_counts(fitted.transform(rows), ["a", "b"]) for _ in range(60)]
+    found = [fitted.estimate_joint_counts(fitted.transform(rows), ["a", "b"]) for _ in range(40)]
     stated = np.sqrt(np.mean([one["std_error"] ** 2 for one in found], axis=0))
     assert np.mean(stated / np.std([one["count"] for one in found], axis=0)) == pytest.approx(1, abs=0.15)
 
@@ -229,7 +227,7 @@ def test_pairs_of_groups_have_the_error_that_is_stated_where_noise_prevails():
 @pytest.mark.parametrize("epsilon", often([0.5, 8.0], [8.0]))
 def test_margins_of_overlapping_groups_are_combined(epsilon):
     """At the larger epsilon the errors are those of sampling, which are correlated."""
-    rng, n, times = np.random.default_rng(0), 900, 40
+    rng, n, times = np.random.default_rng(0), 900, 25
     values = {"a": [0, 1], "b": range(3), "c": range(12)}
     fitted = LocalTableEncoder(epsilon, categories=values, purpose="pairs", strategy="overlapping", random_state=1)
     rows = pd.DataFrame({name: rng.integers(0, len(known), n) ** 2 // len(known) for name, known in values.items()})
@@ -239,8 +237,8 @@ def test_margins_of_overlapping_groups_are_combined(epsilon):
     counts, errors = (np.array([table[name] for table in tables]) for name in ("count", "std_error"))
     inside = np.array([(table["lower"] <= truth) & (truth <= table["upper"]) for table in tables])
     assert np.abs((counts - truth).mean(axis=0) / errors.mean(axis=0)).max() < 5 / math.sqrt(times)
-    assert np.sqrt((errors**2).mean(axis=0)) == pytest.approx(counts.std(axis=0), rel=0.4)
-    assert inside.mean() == pytest.approx(0.95, abs=0.03)
+    assert np.sqrt((errors**2).mean(axis=0)) == pytest.approx(counts.std(axis=0), rel=0.6)
+    assert inside.mean() == pytest.approx(0.95, abs=0.05)
     cut = fitted.estimate_counts(fitted.transform(rows), postprocess="simplex")
     assert cut.groupby(level="column")["count"].sum().to_numpy() == pytest.approx(n)
     assert (cut["count"] >= 0).all()
@@ -300,6 +298,7 @@ def fitted_cells(fitted, columns):
 
 
 class TestReports:
+    @few_kinds
     @pytest.mark.covering
     @pytest.mark.parametrize("settings", [{}, {"purpose": "model"}, {"purpose": "pairs"}, {"strategy": "split"}])
     def test_tables_of_any_library(self, make_frame, settings):
@@ -460,7 +459,7 @@ class TestShuffled:
                 [chances[2] * p for p in row] + [chances[3] * q for q in other] for row in first for other in second
             ]
         tables = AllTables(channel, 3)
-        for delta in (0.3, 0.1, 0.02, 1e-3):
+        for delta in (0.3, 0.02):
             promise = shuffled_guarantee(fitted, 3, delta)
             assert tables.delta(exp_bounds(promise.epsilon)[0]) <= Fraction(promise.delta) + Fraction(1, 10**60)
 

@@ -82,6 +82,7 @@ def test_reports_spread_as_the_channel_has_it(make, steps, epsilon):
         assert mechanism.spread(given) == pytest.approx(given @ channel, rel=1e-9, abs=1e-15)
 
 
+@pytest.mark.covering
 @mechanisms
 @pytest.mark.parametrize("epsilon", often([1e-3, 0.5, 1, 3, 8], [0.5, 3]))
 @pytest.mark.parametrize("steps", often([1, 5, 12], [1, 12]))

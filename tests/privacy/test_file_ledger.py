@@ -281,7 +281,7 @@ def test_a_fork_waits_for_a_charge(path):
 def used(tmp_path_factory):
     """Both programs, which take less time than to start a process: the folder, and what they print."""
     with _folder(tmp_path_factory.mktemp("used")) as folder:
-        yield folder, run(folder, 2, 8, 1).splitlines()
+        yield folder, run(folder, 1, 8, 1).splitlines()
 
 
 @pytest.mark.slow

@@ -54,16 +54,16 @@ def test_few_bits_only_widen_the_bounds_of_the_series(x):
         assert upper >= tight[1] * 2**bits
 
 
-@pytest.mark.parametrize("bits", range(5))
-def test_few_bits_enclose_the_sum_of_the_series(bits):
+def test_few_bits_enclose_the_sum_of_the_series():
     for sixteenth in range(1, 80):
         x = Fraction(sixteenth, 16) - Fraction(1, 10**6)
         term = total = x
         for odd in range(3, 150, 2):
             term *= x * x / odd
             total += term
-        lower, upper = normal._odd_series(x, bits)
-        assert lower <= total * 2**bits <= upper
+        for bits in range(5):
+            lower, upper = normal._odd_series(x, bits)
+            assert lower <= total * 2**bits <= upper
 
 
 @pytest.mark.parametrize("x", [Fraction(1), Fraction(5, 4), Fraction(19, 12), Fraction(9, 2)])

@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -87,6 +88,7 @@ class TestEnumeration:
     @pytest.mark.parametrize("rate", RATES)
     @pytest.mark.parametrize("base", [2, 5])
     def test_adding_a_record_to_an_independent_sample(self, name, rate, base):
+        @cache
         def mechanism(table):
             return MECHANISMS[name](table, base)
 
@@ -105,6 +107,7 @@ class TestEnumeration:
     @pytest.mark.parametrize("rate", RATES)
     @pytest.mark.parametrize("order", [Fraction(1), Fraction(11, 10), Fraction(3, 2)])
     def test_all_divergences_of_an_independent_sample(self, rate, order):
+        @cache
         def mechanism(table):
             return noisy_count(table, 4)
 
@@ -123,6 +126,7 @@ class TestEnumeration:
     @pytest.mark.parametrize("base", [2, 5])
     @pytest.mark.parametrize(("n", "size"), [(2, 1), (3, 1), (3, 2), (4, 1), (4, 2), (4, 3)])
     def test_replacing_a_record_of_a_sample_of_fixed_size(self, name, base, n, size):
+        @cache
         def mechanism(table):
             return MECHANISMS[name](table, base)
 

@@ -133,6 +133,7 @@ def test_a_report_of_one_part_is_bounded_for_all_pairs_of_records():
         assert tables.is_bounded(pair, part * math.log(pair.worst_ratio))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("k", [3, 30])
 @pytest.mark.parametrize("epsilon", [0.2, pytest.param(1.0, marks=pytest.mark.long), 4.0])
 @pytest.mark.parametrize("n", [1_000, 45_222, pytest.param(10**7, marks=pytest.mark.long)])
@@ -141,7 +142,8 @@ def test_randomised_response_is_nearly_attained(k, epsilon, n, delta):
     assert_attained(k, epsilon, n, delta, 1.004)
 
 
-@pytest.mark.parametrize("lies", often([5, 10, 15, 20, 30], [5, 15, 30]))
+@pytest.mark.covering
+@pytest.mark.parametrize("lies", often([5, 10, 15, 20, 30], [5, 30]))
 @pytest.mark.parametrize("k", [3, 5, 8, pytest.param(100, marks=pytest.mark.long)])
 @pytest.mark.parametrize("n", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("delta", [1e-6, pytest.param(1e-9, marks=pytest.mark.long)])
@@ -267,9 +269,9 @@ def test_it_falls_with_n_and_delta_and_grows_with_the_local_epsilon():
     def bound(epsilon=2.0, n=1_000, delta=1e-6):
         return shuffled_guarantee(RandomizedResponse(4, epsilon), n, delta).epsilon
 
-    by_n = [bound(n=n) for n in (1, 20, 100, 101, 10**6, 2**30)]
-    by_delta = [bound(delta=delta) for delta in (0, 1e-300, 1e-9, 1.1e-9, 1e-6, 0.1)]
-    by_epsilon = [bound(epsilon) for epsilon in (0.01, 0.5, 2.0, 2.1, 8.0, 40.0)]
+    by_n = [bound(n=n) for n in (1, 100, 101, 10**6, 2**30)]
+    by_delta = [bound(delta=delta) for delta in (0, 1e-9, 1.1e-9, 0.1)]
+    by_epsilon = [bound(epsilon) for epsilon in (0.01, 2.0, 2.1, 40.0)]
     # To about one part in 10,000, by which the search changes an epsilon.
     for bounds in (by_n, by_delta, by_epsilon[::-1]):
         assert all(later <= earlier * 1.0002 for earlier, later in pairwise(bounds))

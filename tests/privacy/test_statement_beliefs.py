@@ -334,7 +334,7 @@ def made(kind, inner=None):
         "param_distributions": {},
         "cv": 2,
         "n_estimators": 2,
-        "max_iter": 20,
+        "max_iter": 5,
         "thresholds": 5,
         "Cs": 2,
     }

@@ -301,6 +301,11 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
         ]
         return tried[int(np.argmin(errors))]
 
+    def _checked_mechanism(self) -> NumericMechanism:
+        """Check the parameters, and return the mechanism of a single column."""
+        self._check_parameters()
+        return self._make(check_epsilon(self.epsilon))
+
     def _make(self, share: Fraction) -> NumericMechanism:
         if isinstance(self.mechanism, str):
             mechanism: NumericMechanism = _MECHANISMS[self.mechanism][0](self.grid_size, share)

@@ -57,7 +57,7 @@ class NumericProtocol(ReportProtocol):
     """For each column the place of each report of the mechanism; some may be one number, where floats are too few."""
 
     def __post_init__(self) -> None:
-        estimates = [estimate.as_integer_ratio() for estimate in self.mechanism.estimates]
+        estimates = self.mechanism.quotients
         numbers = [_numbers(estimates, self.mechanism.steps, low, high) for low, high in self.bounds]
         distinct = [np.unique(column) for column in numbers]
         places = [np.searchsorted(values, column) for values, column in zip(distinct, numbers, strict=True)]

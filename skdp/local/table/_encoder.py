@@ -251,8 +251,9 @@ class LocalTableEncoder(TableEstimator):
     ) -> TableProtocol:
         share = epsilon / plan.n_reported
         parts, columns = [], dict(zip(table.names, table.columns, strict=True))
+        alone = not is_overlapping(plan.groups)
         for group, kind in zip(plan.groups, plan.kinds, strict=True):
-            part = self._part(group, kind, share, domain, bounds, alone=not is_overlapping(plan.groups))
+            part = self._part(group, kind, share, domain, bounds, alone=alone)
             parts.append(part._make_protocol(Table(group, tuple(columns[name] for name in group), table.native)))
         losses = sorted((Fraction(part.guarantee.epsilon) for part in parts), reverse=True)
         achieved = min(round_up(sum(losses[: plan.n_reported], Fraction(0))), round_up(epsilon))

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
-import numpy as np
-
 from skdp.base import read_bounds
 from skdp.domain import Domain
 from skdp.local._frequency_oracle import declared_domain_of
@@ -116,8 +114,7 @@ def plan_of(
     read_bounds(dict(bounds), tuple(bounds)) if bounds else None
 
     def of_numbers(share: Any) -> NumericMechanism:
-        perturber = NumericPerturber(share, mechanism=mechanism, bounds=(0, 1), grid_size=grid_size)
-        return perturber.fit(np.zeros((1, 1))).mechanism_
+        return NumericPerturber(share, mechanism=mechanism, grid_size=grid_size)._checked_mechanism()
 
     costs = Costs(sizes, tuple(bounds), epsilon, purpose, importance, values, _checked(of_numbers), mechanism)
     return make_plan(costs, names, strategy)

@@ -153,7 +153,12 @@ class Hybrid(NumericMechanism):
     @property
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
         """The unbiased estimate of the position, in steps, for each report: Duchi's two reports first."""
-        return self._duchi.estimates + (self._piecewise.estimates if self._threshold else [])
+        return [Fraction(*one) for one in self.quotients]
+
+    @property
+    def quotients(self) -> list[tuple[int, int]]:  # numpydoc ignore=RT01
+        """The estimates as numerators and denominators."""
+        return self._duchi.quotients + (self._piecewise.quotients if self._threshold else [])
 
     @property
     def variation(self) -> Fraction:  # numpydoc ignore=RT01

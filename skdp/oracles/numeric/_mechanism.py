@@ -80,6 +80,11 @@ class NumericMechanism(ABC):
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
         """The unbiased estimate of the position, in steps, for each report."""
 
+    @property
+    def quotients(self) -> list[tuple[int, int]]:  # numpydoc ignore=RT01
+        """The estimates as numerators and denominators, which need not be the least: quicker than fractions."""
+        return [estimate.as_integer_ratio() for estimate in self.estimates]
+
     @cached_property
     def epsilon(self) -> float:  # numpydoc ignore=RT01
         """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""

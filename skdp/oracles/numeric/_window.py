@@ -35,9 +35,14 @@ class WindowMechanism(NumericMechanism):
     @property
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
         """The unbiased estimate of the position, in steps, for each report."""
+        return [Fraction(*one) for one in self.quotients]
+
+    @property
+    def quotients(self) -> list[tuple[int, int]]:  # numpydoc ignore=RT01
+        """The estimates as numerators and denominators."""
         p, q = (1 / (1 - self.lie)).as_integer_ratio()
         places = range(1 - self.n_reports, 1 + self.n_reports, 2)  # 2 y - (N - 1)
-        return [Fraction(self.steps * q + place * p, 2 * q) for place in places]
+        return [(self.steps * q + place * p, 2 * q) for place in places]
 
     @property
     def variation(self) -> Fraction:  # numpydoc ignore=RT01

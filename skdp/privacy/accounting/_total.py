@@ -290,10 +290,12 @@ class _Total:
             return self._log_delta(epsilon)
 
     def _log_delta(self, epsilon: float) -> float:
-        gaps = epsilon - self.losses
+        # Without Gaussian noise, losses up to epsilon have no weight.
+        first = int(np.searchsorted(self.losses, epsilon)) if self.mu == 0 else 0
+        gaps = epsilon - self.losses[first:]
         weights = _pure_delta(gaps, self.tilt) if self.mu == 0 else _gaussian_delta(gaps, self.mu, self.tilt)
         rounding = self.error * float(np.linalg.norm(weights)) + 1e-250
-        total = float(weights @ self.masses) + rounding + float(np.exp(self.log_low))
+        total = float(weights @ self.masses[first:]) + rounding + float(np.exp(self.log_low))
         if not math.isfinite(total):
             return math.inf
         operations = self.error / _TRANSFORM + self.tilt * (abs(epsilon) + float(np.abs(self.losses[[0, -1]]).max()))
@@ -313,9 +315,8 @@ def _to_power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex
 
 
 def _pure_delta(gaps: NDArray[np.float64], tilt: float) -> NDArray[np.float64]:
-    """Return ``e**(tilt * gap) * (1 - e**gap)`` of negative gaps, and 0 of others."""
-    below = np.minimum(gaps, 0)
-    return np.exp(tilt * below) * -np.expm1(below)
+    """Return ``e**(tilt * gap) * (1 - e**gap)`` of gaps that are not positive."""
+    return np.exp(tilt * gaps) * -np.expm1(gaps)
 
 
 def _gaussian_delta(gaps: NDArray[np.float64], mu: float, tilt: float) -> NDArray[np.float64]:

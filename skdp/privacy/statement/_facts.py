@@ -6,7 +6,7 @@ import platform
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from math import isnan
 from typing import Any, NamedTuple
@@ -55,12 +55,16 @@ class StatedStep(NamedTuple):  # numpydoc ignore=PR02
 def versions_now() -> dict[str, str]:
     """Return the versions of skdp and of what it computes with."""
     versions = {"skdp": str(getattr(sys.modules.get("skdp"), "__version__", "unknown"))}
-    for name, distribution in (("scikit-learn", "scikit-learn"), ("NumPy", "numpy")):
-        try:
-            versions[name] = version(distribution)
-        except PackageNotFoundError:
-            versions[name] = "unknown"
+    versions |= {"scikit-learn": _installed("scikit-learn"), "NumPy": _installed("numpy")}
     return versions | {"Python": platform.python_version()}
+
+
+@cache  # the metadata of a distribution is a file of a thousand lines
+def _installed(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,7 +78,7 @@ class Facts:
     ledgers: tuple[PrivacyLedger, ...] = ()
     versions: Mapping[str, str] = field(default_factory=versions_now)
 
-    @property
+    @cached_property
     def columns(self) -> list[dict[str, Any]]:
         """The rows as a record has them: None where nothing is promised."""
         return [

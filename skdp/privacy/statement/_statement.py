@@ -159,7 +159,9 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
             rows.append(_unprotected(name, "", NOT_RELEASED))
     rows += [_unprotected(name, "", "not seen by fit") for name in others]
     names = ["column", "step", "mechanism", "epsilon", "delta", "relation", "trust", "protection"]
-    table = pd.DataFrame(map(written_row, rows), columns=names).astype({"epsilon": float, "delta": float})
+    table = pd.DataFrame(map(written_row, rows), columns=names)
+    for name in ("epsilon", "delta"):  # `astype` of several columns takes as long as all else here
+        table[name] = table[name].astype(float)
     steps = tuple(
         StatedStep(promise.step, replace(promise.guarantee, scope=promise.columns), promise.known, promise.charged)
         for promise in walk.promises

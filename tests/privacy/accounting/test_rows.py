@@ -30,7 +30,8 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("row", ROWS)
+# Two of them differ from others in a number only.
+@pytest.mark.parametrize("row", often(ROWS, [*ROWS][:1] + [*ROWS][2:5]))
 def test_within_two_percent_of_a_lower_bound(row):
     losses, published = ROWS[row]
     found, lower = smallest_epsilon(losses, Fraction(1e-6)), lower_epsilon(losses, 1e-6)
