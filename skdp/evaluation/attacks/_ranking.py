@@ -96,8 +96,9 @@ def area(inside: ArrayLike, outside: ArrayLike) -> tuple[float, float]:
 def area_interval(inside: ArrayLike, outside: ArrayLike) -> tuple[float, float]:
     """Return an interval for the area under the ROC curve: Wilson's, for the rows that DeLong's error implies."""
     # Of few rows DeLong's variance is too small, and 0 if they are ranked alike: three more are added to each group, of
-    # the variance of one that is above all others, or below. In 60 simulations with 5 to 500 rows, and areas from .5 to
-    # .995, .88 to 1 of the intervals held the truth, .96 on average; of value ± 1.96 standard errors, .43 to .97.
+    # the variance of one that is above all others, or below. In 48 simulations with 5 to 200 rows inside, 500 or 800
+    # outside, and areas from .5 to .995, .90 to 1 of the intervals held the truth, .96 on average; of value ± 1.96
+    # standard errors, .43 to .98.
     parts = _shares_below(inside, outside)
     auc, few = parts[0].mean(), min(part.size for part in parts)
     centre = (few * auc + 1) / (few + 2)
