@@ -91,6 +91,8 @@ def add_audit(commands: Any) -> None:
 
 
 def _run_report(options: argparse.Namespace) -> Path:
+    if options.data is not None and not options.data.is_file():
+        raise ValueError(f"--data: there is no file {options.data}")
     if (options.data is None) != (options.columns is None):
         raise ValueError("--data and --columns go together")
     for name in ("edges", "target", "sensitive", "domain"):

@@ -525,11 +525,14 @@ class TestCommand:
                 ["--data", "OWN", "--columns", "sex", "--target", "pay", "--positive", "1"],
                 "--target: own <table>.csv has no columns ['pay']",
             ),
-            (["--data", "no such file.csv", "--columns", "sex"], "no such file.csv"),
+            (["--data", "no such file.csv", "--columns", "sex"], "--data: there is no file no such file.csv"),
             (["--data", "OWN", "--columns", "size"], "--columns: own <table>.csv has no columns ['size']"),
             (["--data", "OWN", "--columns", "sex", "--edges", "age=0,1"], "that --columns does not"),
             (["--data", "OWN", "--columns", "age", "--edges", "age=1,0"], "--edges takes COLUMN=EDGE"),
-            (["--data", "OWN", "--columns", "age", "--edges", "age=20,21"], "column 'age'"),
+            (
+                ["--data", "OWN", "--columns", "age", "--edges", "age=20,21"],
+                "bins of numbers (--edges) must hold them all",
+            ),
             (["--data", "OWN", "--columns", "sex", "--domain", "no such file.toml"], "no such file.toml"),
         ],
     )

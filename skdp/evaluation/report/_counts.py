@@ -232,7 +232,10 @@ def declared_codes(domain: Domain, columns: Sequence[Any]) -> list[Codes]:
     codes = domain.encode(columns)
     for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
         if column.max(initial=0) == size:
-            raise ValueError(f"column {name!r} holds a value, or a missing one, that the domain does not declare")
+            raise ValueError(
+                f"column {name!r} holds a value, or a missing one, that the domain does not declare; bins of numbers "
+                "(`edges`) must hold them all"
+            )
     return codes
 
 

@@ -163,7 +163,7 @@ def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
         axes.axvline(prior, color=INK, ls=":", lw=1.6, label="prior")
         label_rows(axes, [_short(name) for name in carriers.index])
         axes.set_xlim(0, 1)
-        axes.set_xlabel("guessed right from this column alone (share)")
+        axes.set_xlabel("guessed right from it alone (share)")
         axes.set_title(f"Columns that tell {_short(column)}", parse_math=False)
         axes.legend()
         return _svg(axes, columns=3)
