@@ -98,6 +98,7 @@ def read_domain_file(path: Path) -> Domain:
 
 
 _PARAMETER = re.compile(r"\b([a-z_]+)=(True|False|'[^']*'|[\w.]+)")
+_NAME = re.compile(r"`([a-z_]+)`")
 
 
 def in_flags(text: str, parser: argparse.ArgumentParser) -> str:
@@ -110,7 +111,9 @@ def in_flags(text: str, parser: argparse.ArgumentParser) -> str:
             return found[0]
         return option if value in ("True", "False") else f"{option} {value}"
 
-    return _PARAMETER.sub(flag, text)
+    # The name of a parameter alone is the `dest` of its option.
+    known = {action.dest: action.option_strings[0] for action in parser._actions if action.option_strings}
+    return _NAME.sub(lambda found: known.get(found[1], found[0]), _PARAMETER.sub(flag, text))
 
 
 def add_handle_unknown(command: Any, choices: list[str], others: str) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from skdp.base import read_frame
+from skdp.base import draft_domain, read_frame
 from skdp.cli._arguments import (
     add_command,
     add_quiet,
@@ -24,12 +26,13 @@ from skdp.cli._arguments import (
 )
 from skdp.coding import distinct_values
 from skdp.datasets import load_adult
-from skdp.domain import Domain, Interval
+from skdp.domain import Categories, Domain, Interval
 from skdp.evaluation import age_sex_report, audit_table, study_report
 from skdp.evaluation.audits import audited_transformers, format_audit
+from skdp.privacy import PrivacyLeakWarning
 
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
-MAX_CELLS = 1_000
+MAX_CELLS, MAX_SYNTHESISED = 1_000, 30
 
 
 def add_report(commands: Any) -> None:
@@ -44,7 +47,9 @@ def add_report(commands: Any) -> None:
         "compares with true values: it is not private.",
     )
     add = report.add_argument
-    add("--epsilon", type=read_epsilon, nargs="+", default=list(EPSILONS), help="privacy losses to try")
+    add(
+        "--epsilon", dest="epsilons", type=read_epsilon, nargs="+", default=list(EPSILONS), help="privacy losses to try"
+    )
     add("--repeats", type=read_positive, default=500, help="releases for each epsilon (default: 500)")
     add("--model-repeats", type=read_positive, default=5, help="splits of the rows for the classifiers (default: 5)")
     add_seed(report)
@@ -54,11 +59,11 @@ def add_report(commands: Any) -> None:
     add("--data", type=Path, help="your own table instead of Adult: a CSV or Parquet file")
     add("--columns", nargs="+", help="the columns of --data to protect together")
     add("--target", help="the column that classifiers predict, for accuracy and fairness")
-    add("--positive", metavar="VALUE", help="the favourable value of --target")
+    add("--positive", dest="positive_label", metavar="VALUE", help="the favourable value of --target")
     add("--sensitive", metavar="COLUMN", help="which of --columns has the groups, for fairness")
     add("--privileged", nargs="+", metavar="VALUE", help="its privileged values; of bins, their labels")
     help_domain = (
-        "a domain file of columns to protect and others to synthesise (default: values are read from the data)"
+        "a domain file of columns to protect and others to synthesise (default: values and bins are read from the data)"
     )
     add("--domain", type=Path, help=help_domain)
     add("--edges", nargs="+", default=[], metavar="COLUMN=EDGE,...", help="bins of numbers, such as age=0,38,120")
@@ -86,18 +91,22 @@ def add_audit(commands: Any) -> None:
 
 
 def _run_report(options: argparse.Namespace) -> Path:
+    if options.data is not None and not options.data.is_file():
+        raise ValueError(f"--data: there is no file {options.data}")
     if (options.data is None) != (options.columns is None):
         raise ValueError("--data and --columns go together")
     for name in ("edges", "target", "sensitive", "domain"):
         if getattr(options, name) and options.data is None:
             raise ValueError(f"--{name} goes with --data")
-    for one, other in (("target", "positive"), ("sensitive", "privileged")):
-        if (getattr(options, one) is None) != (getattr(options, other) is None):
+    for (one, first), (other, second) in (
+        (("target", options.target), ("positive", options.positive_label)),
+        (("sensitive", options.sensitive), ("privileged", options.privileged)),
+    ):
+        if (first is None) != (second is None):
             raise ValueError(f"--{one} and --{other} go together")
     if options.sensitive is not None and options.target is None:
         raise ValueError("--sensitive goes with --target: fairness is about predictions of it")
-    for name in ("epsilon", "columns"):
-        given = getattr(options, name) or []
+    for name, given in (("epsilon", options.epsilons), ("columns", options.columns or [])):
         if len(set(given)) < len(given):
             raise ValueError(f"--{name} names something twice")
     if options.data is not None:
@@ -111,21 +120,22 @@ def _run_own(options: argparse.Namespace) -> Path:
     frame = read_frame(options.data, declared)
     others = [] if declared is None else [name for name in declared.columns if name not in options.columns]
     target = [] if options.target is None else [options.target]
-    absent = [name for name in dict.fromkeys([*options.columns, *target, *others]) if name not in frame.columns]
-    if absent:
-        raise ValueError(f"{options.data.name} has no columns {absent}; it has {frame.columns.to_list()}")
+    for option, names in (("columns", options.columns), ("target", target), ("domain", others)):
+        absent = [name for name in names if name not in frame.columns]
+        if absent:
+            raise ValueError(f"--{option}: {options.data.name} has no columns {absent}; it has {list(frame.columns)}")
     domain, read = _read_domain(options, declared, others, frame)
     protected = domain.select(options.columns)
     if protected.size > MAX_CELLS:
         sizes = ", ".join(f"{name}: {size}" for name, size in zip(protected.columns, protected.sizes, strict=True))
         raise ValueError(
-            f"the columns have {protected.size:,} cells together ({sizes}), too many to show (at most {MAX_CELLS:,}); "
-            "cut numbers into bins with --edges, or choose fewer columns"
+            f"--columns: they have {protected.size:,} cells together ({sizes}), too many to show (at most "
+            f"{MAX_CELLS:,}); cut numbers into bins with --edges, or choose fewer columns"
         )
     labels = domain[options.sensitive].labels if options.sensitive in domain.columns else ()
     remark = (
-        f"The values of {', '.join(read)} were read from the data. A real release must declare them: which values "
-        "occur is private too."
+        f"The values, or bins, of {', '.join(read)} were read from the data. A real release must declare them: which "
+        "values occur is private too."
     )
     return study_report(
         frame,
@@ -134,9 +144,9 @@ def _run_own(options: argparse.Namespace) -> Path:
         source=options.data.name,
         columns=options.columns,
         target=options.target,
-        positive_label=_find(options.positive, distinct_values(frame[target[0]])[0]) if target else None,
+        positive_label=find(options.positive_label, distinct_values(frame[target[0]])[0]) if target else None,
         sensitive=options.sensitive,
-        privileged=options.privileged and [_find(text, labels) for text in options.privileged],
+        privileged=options.privileged and [find(text, labels) for text in options.privileged],
         notes=[remark] if read else [],
         **_shared(options),
     )
@@ -144,7 +154,7 @@ def _run_own(options: argparse.Namespace) -> Path:
 
 def _shared(options: argparse.Namespace) -> dict[str, Any]:
     return {
-        "epsilons": options.epsilon,
+        "epsilons": options.epsilons,
         "repeats": options.repeats,
         "model_repeats": options.model_repeats,
         "delta": options.delta,
@@ -157,7 +167,7 @@ def _shared(options: argparse.Namespace) -> dict[str, Any]:
 def _read_domain(
     options: argparse.Namespace, declared: Domain | None, others: list[str], frame: pd.DataFrame
 ) -> tuple[Domain, list[str]]:
-    """Declare the columns by the domain file and --edges; of other protected ones, read the values from the data."""
+    """Declare the columns by --domain and --edges, or else by the data; without --domain, those to synthesise too."""
     edges = dict(map(_edges, options.edges))
     unused = [name for name in edges if name not in options.columns]
     if unused:
@@ -167,22 +177,31 @@ def _read_domain(
     if twice:
         raise ValueError(f"--edges names columns that --domain declares: {twice}")
     known |= edges
-    read = [name for name in options.columns if name not in known]
-    known |= {name: _observed(frame[name]) for name in read}
-    return Domain({name: known[name] for name in (*options.columns, *others)}), read
+    found = {name: _observed(frame[name]) for name in options.columns if name not in known}
+    rest = [name for name in frame if name not in (*options.columns, options.target)]
+    if declared is None and rest:
+        # It is said on the page, and a column that cannot be drafted is left out.
+        with warnings.catch_warnings(action="ignore", category=PrivacyLeakWarning), suppress(ValueError):
+            bins = max(4, min(32, round(len(frame) ** (1 / 3))))  # with few rows, noise hides more
+            drafted = draft_domain(frame[rest[:MAX_SYNTHESISED]], bins=bins)
+            found |= {name: drafted[name] for name in drafted.columns}
+    known |= found
+    return Domain({name: known[name] for name in dict.fromkeys([*options.columns, *others, *found])}), list(found)
 
 
-def _find(text: str, values: Iterable[Any]) -> Any:
-    """Return the value of a word, such as 1 for "1"; a word that matches none is returned unchanged."""
-    return next((value for value in values if str(value) == text), text)
+def find(text: str, values: Iterable[Any]) -> Any:
+    """Return the value of a word, such as 1 or 1.0 for "1"; a word that matches none is returned unchanged."""
+    return next((one for one in values if text in (str(one), f"{one:.15g}" if isinstance(one, float) else "")), text)
 
 
-def _observed(column: pd.Series) -> list[Any]:
+def _observed(column: pd.Series) -> Categories:
     try:
         values, missing = distinct_values(column)
     except TypeError:
-        raise ValueError(f"column {column.name!r} mixes values of several kinds") from None
-    return [*values, None] if missing else values
+        raise ValueError(f"--columns: {column.name!r} mixes values of several kinds") from None
+    found = Categories([*values, None] if missing else values)
+    found.observed = True
+    return found
 
 
 def _edges(text: str) -> tuple[str, Interval]:

@@ -13,8 +13,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skdp import LocalHashingEncoder, RandomizedResponseEncoder, SubsetSelectionEncoder
 from skdp.evaluation import LeakageDisplay, attribute_inference, bayes_accuracy
+from skdp.evaluation.attacks._attacker import Outcome
 from skdp.evaluation.attacks._bayes_bound import best_guess
-from skdp.evaluation.attacks._ranking import best_of_report, rank_measures
+from skdp.evaluation.attacks._ranking import area_interval, best_of_report, rank_measures, value_table
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import SeededSource
 
@@ -72,6 +73,37 @@ def test_each_value_has_its_measures(attacked):
     assert values.loc["rare", "auc_without_report"] > 0.8 > 0.65 > values.loc["common", "auc_without_report"]
     assert (values["tpr_at_1pct"] >= values["tpr_at_01pct"]).all()
     assert "rare" in result._repr_html_()
+
+
+def test_an_interval_of_an_area_holds_it():
+    """Of few rows, too, where DeLong's standard error is 0 if all are ranked alike; 3 standard errors of the share."""
+    rng, held = np.random.default_rng(0), []
+    for _ in range(300):
+        low, high = area_interval(rng.normal(1.19, 1, 12), rng.normal(0, 1, 300))  # an area of .8
+        held.append(low <= 0.8 <= high)
+    assert 0.91 < np.mean(held) <= 0.99
+    low, high = area_interval([2.0, 3.0, 4.0], [0.0, 1.0])
+    assert low < 0.7
+    assert high == 1
+    assert area_interval([1.0], [1.0, 1.0])[0] < 0.2
+    many = np.arange(4000.0)
+    assert np.diff(area_interval(many, many)) < 0.03
+
+
+def test_shares_of_a_value_have_wilsons_interval():
+    truth, guesses = np.repeat([0, 1], [30, 70]), np.repeat([0, 1, 0, 1], [20, 10, 5, 65])
+    table = value_table(truth, Outcome(guesses, None, np.zeros(0)))
+    assert table.loc[0, ["precision", "recall"]].tolist() == [0.8, pytest.approx(2 / 3)]
+    low, high = table.loc[0, ["precision_lower", "precision_upper"]]
+    for end in (low, high):  # the ends are the shares that are 1.96 of their own standard errors away
+        assert abs(end - 0.8) == pytest.approx(1.959964 * np.sqrt(end * (1 - end) / 25))
+    assert table["auc_lower"].isna().all()
+    never = value_table(truth, Outcome(np.ones(100, int), None, np.zeros(0)))
+    assert never.loc[0, ["precision", "precision_lower"]].isna().all()
+    scores = np.column_stack([truth == 0, truth == 1]).astype(float)
+    lift = value_table(truth, Outcome(truth, scores, np.zeros(0))).loc[0, ["lift_lower", "lift", "lift_upper"]]
+    assert lift.is_monotonic_increasing
+    assert lift["lift"] == pytest.approx(1 / 0.3)
 
 
 def test_guesses_of_each_value_are_counted(attacked):

@@ -11,9 +11,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skdp import Domain, Interval
 from skdp.cli import main
+from skdp.cli._evaluate import find
 from skdp.datasets import load_adult
 from skdp.evaluation import age_sex_report, study_report
 from skdp.evaluation.report import _report
+from skdp.evaluation.report._progress import in_proportion
+from skdp.evaluation.report._summary import difference
 
 
 class Page(HTMLParser):
@@ -92,7 +95,7 @@ def report(adult, tmp_path_factory, few_trees):
 
     options = {"epsilons": [0.5, 5.0], "repeats": 4, "model_repeats": 2, "classifiers": TREE, "random_state": 0}
     page = age_sex_report(*adult, out, progress=progress, **options)
-    assert len(steps) - 1 == steps[0] == 10  # no step of the bar is as short as one of many releases of counts
+    assert len(steps) - 1 == steps[0] == 100
     return page, read(page)
 
 
@@ -118,13 +121,27 @@ def test_the_page_opens_with_the_numbers_of_its_tables(report):
     tables = {name: pd.read_csv(path.parent / f"{name}.csv") for name in ("release_counts", "leakage", "synthesis")}
     counts, leakage, synthesis = (table[table["epsilon"] == 0.5] for table in tables.values())
     assert f"± {((counts['upper'] - counts['lower']) / 2).max():,.0f} (95 % intervals" in words
-    assert f"right for {leakage['with the report'].iloc[0]:.1%} of people" in words
+    assert f"right for {leakage['with the report'].iloc[0]:.1%} of records" in words
     off = synthesis.loc[synthesis["metric"] == "mean error of 2-way marginals", "value"].iloc[0]
     assert f"pairs of columns are off by {off:.1%} on average" in words
-    scores = pd.read_csv(path.parent / "model_scores.csv").set_index(["setting", "metric"])["mean"]
-    cost = scores["not private", "accuracy"] - scores["0.5", "accuracy"]
-    found = {True: f"privacy costs {cost:.3f}", False: f"by chance {-cost:.3f} more"}[cost > 0]
-    assert (found if abs(cost) >= 0.0005 else "no loss shows") in words
+    scores = pd.read_csv(path.parent / "model_scores.csv").set_index(["setting", "metric"])
+    cost = scores.loc[("0.5", "accuracy")]
+    assert cost["difference"] == pytest.approx(cost["mean"] - scores.loc[("not private", "accuracy"), "mean"])
+    assert cost["lower"] < 0 < cost["upper"]  # of two splits
+    assert f"{cost['upper']:.3f}), which may be chance" in words
+    values = pd.read_csv(path.parent / "leakage_by_value.csv").query("epsilon == 0.5")
+    assert f"in {values['auc'].max():.1%} of pairs (AUC; 95 % interval of this value" in words
+
+
+def test_what_is_learned_of_each_value_is_on_the_page(report):
+    path, page = report
+    values = pd.read_csv(path.parent / "leakage_by_value.csv").query("epsilon == 0.5").set_index("value")
+    words = " ".join(" ".join(page.words).split())
+    for value, row in values.iterrows():
+        low, high = row["auc_lower"], row["auc_upper"]
+        assert low < row["auc"] < high
+        assert f"{value} {row['share']:.1%} {row['auc']:.3f} ({low:.3f} to {high:.3f})" in words
+        assert f"{row['precision']:.0%} ({row['precision_lower']:.0%} to {row['precision_upper']:.0%})" in words
 
 
 def test_every_figure_has_a_caption(report):
@@ -159,7 +176,7 @@ class TestTables:
 
     def test_all_are_written_and_named(self, report):
         names = {path.name for path in report[0].parent.iterdir()} - {"index.html"}
-        assert len(names) == 7
+        assert len(names) == 8
         footer = " ".join(report[1].words)
         assert all(name in footer for name in names)
 
@@ -223,8 +240,9 @@ class TestStudyReport:
         page = read(self.run(people, domain, tmp_path))
         assert [name for name in page.headings if name not in SECTIONS] == ["Accuracy and fairness"]
         text = " ".join(page.words)
-        assert "--target and --positive name what a classifier is to predict" in text
-        assert "Synthesised: sex, age." in text
+        assert "no column to predict was named" in text
+        assert "trains and uses its models" not in text
+        assert "Synthesised: sex, age; of other columns nothing is declared." in text
         assert not (tmp_path / "model_scores.csv").exists()
         carriers = pd.read_csv(tmp_path / "carriers.csv").set_index("column")
         assert carriers["alone"].idxmax() == "shoes"
@@ -232,7 +250,7 @@ class TestStudyReport:
     def test_with_a_target_without_groups(self, people, domain, tmp_path):
         page = read(self.run(people, domain, tmp_path, target="pay", positive_label="high"))
         assert page.headings == [name for name in SECTIONS if name != "Fairness seen through reports"]
-        assert "--sensitive and --privileged name the groups" in " ".join(page.words)
+        assert "no groups to compare were named" in " ".join(page.words)
         assert set(pd.read_csv(tmp_path / "model_scores.csv")["metric"]) == {"accuracy", "AUC"}
 
     def test_all_columns_may_be_protected_and_named_as_numbers_of_the_report(self, people, tmp_path, monkeypatch):
@@ -245,7 +263,9 @@ class TestStudyReport:
         assert page.headings == SECTIONS
         counts = pd.read_csv(tmp_path / "release_counts.csv")
         assert counts.columns[:4].to_list() == ["epsilon", "count_value", "epsilon_value", "true"]
-        assert "epsilon_value" in page.words
+        assert "count, epsilon_value" in page.words
+        text = " ".join(page.words)
+        assert not [phrase for phrase in ("other columns give away", "every other column") if phrase in text]
         scores = pd.read_csv(tmp_path / "model_scores.csv").set_index(["setting", "metric"])["mean"]
         assert scores["left out", "AUC"] == 0.5
 
@@ -258,8 +278,13 @@ class TestStudyReport:
 
     def test_other_declared_columns_are_synthesised(self, people, domain, tmp_path):
         domain = Domain({"sex": ["F", "M"], "shoes": Interval(edges=[30, 40, 50])})
-        page = read(self.run(people, domain, tmp_path, columns=["sex"]))
-        assert "Synthesised: sex, shoes." in " ".join(page.words)
+        page = read(self.run(people, domain, tmp_path, columns=["sex"], delta=0.0))
+        text = " ".join(" ".join(page.words).split())
+        assert "Synthesised: sex, shoes; of other columns" in text
+        # Nothing is said of what there is not: several columns, a target, a delta for shuffled reports.
+        assert "The protected column of a record is randomised before it leaves the owner" in text
+        assert "otherwise as the other one (randomised response)" in text
+        assert not [phrase for phrase in ("dashed black", "models on them", "together,") if phrase in text]
         assert pd.read_csv(tmp_path / "release_counts.csv").columns[1] == "sex"
 
     @pytest.mark.parametrize("drawn", [False, pytest.param(True, marks=pytest.mark.long)])
@@ -287,22 +312,22 @@ class TestStudyReport:
         [
             ({"columns": ["shoes"]}, "the domain must declare the columns to protect; it lacks ['shoes']"),
             ({"target": "income"}, "the table has no columns ['income']"),
-            ({"target": "sex"}, "the target 'sex' cannot be one of the protected columns"),
-            ({"target": "pay", "positive_label": "huge"}, "the target 'pay' must hold positive_label"),
-            ({"sensitive": "sex"}, "sensitive needs target"),
+            ({"target": "sex"}, "`target` 'sex' cannot be one of the protected columns"),
+            ({"target": "pay", "positive_label": "huge"}, "`positive_label` must be the value of `target` 'pay' in at"),
+            ({"sensitive": "sex"}, "`sensitive` needs `target`"),
             (
                 {"target": "pay", "positive_label": "high", "sensitive": "shoes"},
-                "sensitive must be one of the protected",
+                "`sensitive` must be one of the protected",
             ),
             (
                 {"target": "pay", "positive_label": "high", "sensitive": "sex", "privileged": "X"},
-                "privileged must be some of the declared values of 'sex'",
+                "`privileged` must be some of the values of `sensitive` 'sex', and not all, that are declared: ['F'",
             ),
             (
                 {"target": "pay", "positive_label": "high", "sensitive": "sex", "privileged": ["F", "M"]},
-                "privileged must be some of the declared values of 'sex', and not all",
+                "`privileged` must be some of the values of `sensitive` 'sex', and not all",
             ),
-            ({"epsilons": [1.0, 1.0]}, "epsilons must be distinct"),
+            ({"epsilons": [1.0, 1.0]}, "`epsilons` must be distinct"),
         ],
     )
     def test_mistakes_are_explained(self, people, domain, tmp_path, options, message):
@@ -314,7 +339,7 @@ class TestStudyReport:
     def test_a_file_in_the_place_of_the_folder_is_found_at_once(self, people, domain, tmp_path, below):
         (tmp_path / "page").write_text("")
         started = []
-        with pytest.raises(ValueError, match="out must be a folder, but 'page' is a file"):
+        with pytest.raises(ValueError, match="`out` must be a folder, but 'page' is a file"):
             self.run(people, domain, tmp_path / below, progress=started.append)
         assert not started
 
@@ -336,7 +361,7 @@ class TestStudyReport:
     def test_a_group_that_nobody_is_in_is_found_at_once(self, people, tmp_path):
         domain, started = Domain({"sex": ["F", "M", "X"]}), []
         given = {"target": "pay", "positive_label": "high", "sensitive": "sex", "progress": started.append}
-        for privileged, message in (("X", "has no privileged rows"), (["F", "M"], "has none but privileged rows")):
+        for privileged, message in (("X", "has no such rows"), (["F", "M"], "has none but such rows")):
             with pytest.raises(ValueError, match=message):
                 self.run(people, domain, tmp_path / "out", privileged=privileged, **given)
         assert not started
@@ -354,16 +379,52 @@ class TestStudyReport:
             privileged="M",
             classifiers=TREE,
         )
-        assert "Fairness seen through reports" in read(page).headings
+        page = read(page)
+        assert "Fairness seen through reports" in page.headings
+        assert f"rows, {people['sex'].isna().sum()} of them without a value)" in " ".join(page.words)
 
     def test_missing_targets_and_undeclared_values_show_no_value(self, people, domain, tmp_path):
         people.loc[0, "pay"] = None
-        with pytest.raises(ValueError, match="column 'pay', the target, has missing values"):
+        with pytest.raises(ValueError, match="`target`: column 'pay' has missing values"):
             self.run(people, domain, tmp_path, target="pay", positive_label="high")
         people.loc[0, "age"] = 12345
         with pytest.raises(ValueError, match="column 'age' holds a value") as caught:
             self.run(people, domain, tmp_path)
         assert "12345" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        ((-0.0471, -0.0804, -0.014), "privacy costs 0.047 (95 % interval 0.014 to 0.080)"),
+        ((0.02, 0.01, 0.03), "privacy adds 0.020 (95 % interval 0.010 to 0.030)"),
+        ((-0.0001, -0.002, 0.001), "a difference of 0.000 (95 % interval −0.002 to 0.001), which may be chance"),
+        ((-0.01, np.nan, np.nan), "−0.010 on one split of the rows"),
+    ],
+)
+def test_only_what_is_beyond_chance_is_called_a_cost(interval, text):
+    assert difference(*interval) == text
+
+
+def test_a_word_is_a_number_if_the_column_holds_numbers():
+    """A column of whole numbers with missing ones is read as fractions."""
+    assert find("1", [1.0, 2.5]) == find("1.0", [1.0, 2.5]) == 1.0
+    assert find("1", ["1", "2"]) == "1"
+    assert find("x", [1.0]) == "x"
+
+
+def test_the_bar_is_shared_out_by_the_expected_times():
+    steps = []
+    advance = in_proportion([1, 1, 6, 2], lambda total: steps.append(total) or (lambda: steps.append(1)))
+    shown = []
+    for _ in range(4):
+        advance()
+        shown.append(len(steps) - 1)
+    assert steps[0] == 100
+    assert shown == [10, 20, 80, 100]
+
+
+OF_RICH = ["--data", "OWN", "--columns", "sex", "--target", "rich", "--positive"]
 
 
 @pytest.mark.usefixtures("_figures_are_not_drawn", "few_trees")
@@ -380,6 +441,7 @@ class TestCommand:
                 "rich": (rng.random(300) < np.where(sex == "M", 0.6, 0.3)).astype(int),
                 "hours": np.where(rng.random(300) < 0.1, np.nan, rng.normal(40, 5, 300)),
                 "name": [f"secret {index}" for index in range(300)],
+                "same": "x",
             }
         )
         path = tmp_path / "own <table>.csv"
@@ -398,7 +460,8 @@ class TestCommand:
         assert str(out / "index.html") in capsys.readouterr().out
         text = (out / "index.html").read_text(encoding="utf-8")
         assert "own &lt;table&gt;.csv" in text
-        assert "The values of sex, mark were read from the data" in text
+        assert "The values, or bins, of sex, mark, rich, hours, same were read from the data" in text
+        assert "Synthesised: sex, age, mark, rich, hours, same; of other columns nothing is declared." in text
         assert "delta = 1e-6" in text
         assert "secret" not in text
         counts = pd.read_csv(out / "release_counts.csv")
@@ -414,7 +477,7 @@ class TestCommand:
         page = read(tmp_path / "out" / "index.html")
         assert page.headings == SECTIONS
         text = " ".join(page.words)
-        assert "Synthesised: sex, hours, rich." in text
+        assert "Synthesised: sex, hours, rich; of other columns" in text
         assert "read from the data" not in text
         assert "secret" not in text
         scores = pd.read_csv(tmp_path / "out" / "model_scores.csv")
@@ -436,6 +499,17 @@ class TestCommand:
             (["--jobs", "0"], "a whole number of at least 1"),
             (["--delta", "1"], "a delta is a number in [0, 1)"),
             (["--epsilon", "1", "2", "1.0"], "--epsilon names something twice"),
+            (
+                ["--data", "OWN", "--columns", "sex", "--out", "FILE"],
+                "--out must be a folder, but 'own <table>.csv' is a file",
+            ),
+            (["--data", "OWN", "--columns", "same"], "--columns: ['same'] can have one value only"),
+            (
+                [*OF_RICH, "2", "--sensitive", "sex", "--privileged", "M"],
+                "--positive must be the value of --target 'rich'",
+            ),
+            ([*OF_RICH, "1", "--sensitive", "sex", "--privileged", "X"], "--privileged must be some of the values of"),
+            ([*OF_RICH, "1", "--sensitive", "rich", "--privileged", "M"], "--sensitive must be one of the protected"),
             (["--data", "OWN", "--columns", "sex", "sex"], "--columns names something twice"),
             (["--data", "OWN", "--columns", "age", "--edges", "age=20,60"], "column 'age' holds a value, or a missing"),
             (["--columns", "sex"], "--data and --columns go together"),
@@ -449,18 +523,21 @@ class TestCommand:
             ),
             (
                 ["--data", "OWN", "--columns", "sex", "--target", "pay", "--positive", "1"],
-                "has no columns ['pay']",
+                "--target: own <table>.csv has no columns ['pay']",
             ),
-            (["--data", "no such file.csv", "--columns", "sex"], "no such file.csv"),
-            (["--data", "OWN", "--columns", "size"], "has no columns ['size']"),
+            (["--data", "no such file.csv", "--columns", "sex"], "--data: there is no file no such file.csv"),
+            (["--data", "OWN", "--columns", "size"], "--columns: own <table>.csv has no columns ['size']"),
             (["--data", "OWN", "--columns", "sex", "--edges", "age=0,1"], "that --columns does not"),
             (["--data", "OWN", "--columns", "age", "--edges", "age=1,0"], "--edges takes COLUMN=EDGE"),
-            (["--data", "OWN", "--columns", "age", "--edges", "age=20,21"], "column 'age'"),
+            (
+                ["--data", "OWN", "--columns", "age", "--edges", "age=20,21"],
+                "bins of numbers (--edges) must hold them all",
+            ),
             (["--data", "OWN", "--columns", "sex", "--domain", "no such file.toml"], "no such file.toml"),
         ],
     )
     def test_mistakes_are_explained(self, own, tmp_path, capsys, words, message):
-        words = [str(own) if word == "OWN" else word for word in words]
+        words = [str(own) if word in ("OWN", "FILE") else word for word in words]
         with pytest.raises(SystemExit) as caught:
             main(["report", "--out", str(tmp_path / "out"), *words])
         assert caught.value.code == 2

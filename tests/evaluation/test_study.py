@@ -10,6 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skdp import Domain, Interval
 from skdp.evaluation import guessing_bound
+from skdp.evaluation.report import _experiments
 from skdp.evaluation.report._experiments import (
     DEBIASED,
     NAIVE,
@@ -167,6 +168,37 @@ def test_bins_are_called_by_their_labels(people):
     assert list(study.protected["age"].labels) == ["[0, 20)", "[20, 60]", None]
     assert study.encoder(20.0).transform(study.frame[study.columns]).shape == (1200, 2)
     assert people["age"].iloc[0] == 10
+
+
+def test_text_is_coded_for_models_and_the_protected_columns_are_not(people):
+    kind = people["kind"].where(np.arange(len(people)) % 5 > 0, None)
+    people = people[["group", "number", "label"]].assign(kind=kind)
+    study = read(people)
+    assert study.features["group"].equals(people["group"])
+    assert study.others == ["number", "kind"]
+    assert study.features["kind"].unique().tolist() == [-1, 0, 1]
+    assert study.coded(people.assign(kind="new"))["kind"].eq(-1).all()
+    assert set(study.coded(people)["group"]) == {0, 1}
+
+
+@pytest.mark.usefixtures("few_trees")
+def test_what_is_guessed_without_reports_is_measured_once(people, monkeypatch):
+    """And copied: its rows and folds are the same at each epsilon."""
+    calls, attack = [], _experiments.attribute_inference
+
+    def counted(*args, **options):
+        calls.append(options.get("report"))
+        return attack(*args, **options)
+
+    monkeypatch.setattr(_experiments, "attribute_inference", counted)
+    monkeypatch.setattr(_experiments, "_ATTACKED_ROWS", 300)
+    results = attack_releases(read(people, epsilons=[0.5, 5.0]), lambda: None)
+    assert calls == [None, []]
+    one, other = results.values()
+    assert one.accuracy_without_report == other.accuracy_without_report
+    assert one.values["auc_without_report"].equals(other.values["auc_without_report"].reindex(one.values.index))
+    assert one.carriers["is_report"].sum() == other.carriers["is_report"].sum() == 1
+    assert other.bayes_bound > one.bayes_bound
 
 
 def test_the_example_is_the_epsilon_nearest_to_one(people):

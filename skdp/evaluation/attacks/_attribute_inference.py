@@ -60,7 +60,8 @@ class AttackResult:  # numpydoc ignore=PR02
         the value: ``auc``, the probability that a row with the value ranks above another one; ``lift``, how many times
         more frequent the value is among the first 1 % of the rows; ``tpr_at_1pct`` and ``tpr_at_01pct``, the share of
         its rows that are found before 1 % or 0.1 % of the others are. ``auc_without_report``, and ``auc_of_report`` of
-        the best guess from the report alone.
+        the best guess from the report alone. The ends of 95 % intervals of ``precision``, ``recall``, ``lift`` and
+        ``auc`` are in columns with ``_lower`` and ``_upper`` after the name.
 
     See Also
     --------
@@ -228,10 +229,17 @@ def attribute_inference(
     **Rare values.** Where one value prevails, accuracy hides what is learned of the others: the best guess is the
     frequent value for nearly all rows, and an attacker who is sure of a few rows hardly improves on it. ``values``
     shows each value by itself: an ``auc`` of 0.5 and a ``lift`` of 1 mean that nothing is learned of it. With few rows
-    of a value they are noisy. The best guess from the report is exact if its channel has at most 2**16 entries; of
-    other protocols, it is the mean over 10,000 drawn reports of the exact probabilities given each.
+    of a value they are noisy, as their intervals show: over the draw of the rows, the models given; Wilson's for
+    shares, and for the area Wilson's of as many rows as DeLong's standard error implies ([1]_). Each is of one value by
+    itself. The best guess from the report is exact if its channel has at most 2**16 entries; of other protocols, it is
+    the mean over 10,000 drawn reports of the exact probabilities given each.
 
     The standard errors are over the rows, with the models fixed: folds share training rows.
+
+    References
+    ----------
+    .. [1] E. DeLong, D. DeLong, D. Clarke-Pearson (1988). Comparing the areas under two or more correlated receiver
+       operating characteristic curves: a nonparametric approach. Biometrics 44(3).
 
     Examples
     --------

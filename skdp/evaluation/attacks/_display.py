@@ -196,9 +196,9 @@ class LeakageDisplay:
         Parameters
         ----------
         measure : str, default="accuracy"
-            ``"accuracy"``, or a column of `AttackResult.values`: ``"auc"`` (of a single release also without the
-            report, and of the report alone), ``"lift"``, ``"tpr_at_1pct"``, ``"tpr_at_01pct"``, ``"precision"`` or
-            ``"recall"``.
+            ``"accuracy"``, or a column of `AttackResult.values`, with its interval: ``"auc"`` (of a single release also
+            without the report, and of the report alone), ``"lift"``, ``"tpr_at_1pct"``, ``"tpr_at_01pct"``,
+            ``"precision"`` or ``"recall"``.
         ax : matplotlib Axes, optional
             The axes to draw on; by default those of a new figure.
 
@@ -268,7 +268,10 @@ class LeakageDisplay:
             rows = self.values[self.values["release"] == release]
             shift = 0.5 * ((number + 0.5) / len(marks) - 0.5)
             style = {"marker": MARKERS[number % len(MARKERS)], "color": COLOURS[number % len(COLOURS)], "ls": "none"}
-            ax.plot(rows[column], [places[value] + shift for value in rows["value"]], label=label, **style)
+            heights = [places[value] + shift for value in rows["value"]]
+            ax.plot(rows[column], heights, label=label, **style)
+            if f"{column}_lower" in rows:
+                ax.hlines(heights, rows[f"{column}_lower"], rows[f"{column}_upper"], color=style["color"], lw=1.2)
         tidy_axes(ax)
         label_rows(ax, [f"{value}  ({100 * share:.2g} %)" for value, share in shares.items()])
         ax.set_xlabel(title)

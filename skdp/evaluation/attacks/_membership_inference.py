@@ -8,12 +8,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm, rankdata
+from numpy.typing import NDArray
+from scipy.stats import norm
 from sklearn.metrics import pairwise_distances_argmin_min
 
 from skdp.base import check_confidence_level, check_random_state
 from skdp.evaluation.attacks._attacker import code_column, read_columns
+from skdp.evaluation.attacks._ranking import area
 from skdp.evaluation.audits import clopper_pearson
 from skdp.markup import html_facts
 from skdp.privacy import PrivacyGuarantee
@@ -168,18 +169,6 @@ def membership_inference(
         n_members=len(inside),
         n_non_members=len(outside),
     )
-
-
-def area(inside: ArrayLike, outside: ArrayLike) -> tuple[float, float]:
-    """Return the area under the ROC curve and its standard error by DeLong."""
-    # E. DeLong, D. DeLong, D. Clarke-Pearson (1988). Comparing the areas under two or more correlated receiver
-    # operating characteristic curves: a nonparametric approach. Biometrics 44(3).
-    one, other = np.asarray(inside, float), np.asarray(outside, float)
-    ranks = rankdata(np.concatenate([one, other]))
-    above = (ranks[: one.size] - rankdata(one)) / other.size  # share of the others below each
-    below = 1 - (ranks[one.size :] - rankdata(other)) / one.size
-    variance = above.var(ddof=1) / one.size + below.var(ddof=1) / other.size
-    return float(above.mean()), math.sqrt(variance)
 
 
 def advantage(

@@ -17,7 +17,8 @@ from skdp.domain import Codes, Domain
 from skdp.frames import read_table
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import expected_l2_error, l1_count_error, l2_count_error
-from skdp.oracles import Postprocess, RandomizedResponse
+from skdp.metrics.fairness import two_sided
+from skdp.oracles import POSTPROCESSORS, Postprocess, RandomizedResponse
 from skdp.privacy import local_epsilon
 
 
@@ -140,7 +141,8 @@ def count_study(
     _check_epsilons(epsilons)
     releases, errors, expected = [], [], []
     table = read_table(frame)
-    cells = domain.join(declared_codes(domain, table.columns))
+    codes = declared_codes(domain, table.columns)
+    cells = domain.join(codes)
     true = np.bincount(cells, minlength=domain.size)
     truth = pd.Series(true, index=domain.cells(), name="true")
     for index, epsilon in enumerate(epsilons):
@@ -150,17 +152,21 @@ def count_study(
         # The mean of |N(0, s)| is s sqrt(2 / pi).
         l1_mean = float(np.sqrt(encoder.count_variances(truth) * 2 / np.pi).sum())
         expected.append((l1_mean, expected_l2_error(encoder, truth)))
+        protocol, (oracle,) = encoder.protocol_, encoder.oracles_
         for repeat in range(repeats):
-            tally = encoder.tally(encoder.transform(frame))
+            # As `transform` and `estimate_counts`, which would code the same rows and make a table each time.
+            tally = protocol.tally(protocol.randomise(list(codes), [], encoder.randomness()))
+            if repeat == 0:
+                estimate = encoder.estimate_counts(tally, postprocess=postprocess[0])
+                releases.append(pd.concat([truth, estimate], axis=1))
+            unbiased = oracle.estimate(tally.support[0], len(cells))
+            reach = two_sided(0.95) * np.sqrt(oracle.variance(unbiased, len(cells)))
+            covered = (np.abs(unbiased - true) <= reach).mean()
             for name in postprocess:
-                estimate = encoder.estimate_counts(tally, postprocess=name)
-                count, lower, upper = estimate[["count", "lower", "upper"]].to_numpy().T
-                covered = ((lower <= true) & (true <= upper)).mean()
+                count = POSTPROCESSORS[name](oracle, tally.support[0], len(cells), None)
                 errors.append(
                     (epsilon, repeat, name, l1_count_error(true, count), l2_count_error(true, count), covered)
                 )
-                if repeat == 0 and name == postprocess[0]:
-                    releases.append(pd.concat([truth, estimate], axis=1))
             advance()
     return CountStudy(
         pd.concat(releases, keys=list(epsilons), names=["epsilon"]),
@@ -226,7 +232,10 @@ def declared_codes(domain: Domain, columns: Sequence[Any]) -> list[Codes]:
     codes = domain.encode(columns)
     for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
         if column.max(initial=0) == size:
-            raise ValueError(f"column {name!r} holds a value, or a missing one, that the domain does not declare")
+            raise ValueError(
+                f"column {name!r} holds a value, or a missing one, that the domain does not declare; bins of numbers "
+                "(`edges`) must hold them all"
+            )
     return codes
 
 

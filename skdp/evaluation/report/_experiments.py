@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from sklearn.model_selection import (
 from threadpoolctl import threadpool_limits
 
 from skdp.evaluation.attacks import EXACT, AttackResult, attribute_inference, bayes_accuracy
-from skdp.evaluation.curves import privacy_curve
+from skdp.evaluation.curves import compare_to_baseline, privacy_curve
 from skdp.evaluation.report._study import PARAM_NAME, Study
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import debiased_fairness, fairness_report, marginal_error, train_on_synthetic
@@ -42,6 +42,7 @@ _FAIRNESS = (
     "Theil index",
 )
 _COLUMNS = ["classifier", "setting", "metric", "repeat", "value"]
+_TEST_SHARE = 0.25
 _FEW_ROWS = 10_000
 _ATTACKED_ROWS = 4_000
 _MODELS, _ATTACKS, _SYNTHESIS = 1, 2, 3  # the seeds of the parts of the study
@@ -65,7 +66,7 @@ def model_scores(
 ) -> pd.DataFrame:
     """Score classifiers that use the protected columns privatised, unprotected, and not at all."""
     scoring = partial(score, sensitive=study.sensitive, privileged=study.privileged)
-    splits = StratifiedShuffleSplit(repeats, test_size=0.25, random_state=0)
+    splits = StratifiedShuffleSplit(repeats, test_size=_TEST_SHARE, random_state=0)
     options: dict[str, Any] = {"scoring": scoring, "cv": splits, "n_jobs": study.n_jobs}
     parts = []
     # With few rows, threads wait for each other longer than they work.
@@ -81,6 +82,18 @@ def model_scores(
             parts.append(_left_out(study, name, classifier, scoring, splits))
             advance()
     return pd.concat(parts, ignore_index=True)
+
+
+def model_costs(scores: pd.DataFrame) -> pd.DataFrame:
+    """Compare each score with that of the model without noise, with intervals."""
+    curve = scores[scores["setting"] != LEFT_OUT].rename(columns={"setting": "epsilon", "repeat": "fold"})
+    curve = curve.assign(repeat=0, group="all", n_train=1 - _TEST_SHARE, n_test=_TEST_SHARE)
+    curve["epsilon"] = curve["epsilon"].replace(NOT_PRIVATE, np.inf).astype(float)
+    costs = pd.concat(
+        {name: compare_to_baseline(part) for name, part in curve.groupby("classifier")}, names=["classifier"]
+    )
+    costs = costs.reset_index("classifier").rename(columns={"epsilon": "setting"}).astype({"setting": object})
+    return costs[["classifier", "setting", "metric", "difference", "lower", "upper"]]
 
 
 def _named(curve: pd.DataFrame, classifier: str) -> pd.DataFrame:
@@ -145,26 +158,41 @@ def attacked_column(study: Study) -> Any:
     return next((name for name in study.columns if study.frame[name].nunique(dropna=False) > 1), None)
 
 
+def attacked_rows(study: Study) -> pd.DataFrame:
+    """Draw the rows to attack."""
+    # One tree per value: use fewer rows if there are many values.
+    most = max(1_000, min(_ATTACKED_ROWS, 20 * _ATTACKED_ROWS // study.domain.select([attacked_column(study)]).size))
+    return study.frame.sample(min(len(study.frame), most), random_state=0)
+
+
 def attack_releases(study: Study, advance: Callable[[], Any]) -> dict[float, AttackResult]:
     """Guess a protected column from the release: the reports, and all other columns unprotected."""
     attacked = attacked_column(study)
-    # One tree per value: use fewer rows if there are many values.
-    most = max(1_000, min(_ATTACKED_ROWS, 20 * _ATTACKED_ROWS // study.domain.select([attacked]).size))
-    rows = study.frame.sample(min(len(study.frame), most), random_state=0)
+    rows = attacked_rows(study)
     y = None if study.target is None else rows[study.target]
 
-    def attack(epsilon: float) -> AttackResult:
+    def attack(epsilon: float, first: AttackResult | None = None) -> AttackResult:
         encoder = study.encoder(epsilon, _ATTACKS)
         reports = encoder.transform(rows[study.columns])
-        released = rows[study.features.columns].assign(**{name: reports[name] for name in study.columns})
+        released = rows[[*study.columns, *study.others]].assign(**{name: reports[name] for name in study.columns})
         seed = study.seed(_ATTACKS, 100)
-        result = attribute_inference(released, y, rows[[attacked]], encoder=encoder, cv=3, random_state=seed)
+        options: dict[str, Any] = {"encoder": encoder, "cv": 3, "random_state": seed}
+        if first is None:
+            result = attribute_inference(released, y, rows[[attacked]], **options)
+        else:  # without the reports it is the same at each epsilon
+            result = attribute_inference(released, y, rows[[attacked]], report=[], **options)
+            result.carriers["is_report"] = result.carriers.index.isin(study.columns)
+            result.values["auc_without_report"] = first.values["auc_without_report"]
+            names = "accuracy_without_report", "std_error_without_report"
+            result = replace(result, **{name: getattr(first, name) for name in names})
         exact = _best_guess(encoder, rows[study.columns], attacked)
         return result if exact is None else replace(result, bayes_bound=exact, bound=EXACT)
 
-    results = {}
-    attacks = Parallel(n_jobs=study.n_jobs, return_as="generator")(delayed(attack)(one) for one in study.epsilons)
-    for epsilon, result in zip(study.epsilons, attacks, strict=True):
+    first, *others = study.epsilons
+    results = {first: attack(first)}
+    advance()
+    calls = (delayed(attack)(epsilon, results[first]) for epsilon in others)
+    for epsilon, result in zip(others, _parallel(study, calls), strict=True):
         results[epsilon] = result
         advance()
     return results
@@ -181,11 +209,12 @@ def _best_guess(encoder: RandomizedResponseEncoder, rows: pd.DataFrame, attacked
 
 @dataclass(frozen=True)
 class Synthesis:
-    """Synthetic tables and their errors."""
+    """Synthetic tables and their errors, and what the synthesizer warned of."""
 
     curve: pd.DataFrame
     real: pd.DataFrame
     synthetic: pd.DataFrame
+    remarks: list[str]
 
 
 def synthesize(study: Study, delta: float, advance: Callable[[], Any]) -> Synthesis:
@@ -194,31 +223,47 @@ def synthesize(study: Study, delta: float, advance: Callable[[], Any]) -> Synthe
     real, test = (
         (table, None)
         if study.target is None
-        else train_test_split(table, test_size=0.25, random_state=0, stratify=study.y)
+        else train_test_split(table, test_size=_TEST_SHARE, random_state=0, stratify=study.y)
     )
-    curve: list[tuple[Any, ...]] = []
-    for index, epsilon in enumerate(study.epsilons):
+    orders = range(1, min(2, len(table.columns)) + 1)
+
+    def run(index: int, epsilon: float) -> tuple[list[tuple[Any, ...]], pd.DataFrame, list[str]]:
         synthesizer = DPMarginalSynthesizer(
             epsilon, delta=delta, domain=study.domain, random_state=study.seed(_SYNTHESIS, index)
         )
-        made = synthesizer.fit(real).sample(len(real))
+        with warnings.catch_warnings(record=True, action="always", category=UserWarning) as caught:
+            made = synthesizer.fit(real).sample(len(real))
+        rows: list[tuple[Any, ...]] = []
+        for order in orders:
+            error = marginal_error(real, made, order=order, domain=study.domain)
+            rows.append((epsilon, f"mean error of {order}-way marginals", error))
+        if test is not None and len(table.columns) > 1:
+            rows += _train(study, epsilon, made, real, test, first=index == 0)
+        return rows, made, [f"At epsilon {epsilon:g}: {one.message}" for one in caught]
+
+    curve: list[tuple[Any, ...]] = []
+    remarks: list[str] = []
+    calls = (delayed(run)(index, epsilon) for index, epsilon in enumerate(study.epsilons))
+    for epsilon, (found, made, warned) in zip(study.epsilons, _parallel(study, calls), strict=True):
+        curve += found
+        remarks += warned
         if epsilon == study.example:
             example = made
-        for order in range(1, min(2, len(table.columns)) + 1):
-            error = marginal_error(real, made, order=order, domain=study.domain)
-            curve.append((epsilon, f"mean error of {order}-way marginals", error))
-        if test is not None and len(table.columns) > 1:
-            curve += _train(study, epsilon, made, real, test, first=index == 0)
         advance()
     rows = pd.DataFrame(curve, columns=["epsilon", "metric", "value"])
-    return Synthesis(rows.assign(repeat=0, fold=0, group="all"), real, example)
+    return Synthesis(rows.assign(repeat=0, fold=0, group="all"), real, example, remarks)
+
+
+def _parallel(study: Study, calls: Iterable[Any]) -> Iterator[Any]:
+    return Parallel(n_jobs=study.n_jobs, return_as="generator")(calls)
 
 
 def _train(
     study: Study, epsilon: float, made: pd.DataFrame, real: pd.DataFrame, test: pd.DataFrame, *, first: bool
 ) -> list[tuple[Any, ...]]:
     """Score a model that was trained on synthetic rows, and once on real ones."""
-    data = {"synthetic": made, "real_test": test} | ({"real_train": real} if first else {})
+    tables = {"synthetic": made, "real_test": test} | ({"real_train": real} if first else {})
+    data = {name: study.coded(table) for name, table in tables.items()}
     with warnings.catch_warnings():
         # At a tiny epsilon all rows may be of one class; the score, an AUC of 0.5, shows it.
         warnings.filterwarnings("ignore", "all rows of synthetic are of one class", UserWarning)

@@ -74,6 +74,10 @@ def counts_figure(release: pd.DataFrame) -> str:
         )
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.locator_params(axis="x", nbins=5)
+        # Beside long labels the panel is too narrow for it.
+        title = axes.figure.suptitle(axes.get_title("left"), x=0.02, ha="left", fontsize=_STYLE["axes.titlesize"])
+        title.set_parse_math(False)
+        axes.set_title("", loc="left")
         return _svg(axes, columns=3)
 
 
@@ -159,7 +163,7 @@ def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
         axes.axvline(prior, color=INK, ls=":", lw=1.6, label="prior")
         label_rows(axes, [_short(name) for name in carriers.index])
         axes.set_xlim(0, 1)
-        axes.set_xlabel("guessed right from this column alone (share)")
+        axes.set_xlabel("guessed right from it alone (share)")
         axes.set_title(f"Columns that tell {_short(column)}", parse_math=False)
         axes.legend()
         return _svg(axes, columns=3)

@@ -11,17 +11,18 @@ import pandas as pd
 from skdp.evaluation.report._counts import CountStudy
 from skdp.evaluation.report._experiments import NOT_PRIVATE, attacked_column
 from skdp.evaluation.report._study import Study
-from skdp.evaluation.report._tables import SHOWN, short, whole
+from skdp.evaluation.report._tables import SHOWN, label, short, whole
 
 
 def summarise(study: Study, counts: CountStudy, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Write what one epsilon costs: in counts, in scores of the best classifier, in leakage and in synthetic rows."""
     lines = [_of_counts(study, counts)]
     if "model_scores" in tables:
-        lines += _of_models(tables["model_scores"], study.example)
+        lines += _of_models(tables["model_scores"], study.example, max(study.y.mean(), 1 - study.y.mean()))
     if "leakage" in tables:
-        lines.append(_of_leakage(tables["leakage"], study.example, attacked_column(study)))
-    return [*lines, _of_synthesis(tables["synthesis"], study.example)]
+        lines += _of_leakage(tables, study.example, attacked_column(study))
+    scored = study.target is not None and study.scores_hold
+    return [*lines, _of_synthesis(tables["synthesis"], study.example, scored=scored)]
 
 
 def _of_counts(study: Study, counts: CountStudy) -> str:
@@ -33,45 +34,68 @@ def _of_counts(study: Study, counts: CountStudy) -> str:
     )
 
 
-def _of_models(scores: pd.DataFrame, epsilon: float) -> list[str]:
-    table = scores.set_index(["setting", "metric", "classifier"])["mean"]
-    noisy, plain = (table[setting] for setting in (epsilon, NOT_PRIVATE))
-    best = str(plain["accuracy"].idxmax())
-    reached, before = float(noisy["accuracy", best]), float(plain["accuracy", best])
-    cost = f"The accuracy of {best} is {_decimals(reached)}, and {_decimals(before)} without noise"
-    lines = [f"{cost}: {_loss(before - reached)}."]
-    gap = [float(part.get((SHOWN[0], best), np.nan)) for part in (noisy, plain)]
+def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[str]:
+    table = scores.set_index(["setting", "metric", "classifier"]).sort_index()
+    plain = table.loc[NOT_PRIVATE]["mean"]
+    # An accuracy that one answer for all rows has as well says nothing.
+    blind = plain["accuracy"].max() < majority + 0.01
+    metric = "AUC" if blind else "accuracy"
+    best = str(plain[metric].idxmax())
+    found = table[["mean", "difference", "lower", "upper"]].to_dict("index")[epsilon, metric, best]
+    reached, *ends = found.values()
+    cost = f"The {metric} of {best} is {_decimals(reached)}, and {_decimals(plain[metric, best])} without noise"
+    lines = [f"{cost}: {difference(*ends)}."]
+    if blind:
+        lines.append(
+            f"Accuracy says little here: to give all rows the more frequent answer is right for {majority:.1%}."
+        )
+    gap = [float(part.get((SHOWN[0], best), np.nan)) for part in (table.loc[epsilon]["mean"], plain)]
     if np.isfinite(gap).all():
         lines.append(f"Its {SHOWN[0]} is {_decimals(gap[0])}, and {_decimals(gap[1])} without noise.")
     return lines
 
 
-def _of_leakage(table: pd.DataFrame, epsilon: float, column: Any) -> str:
-    own = table.set_index("epsilon").loc[epsilon]
-    return (
-        f"Who sees all that is released guesses {column} right for {own['with the report']:.1%} of people; without the "
-        f"reports for {own['without the report']:.1%}, and by naming the most frequent value for {own['prior']:.1%}."
-    )
+def _of_leakage(tables: Mapping[str, pd.DataFrame], epsilon: float, column: Any) -> list[str]:
+    own = tables["leakage"].set_index("epsilon").loc[epsilon]
+    lines = [
+        f"Who sees all that is released guesses {column} right for {own['with the report']:.1%} of records, without "
+        f"the reports for {own['without the report']:.1%}; the most frequent value is right for {own['prior']:.1%}."
+    ]
+    values = tables["leakage_by_value"].query("epsilon == @epsilon and auc_lower == auc_lower")
+    if len(values):
+        most = values.sort_values("auc_lower", kind="stable").iloc[-1]
+        lines.append(
+            f"Best known is {label(most['value'])} ({most['share']:.1%} of the rows): a record with it ranks above one "
+            f"without in {most['auc']:.1%} of pairs (AUC; 95 % interval of this value alone {most['auc_lower']:.1%} to "
+            f"{most['auc_upper']:.1%})."
+        )
+    return lines
 
 
-def _of_synthesis(curve: pd.DataFrame, epsilon: float) -> str:
+def _of_synthesis(curve: pd.DataFrame, epsilon: float, *, scored: bool) -> str:
     values = curve.set_index(["epsilon", "metric"])["value"]
     order = "2-way" if (epsilon, "mean error of 2-way marginals") in values.index else "1-way"
     things = "pairs of columns" if order == "2-way" else "columns"
     error = values[epsilon, f"mean error of {order} marginals"]
     text = f"In synthetic rows of a curator, shares of {things} are off by {error:.1%} on average (total variation)"
     auc = "AUC, trained on synthetic rows"
-    if (epsilon, auc) not in values.index:
+    if not scored or (epsilon, auc) not in values.index:
         return f"{text}."
     ends = _decimals(values[epsilon, auc]), _decimals(values[np.inf, auc])
     return f"{text}; a logistic regression trained on them has an AUC of {ends[0]}, on real rows {ends[1]}."
 
 
-def _loss(loss: float) -> str:
-    if round(loss, 3) > 0:
-        return f"privacy costs {loss:.3f}"
-    return "no loss shows" if round(loss, 3) == 0 else f"by chance {-loss:.3f} more"
+def difference(change: float, lower: float, upper: float) -> str:
+    """Write what noise changes in a score: only what is beyond chance is called a cost."""
+    if np.isnan(lower):
+        return f"{_decimals(change)} on one split of the rows"
+    if lower <= 0 <= upper:
+        interval = f"(95 % interval {_decimals(lower)} to {_decimals(upper)})"
+        return f"a difference of {_decimals(change)} {interval}, which may be chance"
+    low, high = sorted([abs(lower), abs(upper)])
+    verb = "costs" if upper < 0 else "adds"
+    return f"privacy {verb} {abs(change):.3f} (95 % interval {low:.3f} to {high:.3f})"
 
 
 def _decimals(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−")
+    return f"{round(value, 3) + 0.0:.3f}".replace("-", "−")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -40,29 +41,44 @@ def whole(value: float) -> str:
 
 def decimals(value: float) -> str:
     """Write a number with four decimals."""
-    return "undefined" if np.isnan(value) else f"{value:.4f}".replace("-", "−")
+    return "undefined" if np.isnan(value) else f"{value:.4f}".replace("-", "−").replace("inf", "∞")
 
 
 Written = dict[str, Any]
-"""A table as text: its columns, those that are aligned to the left ("text"), and its rows."""
+"""A table as text: its columns, and its rows in groups. The first cell of a row is its label."""
 
 
 def written(
-    frame: pd.DataFrame, text: Sequence[str] = (), formats: Mapping[str, Callable[[Any], str]] | None = None
+    frame: pd.DataFrame,
+    labels: Sequence[str],
+    group: str | None = None,
+    formats: Mapping[str, Callable[[Any], str]] | None = None,
 ) -> Written:
     """Write a table: an epsilon in short, other fractions with four decimals, unless another format is given."""
+    if group is not None and frame[group].is_unique:
+        labels, group = [group, *labels], None
     chosen = {name: decimals if frame[name].dtype.kind == "f" else str for name in frame.columns}
     chosen |= {"epsilon": short} | dict(formats or {})
-    rows = zip(*(map(chosen[name], frame[name]) for name in frame.columns), strict=True)
-    return {"columns": list(map(str, frame.columns)), "text": text, "rows": list(map(list, rows))}
+    cells = {name: list(map(chosen[name], frame[name])) for name in frame.columns}
+    names = [", ".join(filter(None, parts)) for parts in zip(*(cells[name] for name in labels), strict=True)]
+    rest = [name for name in frame.columns if name not in (*labels, group)]
+    rows = zip(names, *(cells[name] for name in rest), strict=True)
+    prefix = "epsilon " if group == "epsilon" else ""
+    of = [""] * len(names) if group is None else [prefix + cell for cell in cells[group]]
+    groups = itertools.groupby(zip(of, rows, strict=True), key=lambda pair: pair[0])
+    return {
+        "columns": [", ".join(filter(None, map(str, labels))), *map(str, rest)],
+        "groups": [(name, [row for _, row in part]) for name, part in groups],
+        "n_rows": len(names),
+    }
 
 
 def counts_table(study: CountStudy) -> Written:
     numbers = {"true": "true count", "count": "estimate", "std_error": "std. error", "lower": "lower", "upper": "upper"}
     flat = flatten_index(study.releases.rename(columns=numbers))
     names = list(flat.columns[1 : study.releases.index.nlevels])
-    formats = {**dict.fromkeys(names, _label), **dict.fromkeys(numbers.values(), whole)}
-    return written(flat, list(map(str, names)), formats)
+    formats = {**dict.fromkeys(names, label), **dict.fromkeys(numbers.values(), whole)}
+    return written(flat, names, "epsilon", formats)
 
 
 def errors_table(study: CountStudy) -> Written:
@@ -74,7 +90,7 @@ def errors_table(study: CountStudy) -> Written:
     # If no unbiased count is negative, the other estimates are the same.
     errors = errors[~errors[["epsilon", "mean L1", "mean L2", "rms L2"]].round(6).duplicated()]
     formats = {**dict.fromkeys(_ERRORS.values(), whole), "95 % intervals hold": lambda share: f"{share:.1%}"}
-    return written(errors, ["estimate"], formats)
+    return written(errors, ["estimate"], "epsilon", formats)
 
 
 def scores_table(scores: pd.DataFrame) -> pd.DataFrame:
@@ -110,12 +126,35 @@ def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["epsilon", *_ATTACKS, "lower", "upper"])
 
 
+def values_table(values: pd.DataFrame) -> Written:
+    """Write what is learned of each value, with intervals."""
+
+    def between(name: str, form: str, nothing: str = "undefined") -> list[str]:
+        rows = values[[name, f"{name}_lower", f"{name}_upper"]].to_numpy()
+        return [
+            nothing if np.isnan(row[0]) else f"{{0:{form}}} ({{1:{form}}} to {{2:{form}}})".format(*row) for row in rows
+        ]
+
+    shown = {
+        "value": [label(value) for value in values.index],
+        "of the rows": [f"{share:.1%}" for share in values["share"]],
+        "AUC": between("auc", ".3f"),
+        "AUC without the report": [f"{auc:.3f}" for auc in values["auc_without_report"]],
+        "lift": between("lift", ".1f"),
+        "precision": between("precision", ".0%", "not guessed"),
+    }
+    return written(pd.DataFrame(shown), ["value"])
+
+
 def carriers_table(carriers: pd.DataFrame) -> Written:
     """Write the share of correct guesses from each column."""
-    shown = carriers.reset_index().assign(column=[str(name) for name in carriers.index])
-    shown["is_report"] = shown["is_report"].map({True: "report", False: ""})
-    names = {"is_report": "", "alone": "right from it alone", "drop": "lost if shuffled"}
-    return written(shown.rename(columns=names), ["column", ""])
+    kinds = carriers["is_report"].map({True: " (report)", False: ""})
+    shown = {
+        "column": [f"{name}{kind}" for name, kind in kinds.items()],
+        "right from it alone": carriers["alone"].to_numpy(),
+        "lost if shuffled": carriers["drop"].to_numpy(),
+    }
+    return written(pd.DataFrame(shown), ["column"])
 
 
 def synthesis_table(curve: pd.DataFrame) -> Written:
@@ -123,8 +162,11 @@ def synthesis_table(curve: pd.DataFrame) -> Written:
     metrics = list(dict.fromkeys(curve["metric"]))
     wide = curve.pivot(index="epsilon", columns="metric", values="value")[metrics].reset_index()
     formats: dict[str, Any] = dict.fromkeys(metrics, lambda value: "" if np.isnan(value) else decimals(value))
-    return written(wide, ["epsilon"], formats | {"epsilon": lambda one: "real rows" if np.isinf(one) else short(one)})
+    return written(
+        wide, ["epsilon"], None, formats | {"epsilon": lambda one: "real rows" if np.isinf(one) else short(one)}
+    )
 
 
-def _label(value: Any) -> str:
+def label(value: Any) -> str:
+    """Write a value of the data."""
     return "missing" if is_missing(value) else str(value)

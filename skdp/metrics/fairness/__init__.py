@@ -1,7 +1,7 @@
 """Group fairness for known groups, and what metrics of estimated groups share with it."""
 
 from skdp.metrics.fairness._aif360 import import_optional, is_collection, read_column, to_aif360
-from skdp.metrics.fairness._intervals import Estimate, Numbers
+from skdp.metrics.fairness._intervals import Estimate, Numbers, proportion, two_sided
 from skdp.metrics.fairness._rates import Labels, RateSums, sums_of_estimated, sums_of_known
 from skdp.metrics.fairness._read import (
     check_labels,
@@ -30,6 +30,7 @@ __all__ = [
     "is_collection",
     "measure",
     "name_groups",
+    "proportion",
     "read_column",
     "read_features",
     "read_predictions",
@@ -37,5 +38,6 @@ __all__ = [
     "sums_of_estimated",
     "sums_of_known",
     "to_aif360",
+    "two_sided",
     "write_table",
 ]

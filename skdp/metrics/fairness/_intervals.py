@@ -7,7 +7,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Numbers = NDArray[np.float64]
 
@@ -64,6 +64,16 @@ def score_ends(top: Numbers, bottom: Numbers, moments: Numbers, least: Any, most
     lower = np.where(bounded, first, np.where(beyond & ~below & above, second, least))
     upper = np.where(bounded, second, np.where(beyond & below & ~above, first, most))
     return np.clip(lower, least, most), np.clip(upper, least, most), bounded
+
+
+def proportion(successes: ArrayLike, trials: ArrayLike, confidence_level: float) -> Estimate:
+    """Estimate proportions: binomial standard errors and score intervals (Wilson 1927)."""
+    x, n = np.asarray(successes, float), np.asarray(trials, float)
+    moments = two_sided(confidence_level) ** 2 * np.stack([-n, -n / 2, 0 * n], axis=-1)
+    lower, upper, _ = score_ends(x, n, moments, 0.0, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = x / n
+        return Estimate(value, np.sqrt(value * (1 - value) / n), lower, upper)
 
 
 def combine(*terms: tuple[float, Estimate], common: tuple[Any, Any] = (0.0, 0.0)) -> Estimate:
