@@ -79,6 +79,18 @@ def test_a_second_round_finds_what_pairs_do_not_show():
     assert table.budget.left == 0
 
 
+@pytest.mark.parametrize("seed", [2, 3])
+def test_pairs_that_show_nothing_leave_room_for_what_pairs_do_not_show(seed):
+    """With little noise, pairs of independent columns were worth it by chance, and filled the model."""
+    rng, sizes = np.random.default_rng(seed), (2, 2, 2, 4, 4, 4)
+    rows = np.array([rng.integers(0, size, 4000) for size in sizes]).T
+    rows[:, 2] = rows[:, 0] ^ rows[:, 1]
+    table = private_table(rows, sizes, make_budget("gaussian", 50), seed)
+    measure_auto(table, plan(sizes, max_cells=24, max_iter=30))
+    assert any({0, 1, 2} <= {*marginal.clique} for marginal in table.marginals)
+    assert table.budget.left == 0
+
+
 def test_a_workload_that_is_all_measured_is_measured_better():
     """There is nothing else to score in the second round: this raised an error once the first round was paid for."""
     table, fitted = run(HUGE, workload=((0, 1), (1, 2)))

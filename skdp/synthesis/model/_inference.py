@@ -72,8 +72,14 @@ class _Target:
     groups: Groups | None
     shares: Table
     weight: float
+    counted: NDArray[np.bool_] | None = None
     precision: Table | None = None
     """Weights of the products of errors, if they are not alike; `weight` is then a typical one."""
+
+    @property
+    def n_counts(self) -> int:
+        """The number of counts that matter."""
+        return self.shares.size if self.counted is None else int(self.counted.sum())
 
     @property
     def largest(self) -> float:
@@ -84,7 +90,7 @@ class _Target:
         """Return the gradient of the loss: the weighted errors."""
         errors = have - self.shares
         if self.precision is None:
-            return self.weight * errors
+            return self.weight * (errors if self.counted is None else np.where(self.counted, errors, 0.0))
         return (self.precision @ errors.ravel()).reshape(errors.shape)
 
 
@@ -111,7 +117,7 @@ class _Descent:
             place: Projections(tree.cliques[place], tree.sizes, [marginals[index].clique for index in members])
             for place, members in self.members.items()
         }
-        self.n_counts = sum(target.shares.size for target in self.targets)
+        self.n_counts = sum(target.n_counts for target in self.targets)
         typical = float(np.median([target.weight for target in self.targets]))
         flatness = (_FLATNESS * total / typical) ** 2
         self.rates = [(np.maximum(target.shares, 0) + flatness) ** -0.5 for target in self.targets]
@@ -146,7 +152,7 @@ class _Descent:
     def scale(self, state: _State, most: int) -> list[_State]:
         """Fit what has little noise by scaling, as long as that helps; the last state is the best."""
         squares = self.squares(state.projected)
-        far = [square > _EXACT * target.shares.size for square, target in zip(squares, self.targets, strict=True)]
+        far = [square > _EXACT * target.n_counts for square, target in zip(squares, self.targets, strict=True)]
         scaling = Scaling(self.tree, list(itertools.compress(self.marginals, far)), self.total)
         states = [state]
         while any(far) and len(states) <= most:
@@ -268,8 +274,8 @@ def _place(tree: JunctionTree, marginal: Marginal, total: float) -> _Target:
     shares = np.asarray(marginal.counts, float) / total
     if marginal.precision is not None:
         precision = total**2 * marginal.precision
-        return _Target(place, None, shares, float(np.trace(precision)) / len(precision), precision)
-    return _Target(place, marginal.groups, shares, (total / max(_FINEST, marginal.std_error)) ** 2)
+        return _Target(place, None, shares, float(np.trace(precision)) / len(precision), precision=precision)
+    return _Target(place, marginal.groups, shares, (total / max(_FINEST, marginal.std_error)) ** 2, marginal.counted)
 
 
 _FLOOR = 0.01
@@ -327,4 +333,6 @@ class Scaling:
 def _shares(marginal: Marginal, total: float) -> Table:
     """Turn noisy counts into shares: positive, and adding up to 1."""
     counts = project_to_simplex(marginal.counts.ravel(), total) + _FLOOR * marginal.std_error
+    if marginal.counted is not None:
+        counts = counts * marginal.counted.ravel()
     return (counts / counts.sum()).reshape(marginal.shape)
