@@ -43,6 +43,9 @@ _INSIST = 100
 _POLISH = 10
 """The same for a descent that starts where scaling ended: near, but noise explains half as much."""
 
+_SETTLED, _FEW = 3.0, 10
+"""Of the noise's variance: a marginal from which the model is further away is not explained, if it has many counts."""
+
 _EXACT = 2000.0
 """Of the noise's variance: a marginal from which the start is so far away is fitted by scaling first."""
 
@@ -102,6 +105,8 @@ class _State:
     beliefs: list[Table]
     projected: list[Table]
     loss: float
+    worst: float
+    """The largest mean of the squares of a marginal's standardised residuals."""
 
 
 class _Descent:
@@ -142,7 +147,9 @@ class _Descent:
         for place, members in self.members.items():
             said.update(zip(members, self.projections[place].project(beliefs[place]), strict=True))
         projected = [group(said[index], target.groups) for index, target in enumerate(self.targets)]
-        return _State(potentials, beliefs, projected, math.fsum(self.squares(projected)) / 2)
+        squares = self.squares(projected)
+        means = (square / (target.n_counts + _FEW) for square, target in zip(squares, self.targets, strict=True))
+        return _State(potentials, beliefs, projected, math.fsum(squares) / 2, max(means, default=0.0))
 
     def squares(self, projected: list[Table]) -> list[float]:
         """Sum the squares of each marginal's standardised residuals."""
@@ -232,7 +239,8 @@ def fit_model(
             if failures == _PATIENCE:
                 descent.flatten()
                 length = descent.first_length(state)
-        least_gain = tol if state.loss <= noise else tol / (_INSIST if len(scaled) == 1 else _POLISH)
+        settled = state.loss <= noise and state.worst <= _SETTLED
+        least_gain = tol if settled else tol / (_INSIST if len(scaled) == 1 else _POLISH)
         stalled = len(losses) >= len(scaled) + _BLOCK and losses[-1 - _BLOCK] - state.loss <= least_gain * state.loss
         if stalled or length < _LEAST_STEP * descent.least:
             break

@@ -50,8 +50,8 @@ Less than 1 where noise is small: there each pair tells of its columns anyway.""
 _NARROW, _FURTHER = 14, 0.15
 """The number of columns for which these weights were chosen, and what each further column adds to them."""
 
-_STRONG = 0.1
-"""The share of misplaced records from which a pair that links columns is taken before cheaper ones."""
+_STRONG, _DOMINANT = 0.1, 0.4
+"""The share of misplaced records from which a pair comes before cheaper ones: if it links columns, and in any case."""
 
 _LARGE_ERROR, _SMALL_ERROR = 0.013, 0.003
 _RARE = 4.0
@@ -78,13 +78,12 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     # wide tables, as much of what independent columns would show is taken off; and they are lowered by half a standard
     # deviation of the rest. Marginals are taken while the gain exceeds the noise added to all that are measured, and
     # the junction tree stays small enough: first, by their gains and if noise is small, strong pairs that make no
-    # circle, then the others in the order of gain to noise. The rest of the budget is split for the least expected sum
-    # of errors ([1]_, [2]_); values too rare, or too fine, for the noise are counted together. If noise is small
-    # compared with the table, a quarter of the rest is kept for a second round, with scores against the first model; so
-    # are the shares of pairs that chance explains, which else leave no room for a parity. Pairs of which one column
-    # follows from the other come first, at the cost of what their noise does to them.
-    # Pairs with the target of a prediction are scored by themselves, as there are few of them, and errors of them weigh
-    # more.
+    # circle, then the strongest of all, then the others in the order of gain to noise. The rest of the budget is split
+    # for the least expected sum of errors ([1]_, [2]_); values too rare, or too fine, for the noise are counted
+    # together. If noise is small compared with the table, a quarter of the rest is kept for a second round, with scores
+    # against the first model; so are the shares of pairs that chance explains, which else leave no room for a parity.
+    # Pairs of which one column follows from the other come first, at the cost of what their noise does to them. Pairs
+    # with the target of a prediction are scored by themselves, as there are few of them, and errors of them weigh more.
     # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
     #    differentially private synthetic data. PVLDB 15(11).
     # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
@@ -282,12 +281,16 @@ def _choose(
         spent += cost[clique]
         return True
 
-    least = 2 * _STRONG * estimate_total(table.marginals)[0]
+    total = estimate_total(table.marginals)[0]
+    strongest = [pair for pair in gains if len(pair) == 2 and pair not in last and gains[pair] >= 2 * _STRONG * total]
     # With much noise, pairs of fine columns would displace cheaper ones that measure nearly the same dependence.
-    strongest = [pair for pair in gains if strong and len(pair) == 2 and pair not in last and gains[pair] >= least]
-    first = list(dict.fromkeys([*cells.following, *strongest]))
+    first = list(dict.fromkeys([*cells.following, *(strongest if strong else [])]))
     left = np.array([worth[pair] - unit * cost[pair] ** (1 / power) for pair in first])
     spanning_tree(first, left, take)
+    # The strongest pairs are what a reader misses first; many weak ones that are cheap would leave no room for them.
+    for pair in sorted(strongest, key=worth.__getitem__, reverse=True):
+        if gains[pair] >= 2 * _DOMINANT * total and pair not in chosen:
+            take(pair)
     others = [clique for clique in gains if clique not in set(chosen)]
     for clique in sorted(others, key=lambda clique: (clique not in last, worth[clique] / cost[clique]), reverse=True):
         take(clique)
