@@ -146,7 +146,7 @@ def test_tolerances_that_are_refused(tol):
         DPMarginalSynthesizer(tol=tol, domain={"a": [0, 1]}).fit(pd.DataFrame({"a": [0, 1]}))
 
 
-def test_a_descent_goes_on_until_each_marginal_is_fitted():
+def test_a_descent_goes_on_until_each_column_is_fitted():
     """The noise of fine pairs was most of the loss: once it was fitted, columns remained 4 standard errors off."""
     size, n = 60, 20_000
     rng = np.random.default_rng(0)

@@ -44,7 +44,7 @@ _POLISH = 10
 """The same for a descent that starts where scaling ended: near, but noise explains half as much."""
 
 _SETTLED, _FEW = 3.0, 10
-"""Of the noise's variance: a marginal from which the model is further away is not explained, if it has many counts."""
+"""Of the noise's variance: a column from which the model is further away is not explained, if it has many values."""
 
 _EXACT = 2000.0
 """Of the noise's variance: a marginal from which the start is so far away is fitted by scaling first."""
@@ -106,7 +106,7 @@ class _State:
     projected: list[Table]
     loss: float
     worst: float
-    """The largest mean of the squares of a marginal's standardised residuals."""
+    """The largest mean of the squares of a column's standardised residuals."""
 
 
 class _Descent:
@@ -148,7 +148,8 @@ class _Descent:
             said.update(zip(members, self.projections[place].project(beliefs[place]), strict=True))
         projected = [group(said[index], target.groups) for index, target in enumerate(self.targets)]
         squares = self.squares(projected)
-        means = (square / (target.n_counts + _FEW) for square, target in zip(squares, self.targets, strict=True))
+        pairs = zip(squares, self.targets, strict=True)
+        means = (square / (target.n_counts + _FEW) for square, target in pairs if target.shares.ndim == 1)
         return _State(potentials, beliefs, projected, math.fsum(squares) / 2, max(means, default=0.0))
 
     def squares(self, projected: list[Table]) -> list[float]:
