@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from skdp.synthesis.selection import Plan, _auto
 from skdp.synthesis.selection import _auto as _guesses
 from skdp.synthesis.selection._auto import measure_auto
+from skdp.synthesis.selection._following import Cells
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_table
 
 SIZES = (2, 3, 4, 3)
@@ -77,6 +78,32 @@ def test_a_second_round_finds_what_pairs_do_not_show():
     found = fitted.model.marginal((0, 1, 2))
     assert found[0, 0, 1] + found[0, 1, 0] + found[1, 0, 0] + found[1, 1, 1] < 0.02
     assert table.budget.left == 0
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_pairs_that_show_nothing_leave_room_for_what_pairs_do_not_show(seed):
+    """With little noise, pairs of independent columns were worth it by chance, and filled the model."""
+    rng, sizes = np.random.default_rng(seed), (2, 2, 2, 4, 4, 4)
+    rows = np.array([rng.integers(0, size, 4000) for size in sizes]).T
+    rows[:, 2] = rows[:, 0] ^ rows[:, 1]
+    table = private_table(rows, sizes, make_budget("gaussian", 50), seed)
+    measure_auto(table, plan(sizes, max_cells=24, max_iter=30))
+    assert any({0, 1, 2} <= {*marginal.clique} for marginal in table.marginals)
+    assert table.budget.left == 0
+
+
+def test_the_strongest_pair_is_taken_before_cheap_ones_fill_the_model():
+    """By gain and noise alone it came last, and the model had no room for it."""
+    sizes, n = (20, 20, 5), 10_000
+    table = private_table(dependent_rows(sizes, n), sizes, make_budget("gaussian", 10))
+    table.measure((0,), Fraction(1, 10))
+    chosen = {}
+    for gain in (1.0, 0.75):  # half or three eighths of the records
+        gains = {(0, 1): gain * n, (0, 2): 0.3 * n, (1, 2): 0.3 * n}
+        cells, share = Cells(sizes, (None,) * 3), Fraction(1, 2)
+        chosen[gain], _ = _auto._choose(table, plan(sizes, 400), gains, cells, share, [], [], strong=False)
+    assert chosen[1.0][0] == (0, 1)
+    assert (0, 1) not in chosen[0.75]
 
 
 def test_a_workload_that_is_all_measured_is_measured_better():

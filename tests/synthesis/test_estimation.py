@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from skdp import DPMarginalSynthesizer
-from skdp.synthesis.model import JunctionTree, Marginal, estimate_total, fit_model, merge
+from skdp.synthesis.model import (
+    JunctionTree,
+    Marginal,
+    count_cells,
+    estimate_total,
+    fit_model,
+    independent_start,
+    merge,
+)
 from tests.conftest import often
 from tests.synthesis.conftest import GRAPHS, graphs, project
 
@@ -136,3 +144,21 @@ def test_a_smaller_tol_explains_more():
 def test_tolerances_that_are_refused(tol):
     with pytest.raises(ValueError, match="tol must be a number between 0 and 1"):
         DPMarginalSynthesizer(tol=tol, domain={"a": [0, 1]}).fit(pd.DataFrame({"a": [0, 1]}))
+
+
+def test_a_descent_goes_on_until_each_column_is_fitted():
+    """The noise of fine pairs was most of the loss: once it was fitted, columns remained 4 standard errors off."""
+    size, n = 60, 20_000
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=n)
+    rows = [(((hidden + 0.5 * rng.normal(size=n)) ** 3 + 8) / 16 * size).clip(0, size - 1).astype(int) for _ in "abc"]
+    marginals = []
+    for clique, std_error in {(0,): 2.0, (1,): 2.0, (2,): 2.0, (0, 1): 0.7, (1, 2): 0.7}.items():
+        counts = count_cells([rows[column] for column in clique], [size] * len(clique))
+        marginals.append(Marginal(clique, counts + rng.normal(0, std_error, counts.shape), std_error))
+    tree = JunctionTree((size,) * 3, [marginal.clique for marginal in marginals])
+    shares = [marginal.counts.clip(1) / marginal.counts.clip(1).sum() for marginal in marginals[:3]]
+    start = independent_start(tree, shares)
+    model = fit_model(tree, marginals, n, start=start).model
+    for marginal in marginals:
+        assert np.square((n * model.marginal(marginal.clique) - marginal.counts) / marginal.std_error).mean() < 5

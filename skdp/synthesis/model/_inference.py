@@ -43,6 +43,9 @@ _INSIST = 100
 _POLISH = 10
 """The same for a descent that starts where scaling ended: near, but noise explains half as much."""
 
+_SETTLED, _FEW = 3.0, 10
+"""Of the noise's variance: a column from which the model is further away is not explained, if it has many values."""
+
 _EXACT = 2000.0
 """Of the noise's variance: a marginal from which the start is so far away is fitted by scaling first."""
 
@@ -72,8 +75,14 @@ class _Target:
     groups: Groups | None
     shares: Table
     weight: float
+    counted: NDArray[np.bool_] | None = None
     precision: Table | None = None
     """Weights of the products of errors, if they are not alike; `weight` is then a typical one."""
+
+    @property
+    def n_counts(self) -> int:
+        """The number of counts that matter."""
+        return self.shares.size if self.counted is None else int(self.counted.sum())
 
     @property
     def largest(self) -> float:
@@ -84,7 +93,7 @@ class _Target:
         """Return the gradient of the loss: the weighted errors."""
         errors = have - self.shares
         if self.precision is None:
-            return self.weight * errors
+            return self.weight * (errors if self.counted is None else np.where(self.counted, errors, 0.0))
         return (self.precision @ errors.ravel()).reshape(errors.shape)
 
 
@@ -96,6 +105,8 @@ class _State:
     beliefs: list[Table]
     projected: list[Table]
     loss: float
+    worst: float
+    """The largest mean of the squares of a column's standardised residuals."""
 
 
 class _Descent:
@@ -111,7 +122,7 @@ class _Descent:
             place: Projections(tree.cliques[place], tree.sizes, [marginals[index].clique for index in members])
             for place, members in self.members.items()
         }
-        self.n_counts = sum(target.shares.size for target in self.targets)
+        self.n_counts = sum(target.n_counts for target in self.targets)
         typical = float(np.median([target.weight for target in self.targets]))
         flatness = (_FLATNESS * total / typical) ** 2
         self.rates = [(np.maximum(target.shares, 0) + flatness) ** -0.5 for target in self.targets]
@@ -136,7 +147,10 @@ class _Descent:
         for place, members in self.members.items():
             said.update(zip(members, self.projections[place].project(beliefs[place]), strict=True))
         projected = [group(said[index], target.groups) for index, target in enumerate(self.targets)]
-        return _State(potentials, beliefs, projected, math.fsum(self.squares(projected)) / 2)
+        squares = self.squares(projected)
+        pairs = zip(squares, self.targets, strict=True)
+        means = (square / (target.n_counts + _FEW) for square, target in pairs if target.shares.ndim == 1)
+        return _State(potentials, beliefs, projected, math.fsum(squares) / 2, max(means, default=0.0))
 
     def squares(self, projected: list[Table]) -> list[float]:
         """Sum the squares of each marginal's standardised residuals."""
@@ -146,7 +160,7 @@ class _Descent:
     def scale(self, state: _State, most: int) -> list[_State]:
         """Fit what has little noise by scaling, as long as that helps; the last state is the best."""
         squares = self.squares(state.projected)
-        far = [square > _EXACT * target.shares.size for square, target in zip(squares, self.targets, strict=True)]
+        far = [square > _EXACT * target.n_counts for square, target in zip(squares, self.targets, strict=True)]
         scaling = Scaling(self.tree, list(itertools.compress(self.marginals, far)), self.total)
         states = [state]
         while any(far) and len(states) <= most:
@@ -226,7 +240,8 @@ def fit_model(
             if failures == _PATIENCE:
                 descent.flatten()
                 length = descent.first_length(state)
-        least_gain = tol if state.loss <= noise else tol / (_INSIST if len(scaled) == 1 else _POLISH)
+        settled = state.loss <= noise and state.worst <= _SETTLED
+        least_gain = tol if settled else tol / (_INSIST if len(scaled) == 1 else _POLISH)
         stalled = len(losses) >= len(scaled) + _BLOCK and losses[-1 - _BLOCK] - state.loss <= least_gain * state.loss
         if stalled or length < _LEAST_STEP * descent.least:
             break
@@ -268,8 +283,8 @@ def _place(tree: JunctionTree, marginal: Marginal, total: float) -> _Target:
     shares = np.asarray(marginal.counts, float) / total
     if marginal.precision is not None:
         precision = total**2 * marginal.precision
-        return _Target(place, None, shares, float(np.trace(precision)) / len(precision), precision)
-    return _Target(place, marginal.groups, shares, (total / max(_FINEST, marginal.std_error)) ** 2)
+        return _Target(place, None, shares, float(np.trace(precision)) / len(precision), precision=precision)
+    return _Target(place, marginal.groups, shares, (total / max(_FINEST, marginal.std_error)) ** 2, marginal.counted)
 
 
 _FLOOR = 0.01
@@ -327,4 +342,6 @@ class Scaling:
 def _shares(marginal: Marginal, total: float) -> Table:
     """Turn noisy counts into shares: positive, and adding up to 1."""
     counts = project_to_simplex(marginal.counts.ravel(), total) + _FLOOR * marginal.std_error
+    if marginal.counted is not None:
+        counts = counts * marginal.counted.ravel()
     return (counts / counts.sum()).reshape(marginal.shape)

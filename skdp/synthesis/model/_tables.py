@@ -131,6 +131,8 @@ class Marginal:
     groups: Groups | None = None
     precision: NDArray[np.float64] | None = None
     """The inverse covariances of all counts, flat, if their noise is not independent and alike."""
+    counted: NDArray[np.bool_] | None = None
+    """The counts that a model is fitted to; the others are noise."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -170,10 +172,8 @@ def spread(table: NDArray[np.float64], groups: Groups | None) -> NDArray[np.floa
 def merge(marginals: Sequence[Marginal]) -> list[Marginal]:
     """Combine releases of the same columns, weighted by their inverse variances."""
     found: dict[Clique, Marginal] = {}
-    kept = [marginal for marginal in marginals if marginal.groups is not None or marginal.precision is not None]
-    for marginal in marginals:
-        if marginal.groups is not None or marginal.precision is not None:
-            continue
+    kept = [marginal for marginal in marginals if not _alike(marginal)]
+    for marginal in filter(_alike, marginals):
         other = found.get(marginal.clique)
         if other is None:
             found[marginal.clique] = marginal
@@ -182,6 +182,11 @@ def merge(marginals: Sequence[Marginal]) -> list[Marginal]:
         counts = (weights[0] * other.counts + weights[1] * marginal.counts) / sum(weights)
         found[marginal.clique] = Marginal(marginal.clique, counts, 1 / math.sqrt(sum(weights)))
     return [*found.values(), *kept]
+
+
+def _alike(marginal: Marginal) -> bool:
+    """Return whether all cells are counted alike."""
+    return marginal.groups is None and marginal.precision is None and marginal.counted is None
 
 
 def estimate_total(marginals: Sequence[Marginal]) -> tuple[float, float]:

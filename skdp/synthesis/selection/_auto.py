@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.synthesis.model import Clique, Groups, count_cells, estimate_total, group, sample
+from skdp.synthesis.selection._following import (
+    CAUTION,
+    MEAN_ABSOLUTE,
+    NOISE,
+    Cells,
+    deviations,
+    find_explained,
+    find_following,
+)
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import (
     FittedTable,
@@ -34,10 +42,6 @@ _SCORES = Fraction(1, 70), Fraction(1, 7)
 """Of up to 91 candidates, and of very many; in between in proportion to their number: each has the same noise."""
 _REFINEMENT = Fraction(1, 4)
 
-_MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
-_NOISE = 0.52
-"""What noise costs a cell, in standard deviations: less than its mean, .8, since negative counts are repaired."""
-
 _COLUMN_WEIGHTS = 0.2, 27.0
 """What an error of a column's own counts weighs, compared with one of a pair's: every pair of it inherits the error.
 
@@ -46,8 +50,8 @@ Less than 1 where noise is small: there each pair tells of its columns anyway.""
 _NARROW, _FURTHER = 14, 0.15
 """The number of columns for which these weights were chosen, and what each further column adds to them."""
 
-_STRONG = 0.1
-"""The share of misplaced records from which a pair that links columns is taken before cheaper ones."""
+_STRONG, _DOMINANT = 0.1, 0.4
+"""The share of misplaced records from which a pair comes before cheaper ones: if it links columns, and in any case."""
 
 _LARGE_ERROR, _SMALL_ERROR = 0.013, 0.003
 _RARE = 4.0
@@ -57,13 +61,13 @@ _COARSE, _MUCH_FINER = 0.3, 2.0
 _PREDICTIVE = 10
 """What an error of a pair with the target of a prediction weighs."""
 
-_CAUTION = 0.5
+_CHANCE, _SAMPLING = 3.0, math.sqrt(1 - 2 / math.pi)
+"""How many standard deviations above those of independent columns scores are more than chance; these by sampling."""
+
 _MOST_CANDIDATES = 1000
 _MOST_TRIPLES = 50_000
 _MOST_IN_FOUR = 64
 """Cells of four columns that are looked for together, such as a parity of bits."""
-
-_LEAST = 1e-6
 
 
 def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
@@ -74,11 +78,12 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     # wide tables, as much of what independent columns would show is taken off; and they are lowered by half a standard
     # deviation of the rest. Marginals are taken while the gain exceeds the noise added to all that are measured, and
     # the junction tree stays small enough: first, by their gains and if noise is small, strong pairs that make no
-    # circle, then the others in the order of gain to noise. The rest of the budget is split for the least expected sum
-    # of errors ([1]_, [2]_); values too rare, or too fine, for the noise are counted together. If noise is small
-    # compared with the table, a quarter of the rest is kept for a second round, with scores against the first model.
-    # Pairs with the target of a prediction are scored by themselves, as there are few of them, and errors of them weigh
-    # more.
+    # circle, then the strongest of all, then the others in the order of gain to noise. The rest of the budget is split
+    # for the least expected sum of errors ([1]_, [2]_); values too rare, or too fine, for the noise are counted
+    # together. If noise is small compared with the table, a quarter of the rest is kept for a second round, with scores
+    # against the first model; so are the shares of pairs that chance explains, which else leave no room for a parity.
+    # Pairs of which one column follows from the other come first, at the cost of what their noise does to them. Pairs
+    # with the target of a prediction are scored by themselves, as there are few of them, and errors of them weigh more.
     # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
     #    differentially private synthetic data. PVLDB 15(11).
     # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
@@ -101,22 +106,32 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     rest = (table.budget.left - sum((share for _, share in scored), Fraction(0))) * (1 - _REFINEMENT if refine else 1)
     groups = _rare_groups(table, plan, counts, rest)
     gains: dict[Clique, float] = {}
+    chances: dict[Clique, float] = {}
+    later: set[Clique] = set()
     for part, share in scored:
         scores = score_marginals(table, part, counts, share, groups)
-        expected = _deviations(part, counts, table.marginals[0].std_error, groups) * width
-        trusted = _trusted_by_order(scores, expected, part, table.budget.score_error(share, len(part)))
-        gains |= dict(zip(part, trusted.tolist(), strict=True))
+        expected = deviations(part, counts, table.marginals[0].std_error, groups)
+        noise = table.budget.score_error(share, len(part))
+        gains |= dict(zip(part, _trusted_by_order(scores, expected * width, part, noise).tolist(), strict=True))
+        chances |= dict(zip(part, expected.tolist(), strict=True))
+        reach = _CHANCE * math.hypot(noise, _SAMPLING * math.sqrt(counts[0].sum()))
+        later |= {clique for clique, chance in zip(part, scores < expected + reach, strict=True) if chance}
+    cells = Cells(plan.sizes, groups, find_following(table, counts, gains, groups, rest))
+    explained = find_explained(cells.following, plan, gains, chances)
+    gains |= {pair: math.sqrt(max(0.0, gains[pair] ** 2 - chances[pair] ** 2)) for pair in explained}
+    later = later | explained if refine else set()
     gains = by_workload(gains, weights)
-    column_weight = _column_weight(error, len(plan.sizes))
-    costs = [column_weight * size for size in plan.sizes]
-    chosen, refused = _choose(table, plan, gains, groups, rest, costs, [], strong=refine)
+    rest = table.budget.left * (1 - _REFINEMENT if refine else 1)
+    weight = _column_weight(error, len(plan.sizes))
+    costs = [size * (min(1.0, weight) if column in cells.told else weight) for column, size in enumerate(plan.sizes)]
+    chosen, refused = _choose(table, plan, gains, cells, rest, costs, [], strong=refine, last=later | explained)
     if chosen:
-        _measure(table, plan, chosen, groups, rest, costs)
+        _measure(table, plan, chosen, cells, rest, costs, later)
     else:
         measure_columns(table, plan, rest, equal=True)
     fitted = fit_measured(table, plan)
     if refine:
-        fitted = _refine(table, plan, fitted, chosen)
+        fitted = _refine(table, plan, fitted, [clique for clique in chosen if clique not in later])
     return replace(fitted, unknown=_unknown(table, fitted, refused))
 
 
@@ -124,22 +139,22 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
     """Measure what a model misses most: pairs, triples, and four columns of few values."""
     weights = _second_candidates(plan, fitted, measured)
     if not weights:  # all that matters is measured: once more
-        _measure(table, plan, measured, (None,) * len(plan.sizes), table.budget.left, [])
+        _measure(table, plan, measured, Cells(plan.sizes, (None,) * len(plan.sizes)), table.budget.left, [])
         return fit_measured(table, plan)
     share = table.budget.left
     counts = [fitted.total * fitted.model.marginal((column,)) for column in range(len(plan.sizes))]
-    groups = _rare_groups(table, plan, counts, share)
+    cells = Cells(plan.sizes, _rare_groups(table, plan, counts, share))
     guessed = zip(weights, guess_counts(fitted, weights), strict=True)
-    guesses = [group(guess, _of(groups, clique)) for clique, guess in guessed]
-    scores = table.score(list(weights), guesses, share / 10, groups)
+    guesses = [group(guess, cells.of(clique)) for clique, guess in guessed]
+    scores = table.score(list(weights), guesses, share / 10, cells.groups)
     error = table.budget.score_error(share / 10, scores.size)
     trusted = _trusted(scores, error, np.zeros(scores.size))
     gains = by_workload(dict(zip(weights, trusted.tolist(), strict=True)), weights)
-    chosen, _ = _choose(table, plan, gains, groups, table.budget.left, [], measured, strong=True)
+    chosen, _ = _choose(table, plan, gains, cells, table.budget.left, [], measured, strong=True)
     if not chosen:  # fall back to one-way marginals
         measure_columns(table, plan, table.budget.left)
     else:
-        _measure(table, plan, chosen, groups, table.budget.left, [])
+        _measure(table, plan, chosen, cells, table.budget.left, [])
     return fit_measured(table, plan)
 
 
@@ -164,7 +179,7 @@ def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Cliqu
 
 def _relative_error(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]) -> float:
     """Estimate the total-variation distance of each column, if all that is left were spent on columns."""
-    noise = _MEAN_ABSOLUTE * table.budget.std_error(table.budget.left / len(plan.sizes)) * float(np.mean(plan.sizes))
+    noise = MEAN_ABSOLUTE * table.budget.std_error(table.budget.left / len(plan.sizes)) * float(np.mean(plan.sizes))
     return noise / 2 / max(1.0, float(counts[0].sum()))
 
 
@@ -198,30 +213,12 @@ def _width(share: Fraction) -> float:
     return float((share - least) / (most - least))
 
 
-def _deviations(
-    cliques: Sequence[Clique], counts: Sequence[NDArray[np.float64]], error: float, groups: Groups
-) -> NDArray[np.float64]:
-    """Estimate the scores of independent columns: how far counts are off by chance, and by the noise of the columns."""
-    total = max(1.0, float(counts[0].sum()))
-    rough = [np.maximum(group(count, (members,)), _LEAST) for count, members in zip(counts, groups, strict=True)]
-    variances = [
-        (np.minimum(error * math.sqrt(fine.size / one.size), np.maximum(one, error / 2)) / one) ** 2
-        for fine, one in zip(counts, rough, strict=True)
-    ]
-    found = []
-    for clique in cliques:
-        expected = reduce(np.multiply.outer, (rough[column] / total for column in clique)) * total
-        relative = reduce(np.add.outer, (variances[column] for column in clique))
-        found.append(_MEAN_ABSOLUTE * float(np.sqrt(expected + expected**2 * relative).sum()))
-    return np.array(found)
-
-
 def _rare_groups(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]], share: Fraction) -> Groups:
     """Group the values of each column that are rare against the noise of twice as many marginals as columns."""
     # A column with an order and many more values than a pair can afford is cut into about as many groups as it can.
     noise = table.budget.std_error(share / (2 * len(plan.sizes)))
     total = max(1.0, float(counts[0].sum()))
-    most = max(1.0, math.sqrt(_COARSE * total / (_NOISE * noise)))
+    most = max(1.0, math.sqrt(_COARSE * total / (NOISE * noise)))
     found = []
     for count, ordered in zip(counts, plan.ordered, strict=True):
         fine = ordered and count.size > _MUCH_FINER * most
@@ -235,7 +232,7 @@ def _trusted(noisy: NDArray[np.float64], error: float, expected: NDArray[np.floa
     variance = float(noisy.var())
     kept = max(0.0, 1 - error**2 / variance) if variance > 0 else 0.0
     shrunk = noisy.mean() + (noisy - noisy.mean()) * kept - (1 - kept) * expected
-    return np.asarray(shrunk - _CAUTION * error * math.sqrt(kept))
+    return np.asarray(shrunk - CAUTION * error * math.sqrt(kept))
 
 
 def _trusted_by_order(
@@ -254,19 +251,20 @@ def _choose(
     table: PrivateTable,
     plan: Plan,
     gains: Mapping[Clique, float],
-    groups: Groups,
+    cells: Cells,
     share: Fraction,
     columns: Iterable[float],
     measured: Sequence[Clique],
     *,
     strong: bool,
+    last: Collection[Clique] = (),
 ) -> tuple[list[Clique], list[Clique]]:
     """Take marginals while they gain more than their noise costs all that share the budget; list what has no room."""
     power = 1 / (1 + float(table.budget.power))
     unit = table.budget.std_error(share)
     worth = {clique: gain * _weight(clique, plan) for clique, gain in gains.items()}
-    cost = {clique: (_NOISE * _weight(clique, plan) * _cells(clique, groups, plan)) ** power for clique in gains}
-    spent = math.fsum((_NOISE * other) ** power for other in columns)
+    cost = {clique: (NOISE * _weight(clique, plan) * cells.cost(clique)) ** power for clique in gains}
+    spent = math.fsum((NOISE * other) ** power for other in columns)
     room = Room(plan, measured)
     chosen: list[Clique] = []
     refused: list[Clique] = []
@@ -283,12 +281,18 @@ def _choose(
         spent += cost[clique]
         return True
 
-    least = 2 * _STRONG * estimate_total(table.marginals)[0]
+    total = estimate_total(table.marginals)[0]
+    strongest = [pair for pair in gains if len(pair) == 2 and pair not in last and gains[pair] >= 2 * _STRONG * total]
     # With much noise, pairs of fine columns would displace cheaper ones that measure nearly the same dependence.
-    first = [clique for clique in gains if strong and len(clique) == 2 and gains[clique] >= least]
-    spanning_tree(first, np.array([worth[pair] for pair in first]), take)
+    first = list(dict.fromkeys([*cells.following, *(strongest if strong else [])]))
+    left = np.array([worth[pair] - unit * cost[pair] ** (1 / power) for pair in first])
+    spanning_tree(first, left, take)
+    # The strongest pairs are what a reader misses first; many weak ones that are cheap would leave no room for them.
+    for pair in sorted(strongest, key=worth.__getitem__, reverse=True):
+        if gains[pair] >= 2 * _DOMINANT * total and pair not in chosen:
+            take(pair)
     others = [clique for clique in gains if clique not in set(chosen)]
-    for clique in sorted(others, key=lambda clique: worth[clique] / cost[clique], reverse=True):
+    for clique in sorted(others, key=lambda clique: (clique not in last, worth[clique] / cost[clique]), reverse=True):
         take(clique)
     return chosen, list(dict.fromkeys(refused))
 
@@ -309,29 +313,19 @@ def _measure(
     table: PrivateTable,
     plan: Plan,
     cliques: Sequence[Clique],
-    groups: Groups,
+    cells: Cells,
     share: Fraction,
     columns: Sequence[float],
+    later: Collection[Clique] = (),
 ) -> None:
     """Split a share among the columns, if they have weights, and cliques such that the expected error is least."""
+    # What is for later leaves its part.
     singles = [(column,) for column in range(len(columns))]
-    costs = [*columns, *(float(_weight(clique, plan) * _cells(clique, groups, plan)) for clique in cliques)]
+    costs = [*columns, *(_weight(clique, plan) * cells.cost(clique) for clique in cliques)]
     table.prepare([*singles, *cliques])
     for clique, part in zip([*singles, *cliques], table.budget.best_shares(costs, share), strict=True):
-        table.measure(clique, part, _of(groups, clique) if len(clique) > 1 else None)
-
-
-def _cells(clique: Clique, groups: Groups, plan: Plan) -> int:
-    """Count the groups of values of a marginal."""
-    return math.prod(
-        plan.sizes[column] if (members := groups[column]) is None else int(members.max()) + 1 for column in clique
-    )
-
-
-def _of(groups: Groups, clique: Clique) -> Groups | None:
-    """Return the groups of a marginal's columns, None if it has none."""
-    found = tuple(groups[column] for column in clique)
-    return None if all(members is None for members in found) else found
+        if clique not in later:
+            table.measure(clique, part, cells.of(clique))
 
 
 def group_rare_values(counts: NDArray[np.float64], least: float, *, ordered: bool) -> NDArray[np.intp] | None:

@@ -34,6 +34,7 @@ from skdp.synthesis.model import (
     potentials_of,
 )
 from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._start import Column, follow
 
 _FEW = 3
 MOST_TOGETHER = 4
@@ -230,7 +231,9 @@ def fit_table(
     tree = JunctionTree(sizes, cliques)
     start = None if start_from is None else _carry_over(start_from.model, tree)
     if start is None:
-        start = independent_start(tree, [_share(column, size, merged, total) for column, size in enumerate(sizes)])
+        columns = [_column(column, size, merged, total) for column, size in enumerate(sizes)]
+        independent = independent_start(tree, [column.shares for column in columns])
+        start, merged = follow(tree, independent, merged, columns, zeros)
     fit = fit_model(tree, merged, total, max_iter=max_iter, tol=tol, start=forbid(tree, start, zeros))
     return FittedTable(fit.model, total, std_error, fit.losses)
 
@@ -272,11 +275,11 @@ def one_way_counts(column: int, size: int, marginals: Sequence[Marginal], total:
     return np.full(size, total / size) if found is None else project_to_simplex(found[0], total)
 
 
-def _share(column: int, size: int, marginals: Sequence[Marginal], total: float) -> NDArray[np.float64]:
+def _column(column: int, size: int, marginals: Sequence[Marginal], total: float) -> Column:
     """Estimate the distribution of a column, positive everywhere."""
-    found = _most_precise(column, marginals)
-    counts = one_way_counts(column, size, marginals, total) + (1.0 if found is None else found[1])
-    return counts / counts.sum()
+    noisy, error = _most_precise(column, marginals) or (np.full(size, total / size), 1.0)
+    counts = one_way_counts(column, size, marginals, total) + error
+    return Column(noisy, error, counts / counts.sum())
 
 
 def _most_precise(column: int, marginals: Sequence[Marginal]) -> tuple[NDArray[np.float64], float] | None:
@@ -314,13 +317,21 @@ def score_marginals(
     total = max(1.0, float(counts[0].sum()))
     rough = [group(count, (members,)) for count, members in zip(counts, groups, strict=True)]
     guesses = (
-        reduce(lambda guess, count: np.multiply.outer(guess, count) / total, (rough[column] for column in clique))
+        _whole(
+            reduce(lambda guess, count: np.multiply.outer(guess, count) / total, (rough[column] for column in clique))
+        )
         for clique in cliques
     )
     noisy = table.score(cliques, guesses, share, groups)
     error = table.budget.score_error(share, noisy.size)
     table.scores |= {clique: (float(score), error) for clique, score in zip(cliques, noisy, strict=True)}
     return noisy
+
+
+def _whole(guess: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round a guess of less than a record a cell such that its sums stay, as rounded one by one all would be 0."""
+    sparse = guess.sum() < guess.size
+    return np.diff(np.floor(np.cumsum(guess)), prepend=0.0).reshape(guess.shape) if sparse else guess
 
 
 def spanning_tree(

@@ -1,0 +1,109 @@
+"""Where a descent starts: at independent columns, but for those that follow from another one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import DisjointSet
+
+from skdp.synthesis.model import Clique, JunctionTree, Marginal, estimate_total, expand
+
+_CLEAR, _SURE = 0.9, 3.0
+"""The share of the squares of counts, if a column followed, from which it does; standard errors that are exceptions."""
+
+_COUNTED, _LEAST = 0.5, 1e-6
+"""From which probability a count is fitted, and the least that a value has, as a share of what it has alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """What noisy counts say of a single column."""
+
+    noisy: NDArray[np.float64]
+    std_error: float
+    shares: NDArray[np.float64]
+    """Of its values: positive, and adding up to 1."""
+
+    @property
+    def squares(self) -> float:
+        """The sum of the squares of the counts, without bias."""
+        return float((self.noisy**2).sum()) - self.noisy.size * self.std_error**2
+
+
+@dataclass(frozen=True, eq=False)
+class _Follows:
+    """That one column follows from another."""
+
+    parent: int
+    child: int
+    relative: NDArray[np.float64]
+    """The probability of each value of the child, given the parent's, over its share."""
+    counted: NDArray[np.bool_]
+    doubt: float
+    """The expected share of records whose value is taken for another one."""
+
+
+def follow(
+    tree: JunctionTree,
+    potentials: Sequence[NDArray[np.float64]],
+    marginals: Sequence[Marginal],
+    columns: Sequence[Column],
+    zeros: Sequence[tuple[Clique, NDArray[np.bool_]]] = (),
+) -> tuple[list[NDArray[np.float64]], list[Marginal]]:
+    """Let columns follow from others if noisy counts say so, each from one, without a circle; mark what is noise."""
+    # A descent from independent columns leaves in empty cells much of the noise that is there. If every value of a
+    # column comes with one value of another, the counts say with which, mostly beyond doubt: there it starts, and only
+    # these counts are fitted, as those of all other cells are noise.
+    found = [
+        (place, follows)
+        for place, marginal in enumerate(marginals)
+        if len(marginal.clique) == 2 and marginal.precision is None and marginal.groups is None
+        for axes in ((0, 1), (1, 0))
+        if (follows := _read(marginal, axes, columns, dict(zeros))) is not None
+    ]
+    started, marked, joined, given = list(potentials), list(marginals), DisjointSet(range(len(columns))), set[int]()
+    for place, follows in sorted(found, key=lambda one: one[1].doubt):
+        if follows.child not in given and not joined.connected(follows.parent, follows.child):
+            joined.merge(follows.parent, follows.child)
+            given.add(follows.child)
+            clique = marginals[place].clique
+            holder = tree.holder(clique)
+            assert holder is not None  # the tree was made for it
+            started[holder] = started[holder] + expand(np.log(follows.relative), clique, tree.cliques[holder])
+            marked[place] = replace(marginals[place], counted=follows.counted)
+    return started, marked
+
+
+def _read(
+    marginal: Marginal,
+    axes: tuple[int, int],
+    columns: Sequence[Column],
+    zeros: Mapping[Clique, NDArray[np.bool_]],
+) -> _Follows | None:
+    """Find the value that comes with each of a column's values; None if several do, or noise prevails."""
+    parent, child = (marginal.clique[axis] for axis in axes)
+    (total, _), noise = estimate_total([marginal]), marginal.std_error
+    noisy, rows, alone = np.transpose(marginal.counts, axes), columns[parent], columns[child].shares
+    # If cells of each value but one are empty, the squares of all counts add up to as much as those of the values.
+    have = float((noisy**2).sum()) - noisy.size * noise**2
+    variance = noise**2 * (2 * noisy.size * noise**2 + 4 * max(0.0, have))
+    error = math.sqrt(variance + 4 * rows.std_error**2 * max(0.0, rows.squares))
+    short = rows.squares - have
+    if max(short - 2 * error, error) > (1 - _CLEAR) * rows.squares or (alone**2).sum() > _CLEAR:
+        return None
+    counts = total * rows.shares[:, np.newaxis]
+    logs = np.log(alone) + (noisy - counts / 2) * (counts / noise**2)
+    if marginal.clique in zeros:
+        logs = np.where(np.transpose(zeros[marginal.clique], axes), logs.min() - 1e3, logs)
+    law = np.exp(logs - logs.max(axis=1, keepdims=True))
+    law /= law.sum(axis=1, keepdims=True)
+    doubt = float(rows.shares @ (1 - law.max(axis=1)))
+    exceptions = 1 - math.sqrt(have / rows.squares) if short > _SURE * error else 0.0
+    counted = (law > _COUNTED) | (exceptions > 0)
+    law = law + (exceptions + _LEAST) * (alone - law)
+    back = np.argsort(axes)
+    return _Follows(parent, child, np.transpose(law / alone, back), np.transpose(counted, back), doubt)

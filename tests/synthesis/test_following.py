@@ -1,0 +1,181 @@
+"""Columns of which one follows from the other, as the state from a postcode."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import DPMarginalSynthesizer
+from skdp.synthesis.model import JunctionTree, Marginal
+from skdp.synthesis.selection import Plan, fit_table
+from skdp.synthesis.selection._following import Cells, find_explained, find_following
+from skdp.synthesis.selection._start import Column, follow
+from skdp.synthesis.selection._strategy import score_marginals
+from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_table
+
+N, SIZES = 6000, (120, 6)
+
+
+def followed(n=N, sizes=SIZES, exceptions=0.0, seed=0):
+    """Draw a column, and one that follows from it but for some records."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, sizes[0], n)
+    second = np.where(rng.random(n) < exceptions, rng.integers(0, sizes[1], n), first % sizes[1])
+    return np.array([first, second]).T
+
+
+def noisy(rows, sizes, std_error, seed=1):
+    """Count columns and the pair with noise."""
+    rng = np.random.default_rng(seed)
+    cliques = [(0,), (1,), (0, 1)]
+    counts = [counts_of(rows, sizes, clique) for clique in cliques]
+    return [
+        Marginal(clique, count + rng.normal(0, std_error, count.shape), std_error)
+        for clique, count in zip(cliques, counts, strict=True)
+    ]
+
+
+def contradicting(fitted, sizes=SIZES):
+    table = fitted.model.marginal((0, 1))
+    return 1 - table[np.arange(sizes[0]), np.arange(sizes[0]) % sizes[1]].sum()
+
+
+def test_what_follows_from_a_column_is_kept():
+    """From independent columns alone, a tenth of the rows contradicted it."""
+    fitted = fit_table(SIZES, noisy(followed(), SIZES, 10))
+    assert contradicting(fitted) < 0.001
+    assert np.abs(N * fitted.model.marginal((0,)) - counts_of(followed(), SIZES, (0,))).sum() / 2 < 0.08 * N
+
+
+def test_exceptions_are_kept_too():
+    rows = followed(exceptions=0.06)
+    assert contradicting(fit_table(SIZES, noisy(rows, SIZES, 4))) == pytest.approx(0.05, abs=0.015)
+
+
+@pytest.mark.parametrize(("exceptions", "std_error"), [(0.3, 4), (1.0, 4), (0.0, 80)])
+def test_a_start_is_independent_if_nothing_follows_or_noise_prevails(exceptions, std_error):
+    marginals = noisy(followed(exceptions=exceptions), SIZES, std_error)
+    started, marked = started_at(marginals)
+    assert all((table == 0).all() for table in started)
+    assert marked == marginals
+
+
+def started_at(marginals, sizes=SIZES, zeros=()):
+    tree = JunctionTree(sizes, [marginal.clique for marginal in marginals])
+    shares = [counts.clip(1) / counts.clip(1).sum() for counts in (m.counts for m in marginals[: len(sizes)])]
+    columns = [Column(m.counts, m.std_error, share) for m, share in zip(marginals, shares, strict=False)]
+    potentials = [np.zeros([sizes[column] for column in clique]) for clique in tree.cliques]
+    return follow(tree, potentials, marginals, columns, zeros)
+
+
+def test_only_the_counts_of_what_follows_are_fitted():
+    started, marked = started_at(noisy(followed(), SIZES, 5))
+    expected = np.arange(SIZES[0])[:, np.newaxis] % SIZES[1] == np.arange(SIZES[1])
+    np.testing.assert_array_equal(marked[2].counted, expected)
+    assert [marginal.counted for marginal in marked[:2]] == [None, None]
+    np.testing.assert_array_equal(started[0] > 0, expected)
+
+
+def test_what_cannot_occur_is_not_taken_to_follow():
+    impossible = np.zeros(SIZES, bool)
+    impossible[0, 0] = True
+    started, _ = started_at(noisy(followed(), SIZES, 5), zeros=[((0, 1), impossible)])
+    assert started[0][0].argmax() != 0
+    assert started[0][6].argmax() == 0
+
+
+def test_each_column_follows_from_one_and_there_is_no_circle():
+    first = np.arange(N) % 12
+    rows = np.array([first, (first + 5) % 12, first % 4]).T
+    sizes, pairs = (12, 12, 4), [(0, 1), (0, 2), (1, 2)]
+    marginals = [Marginal((one,), counts_of(rows, sizes, (one,)), 5.0) for one in range(3)]
+    marginals += [Marginal(pair, counts_of(rows, sizes, pair), 5.0) for pair in pairs]
+    _, marked = started_at(marginals, sizes)
+    assert sum(marginal.counted is not None for marginal in marked) == 2
+    fitted = fit_table(sizes, marginals)
+    for marginal in marginals:
+        np.testing.assert_allclose(N * fitted.model.marginal(marginal.clique), marginal.counts, atol=N * 1e-3)
+
+
+def found(rows, sizes, amount, groups=None):
+    """Score pairs of a table, and find what follows."""
+    table = private_table(rows, sizes, make_budget("gaussian", amount))
+    counts = [counts_of(rows, sizes, (column,)) for column in range(len(sizes))]
+    for column in range(len(sizes)):
+        table.measure((column,), Fraction(1, 100))
+    pairs = list(itertools.combinations(range(len(sizes)), 2))
+    groups = groups or (None,) * len(sizes)
+    gains = dict(zip(pairs, score_marginals(table, pairs, counts, Fraction(1, 50), groups), strict=True))
+    before = table.budget.left
+    return find_following(table, counts, gains, groups, Fraction(1, 2)), gains, before - table.budget.left
+
+
+def test_a_pair_of_which_one_follows_costs_the_noise_of_few_cells():
+    cells, _, spent = found(followed(), SIZES, 10)
+    assert cells.keys() == {(0, 1)}
+    assert 120 < cells[0, 1] < 120 * 6
+    assert spent == 0
+    assert found(followed(exceptions=0.3), SIZES, 10)[0] == {}
+
+
+def test_a_pair_is_scored_by_all_values_if_common_groups_hide_what_follows():
+    groups = np.minimum(np.arange(SIZES[0]), 20)
+    cells, gains, spent = found(followed(), SIZES, 10, (groups, None))
+    assert cells.keys() == {(0, 1)}
+    assert gains[0, 1] > 1.5 * N
+    assert spent == Fraction(1, 6400)
+    assert found(followed(), SIZES, Fraction(1, 10**4), (groups, None))[2] == 0  # not worth its noise
+
+
+def test_what_follows_from_what_follows_needs_no_pair():
+    first = np.random.default_rng(0).integers(0, 60, N)
+    rows = np.array([first, first // 5, first // 20]).T
+    assert found(rows, (60, 12, 3), 10)[0].keys() == {(0, 1), (1, 2)}
+
+
+def test_pairs_of_which_what_follows_tells_as_much():
+    plan = Plan((100, 10, 4), (False,) * 3, 1000)
+    gains, chances = {(0, 1): 9.0, (0, 2): 5.0, (1, 2): 3.0}, {(0, 1): 1.0, (0, 2): 2.5, (1, 2): 0.1}
+    assert find_explained([(0, 1)], plan, gains, chances) == {(0, 2)}
+    assert find_explained([(0, 1)], plan, gains, chances | {(0, 2): 1.5}) == set()
+    assert find_explained([(0, 1)], Plan((100, 10, 4), (False,) * 3, 4000), gains, chances) == set()
+
+
+def test_cells_are_counted_by_all_values_where_one_follows():
+    groups = (np.array([0, 0, 1]), None)
+    assert Cells((3, 2), groups).of((0, 1)) is not None
+    assert Cells((3, 2), groups).cost((0, 1)) == 4
+    cells = Cells((3, 2), groups, {(0, 1): 5.5})
+    assert cells.of((0, 1)) is None
+    assert cells.cost((0, 1)) == 5.5
+    assert cells.told == {0}
+
+
+def test_a_record_changes_a_score_of_sparse_cells_by_one():
+    """All tables of up to three records: guesses of less than a record a cell are rounded together."""
+    sizes, noisy_counts = (3, 2), [np.array([0.4, 1.3, 0.8]), np.array([1.6, 0.9])]
+
+    def score(rows):
+        table = private_table(rows, sizes, OpenBudget())
+        return score_marginals(table, [(0, 1)], noisy_counts, Fraction(1, 2))[0]
+
+    cells = list(itertools.product(*map(range, sizes)))
+    for size in range(3):
+        for rows in itertools.combinations_with_replacement(cells, size):
+            assert {abs(score([*rows, row]) - score(list(rows))) for row in cells} <= {1.0}
+
+
+def test_few_rows_contradict_a_rule_of_the_data():
+    """200 postcodes of 100 persons each, in 10 states: 28 % of the rows contradicted it."""
+    rng = np.random.default_rng(0)
+    postcode = rng.integers(0, 200, 20_000)
+    table = pd.DataFrame({"postcode": postcode, "state": postcode % 10, "age": rng.integers(0, 8, 20_000)})
+    domain = {"postcode": [str(one) for one in range(200)], "state": range(10), "age": range(8)}
+    table["postcode"] = table["postcode"].astype(str)
+    synthesizer = DPMarginalSynthesizer(1.0, delta=1e-9, domain=domain, random_state=0)
+    rows = synthesizer.fit(table).sample()
+    assert (rows["postcode"].astype(int) % 10 != rows["state"]).mean() < 0.01
