@@ -111,7 +111,9 @@ def replay_release(
     -----
     **Privacy.** The tables must be public; a ledger of an estimator is not charged. A pass says that the noise covers
     these two tables; it does not prove that no other two differ by more. Not seen are wrong samplers (enumerate their
-    probabilities instead), and a difference between the tables that this run of the noise hides.
+    probabilities instead), and a difference between the tables that this run of the noise hides. A choice of rows by
+    another generator, such as which rows of a person are kept, must not change where both tables have the same rows:
+    the difference would be taken for that of the row.
 
     A draw of discrete Laplace or cube noise must have the same scale in both runs, and so must Gaussian noise. For
     rounded Laplace and Student's t noise, whose scale may be private (smooth sensitivity), the divergence of both
