@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -188,4 +189,6 @@ def kept_by(fitted: Any) -> dict[str, str]:
         pickled = pickle.dumps(fitted).hex()
     except Exception as error:
         pickled = type(error).__name__
-    return {name: repr(value) for name, value in held.items()} | {"the pickle": pickled, "the text": repr(fitted)}
+    texts = {name: repr(value) for name, value in held.items()} | {"the text": repr(fitted)}
+    # An address in memory is that of a call, and may well be the same for all calls with a table.
+    return {name: re.sub(" at 0x[0-9a-f]+", "", text) for name, text in texts.items()} | {"the pickle": pickled}
