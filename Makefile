@@ -75,6 +75,8 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench/bin/python benchmarks/sets_and_pairs.py
 	.venv-bench/bin/python benchmarks/local_synthesis.py
 	.venv-bench/bin/python benchmarks/audit.py
+	$(BIN)/python benchmarks/audit_power.py
+	$(BIN)/python benchmarks/sensitivity.py
 	.venv-bench/bin/python benchmarks/posterior_features.py
 	.venv-bench-central/bin/python benchmarks/central_mean.py
 	.venv-bench-accounting/bin/python benchmarks/accounting.py

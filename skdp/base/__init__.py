@@ -24,6 +24,7 @@ from skdp.base._estimator import (
     target_column,
     warn_of_observed,
 )
+from skdp.base._heard import heard
 from skdp.base._numbers import read_bounds, read_numbers
 from skdp.base._site import SITE as SITE
 from skdp.base._site import OnSite
@@ -62,6 +63,7 @@ __all__ = [
     "draft_domain",
     "draft_domain_toml",
     "encoding_error",
+    "heard",
     "level_of_the_caller",
     "parse_dates",
     "read_array",

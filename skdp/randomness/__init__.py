@@ -13,6 +13,7 @@ from skdp.randomness._selection import exponential_mechanism, permute_and_flip
 from skdp.randomness._sources import BLOCK, MOST_ROWS, ONE, ByteSource, RowStreams, SecureSource, SeededSource
 from skdp.randomness._sources import DigestSource as DigestSource
 from skdp.randomness._subsets import subsets
+from skdp.randomness._watch import watched as watched
 from skdp.randomness._word_table import WordTable
 
 __all__ = [

@@ -14,6 +14,7 @@ from skdp.randomness._discrete_noise import geometric
 from skdp.randomness._draws import check_positive_int, check_rational, uniform_below
 from skdp.randomness._real import real_categories
 from skdp.randomness._sources import ByteSource
+from skdp.randomness._watch import seen
 
 
 def cube_noise(source: ByteSource, scale: Fraction | int, dimension: int, size: int = 1) -> NDArray:
@@ -68,7 +69,8 @@ def cube_noise(source: ByteSource, scale: Fraction | int, dimension: int, size: 
         radii = radii.astype(object)
     radius = radii.sum(axis=1) + real_categories(source, partial(_shares, 1 / scale, dimension), size)
     radius = np.repeat(radius, dimension)
-    return (uniform_below(source, 2 * radius + 1) - radius).reshape(size, dimension)
+    vectors = (uniform_below(source, 2 * radius + 1) - radius).reshape(size, dimension)
+    return seen("cube_noise", vectors, scale=scale)
 
 
 def _shares(exponent: Fraction, dimension: int, bits: int) -> list[tuple[int, int]]:

@@ -13,6 +13,7 @@ from skdp.exact import exp_minus_bounds
 from skdp.randomness._draws import check_rational
 from skdp.randomness._real import RealCoin, exp_coins
 from skdp.randomness._sources import BLOCK, ByteSource
+from skdp.randomness._watch import seen
 
 _LARGEST = 1 << 52  # largest scale of numbers in int64; above it, they are Python integers
 
@@ -95,7 +96,8 @@ def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> ND
     >>> round(float((noise == 0).mean()), 2), round(float(noise.var()), 1)
     (0.46, 1.8)
     """
-    return geometric_digits(check_rational("scale", scale)).draw(source, size, signed=True)
+    scale = check_rational("scale", scale)
+    return seen("discrete_laplace", geometric_digits(scale).draw(source, size, signed=True), scale=scale)
 
 
 class GeometricDigits:
@@ -211,7 +213,7 @@ def discrete_gaussian(source: ByteSource, variance: Fraction | int, size: int) -
         kept = drawn[accepted][: size - filled]
         out[filled : filled + kept.size] = kept
         filled += kept.size
-    return out
+    return seen("discrete_gaussian", out, variance=variance)
 
 
 def _exponent(distance: NDArray, center: Fraction, variance: Fraction, index: int) -> Fraction:

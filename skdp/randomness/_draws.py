@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.randomness._sources import BLOCK, ONE, ByteSource, rows_of
+from skdp.randomness._watch import seen
 from skdp.randomness._word_table import WordTable
 
 _MANY = 1 << 14  # from this number of coins on, eight are drawn at once
@@ -111,7 +112,7 @@ def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: 
             digits.append(found)
         return digits[place]
 
-    return coins_of_digits(source, digit, size)
+    return seen("bernoulli_ratio", coins_of_digits(source, digit, size), numerator=numerator, denominator=denominator)
 
 
 def coins_of_digits(source: ByteSource, digit: Callable[[int], int | None], size: int) -> NDArray[np.bool_]:
@@ -202,7 +203,7 @@ def uniform_integers(source: ByteSource, high: int, size: int) -> NDArray[np.uns
         for start in range(0, size, BLOCK):
             block = out[start : start + BLOCK]
             np.bitwise_and(source.bytes(block.size), np.uint8(high - 1), out=block)
-        return out
+        return seen("uniform_integers", out, high=high)
     # Words twice as wide as the integers keep a second draw rare: below 2**-8 up to 256 values, 2**-16 up to 65,536.
     bits = 16 if high <= 256 else 32
     surplus = (1 << bits) % high
@@ -214,7 +215,7 @@ def uniform_integers(source: ByteSource, high: int, size: int) -> NDArray[np.uns
             low = multiply_words(rows_of(source, start + again), high, bits, redrawn)
             block[again] = redrawn
             again = again[low < surplus]
-    return out
+    return seen("uniform_integers", out, high=high)
 
 
 def multiply_words(

@@ -14,6 +14,7 @@ from skdp.randomness._discrete_noise import GeometricDigits, geometric_digits
 from skdp.randomness._draws import check_positive_int, check_rational
 from skdp.randomness._real import Bounds, Uniform, bernoulli_exp, settled_coins
 from skdp.randomness._sources import ByteSource
+from skdp.randomness._watch import seen
 
 
 def rounded_laplace(source: ByteSource, center: Fraction | int, scale: Fraction | int) -> int:
@@ -55,12 +56,12 @@ def rounded_laplace(source: ByteSource, center: Fraction | int, scale: Fraction 
     # side that a fair coin chooses, or reaches the next integer; the number of further integers is geometric.
     center, scale = check_rational("center", center, signed=True), check_rational("scale", scale)
     upwards = source.bytes(1)[0] < 128
-    first = math.floor(center)
-    to_next = math.ceil(center) - center if upwards else center - first  # 0 is passed for certain
-    if not bernoulli_exp(source, [1], to_next / scale)[0]:
-        return first
-    passed = int(GeometricDigits(scale).draw(source, 1)[0])
-    return math.ceil(center) + passed if upwards else first - 1 - passed
+    drawn = math.floor(center)
+    to_next = math.ceil(center) - center if upwards else center - drawn  # 0 is passed for certain
+    if bernoulli_exp(source, [1], to_next / scale)[0]:
+        passed = int(GeometricDigits(scale).draw(source, 1)[0])
+        drawn = math.ceil(center) + passed if upwards else drawn - 1 - passed
+    return seen("rounded_laplace", drawn, center=center, scale=scale)
 
 
 def rounded_student_t(
@@ -112,19 +113,17 @@ def rounded_student_t(
     """
     center, scale = check_rational("center", center, signed=True), check_rational("scale", scale)
     d = check_positive_int("degrees_of_freedom", degrees_of_freedom)
-    if source.bytes(1)[0] < 128:
-        scale = -scale
-    while True:
+    sign = -1 if source.bytes(1)[0] < 128 else 1
+    drawn = None
+    while drawn is None:
         u, v = Uniform(source), Uniform(source)
         while (inside := _is_inside(u, v, d)) is None:
             u.extend()
             v.extend()
-        while inside:
-            rounded = _rounded(u, v, center, scale)
-            if rounded is not None:
-                return rounded
+        while inside and (drawn := _rounded(u, v, center, sign * scale)) is None:
             u.extend()
             v.extend()
+    return seen("rounded_student_t", drawn, center=center, scale=scale, degrees_of_freedom=d)
 
 
 def _is_inside(u: Uniform, v: Uniform, d: int) -> bool | None:
@@ -230,7 +229,7 @@ def rounded_gaussian(source: ByteSource, variance: Fraction | int, size: int) ->
         nearest = (cells[kept] >> halvings - 1) + 1 >> 1
         out[filled : filled + kept.size] = np.where(words[kept] < 0, -nearest, nearest)
         filled += kept.size
-    return out
+    return seen("rounded_gaussian", out, variance=exact)
 
 
 def _accepted(

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.randomness._draws import check_integers, check_rational, uniform_integers
 from skdp.randomness._real import bernoulli_exp
 from skdp.randomness._sources import ByteSource
+from skdp.randomness._watch import seen, watched
 
 _FIRST_TRIES = 1 << 10
 _MOST_TRIES = 1 << 20
@@ -56,7 +57,9 @@ def permute_and_flip(source: ByteSource, scores: ArrayLike, rate: Fraction | int
     1
     """
     heads = np.flatnonzero(bernoulli_exp(source, _gaps(scores), rate))
-    return int(heads[uniform_integers(source, heads.size, 1)[0]])
+    with watched(None):
+        choice = int(heads[uniform_integers(source, heads.size, 1)[0]])
+    return seen("permute_and_flip", choice, scores=scores, rate=rate)
 
 
 def exponential_mechanism(source: ByteSource, scores: ArrayLike, rate: Fraction | int) -> int:
@@ -95,10 +98,11 @@ def exponential_mechanism(source: ByteSource, scores: ArrayLike, rate: Fraction 
     gaps, rate = _gaps(scores), check_rational("rate", rate, zero=True)
     tries = _FIRST_TRIES
     while True:
-        drawn = uniform_integers(source, gaps.size, tries)
+        with watched(None):
+            drawn = uniform_integers(source, gaps.size, tries)
         taken = np.flatnonzero(bernoulli_exp(source, gaps[drawn], rate))
         if taken.size:
-            return int(drawn[taken[0]])
+            return seen("exponential_mechanism", int(drawn[taken[0]]), scores=scores, rate=rate)
         tries = min(2 * tries, _MOST_TRIES)
 
 

@@ -29,6 +29,7 @@ from skdp.testing._tools import RecordingLedger, columns_of, counted_draws, name
 from skdp.testing._tools import fitted as _fitted
 from skdp.testing._tools import released_attributes as _released
 from skdp.testing._tools import released_text as _text
+from skdp.testing.replay import replay_release
 
 _SECRET = "hunter2"
 _KINDS = ("pandas", "pandas, category", "pyarrow", "pyarrow, dictionary", "polars", "polars, Categorical")
@@ -73,9 +74,10 @@ def check_curator(estimator: Any, X: Any) -> None:
     guarantee is stated; `fit` charges the ledger once, before it draws, and again at each further fit; over the budget
     nothing is released; mistakes cost nothing and show no value; tables of no rows and of one row are accepted; copies
     and fits draw fresh random bits, and a seed repeats them; the fitted estimator contains nothing of the table, and
-    nothing in it or its warnings follows from the rows without noise; samples carry over nothing but values
-    (`check_form`); all kinds of frames, dtypes of the same values, and row labels give the same result; lazy frames are
-    refused; and a failed fit leaves an earlier one unchanged.
+    nothing in it or its warnings follows from the rows without noise; noise of the samplers of `skdp.randomness` covers
+    what a row changes (`check_sensitivity`); samples carry over nothing but values (`check_form`); all kinds of frames,
+    dtypes of the same values, and row labels give the same result; lazy frames are refused; and a failed fit leaves an
+    earlier one unchanged.
 
     Parameters
     ----------
@@ -326,6 +328,15 @@ def _check_transform_draws_nothing(estimator: Any, X: Any) -> None:
     require(halves, "a row becomes something else when other rows are left out")
 
 
+def _check_noise_covers_what_a_row_changes(estimator: Any, X: Any) -> None:
+    """Check that the noise covers the last row of a table, of a small one and of one with a single row."""
+    for rows in (len(X), 4, 1):
+        found = replay_release(estimator, X.iloc[:rows], X.iloc[: rows - 1])
+        if found.draws.empty and found.guarantee.epsilon:
+            raise SkipTest("its noise is not that of skdp.randomness")
+        require(found.passed, "; ".join(found.findings))
+
+
 CHECKS = [
     _check_guarantee_is_stated,
     _check_each_fit_is_charged_once_and_first,
@@ -338,6 +349,7 @@ CHECKS = [
     *EXACT_CHECKS,
     _check_nothing_else_is_carried_over,
     _check_transform_draws_nothing,
+    _check_noise_covers_what_a_row_changes,
     _check_frames_of_all_kinds_give_the_same,
     _check_lazy_frames_are_refused_or_counted,
     *REPRESENTATION_CHECKS,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import gc
-import logging
 import pickle
 import re
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 from unittest import SkipTest
 
@@ -18,6 +16,7 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from skdp.base import heard
 from skdp.domain import Domain
 from skdp.privacy import BudgetExceeded, Mu, PrivacyLedger, Rho, Sampled, read_share
 from skdp.testing._subject import Subject
@@ -84,43 +83,16 @@ def _check_displays_hide_values(subject: Subject) -> None:
 
 
 def _check_warnings_hide_values(subject: Subject) -> None:
-    """Check that warnings and log records about declared values do not depend on the rows."""
+    """Check that warnings, log records and output about declared values do not depend on the rows."""
     one, two = (subject.frame(subject.equal_rows(100, code)) for code in range(2))
     for method in ("fit", "transform", "fit_transform"):
         said = []
         for frame in (one, two):
             estimator = subject.fit() if method == "transform" else subject.unfitted()
-            with _heard() as texts:
+            with heard() as texts:
                 getattr(estimator, method)(frame)
             said.append(texts)
-        require(said[0] == said[1], f"a warning or a log record of {method} depends on the rows")
-
-
-class _Listener(logging.Handler):
-    def __init__(self, texts: list[str]) -> None:
-        super().__init__()
-        self._texts = texts
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._texts.append(f"{record.name}: {record.getMessage()}")
-
-
-@contextmanager
-def _heard() -> Iterator[list[str]]:
-    """Collect the texts of all warnings and log records."""
-    texts: list[str] = []
-    root, listener = logging.getLogger(), _Listener(texts)
-    level = root.level
-    root.addHandler(listener)
-    root.setLevel(logging.DEBUG)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            yield texts
-        texts += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
-    finally:
-        root.removeHandler(listener)
-        root.setLevel(level)
+        require(said[0] == said[1], f"a warning, a log record or the output of {method} depends on the rows")
 
 
 def _check_ledger_is_charged_once_and_first(subject: Subject) -> None:
@@ -220,7 +192,7 @@ def _shown(estimator: Any, table: Any, seed: int) -> Iterator[tuple[str, str]]:
         warnings.simplefilter("always")
         one = clone(estimator).set_params(random_state=seed, epsilon=_small(estimator.epsilon)).fit(table)
     yield "warnings", repr(sorted(str(warning.message) for warning in found))
-    yield from _leaves("", released_attributes(one), ())
+    yield from leaves("", released_attributes(one), ())
 
 
 def _small(epsilon: Any) -> Any:
@@ -232,7 +204,7 @@ def _small(epsilon: Any) -> Any:
     return min(_EPSILON, float(epsilon))
 
 
-def _leaves(path: str, value: Any, within: tuple[int, ...]) -> Iterator[tuple[str, str]]:
+def leaves(path: str, value: Any, within: tuple[int, ...]) -> Iterator[tuple[str, str]]:
     """Split composite values, as some of their parts may be noisy and others exact."""
     if id(value) in within:
         return
@@ -247,9 +219,9 @@ def _leaves(path: str, value: Any, within: tuple[int, ...]) -> Iterator[tuple[st
         value = dict(enumerate(value))
     if isinstance(value, Mapping):
         for name, part in value.items():
-            yield from _leaves(f"{path}[{name!r}]" if path else str(name), part, within)
+            yield from leaves(f"{path}[{name!r}]" if path else str(name), part, within)
     elif repr(value) == object.__repr__(value) or hasattr(type(value), "__dataclass_fields__"):
-        yield from _leaves(f"{path}.", dict(getattr(value, "__dict__", {})), within)
+        yield from leaves(f"{path}.", dict(getattr(value, "__dict__", {})), within)
     elif isinstance(value, pd.DataFrame | pd.Series):
         yield path, repr((value.to_dict(), value.index.tolist()))
     else:

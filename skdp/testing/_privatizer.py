@@ -17,6 +17,7 @@ from skdp.testing import (
     _leak_checks,
     _promise_checks,
     _randomness_checks,
+    _rare_checks,
 )
 from skdp.testing._subject import Subject
 from skdp.testing._tools import named
@@ -35,6 +36,7 @@ _ALL = _named(
     *_leak_checks.CHECKS,
     *_frame_checks.CHECKS,
     *_carry_checks.CHECKS,
+    *_rare_checks.CHECKS,
 )
 _OF_MEMORY = _named(*_randomness_checks.MEMORY_CHECKS)
 
@@ -97,10 +99,10 @@ def check_privatizer(
     """Check that a transformer which privatises its rows satisfies the contract of this library.
 
     The counterpart of scikit-learn's `check_estimator` for privacy: the enumerated channel satisfies the stated
-    guarantee; reports follow that channel; estimates are unbiased with correct standard errors; every call, column,
-    copy, thread and process draws fresh random bits; nothing private is stored, shown or carried over in dtypes,
-    categories, metadata or memory (`check_form`); releases are charged before they are made; and lazy frames are
-    refused.
+    guarantee; reports follow that channel; estimates are unbiased with correct standard errors; every row, call,
+    column, copy, thread and process draws fresh random bits; hundreds of calls of small tables are alike; nothing
+    private is stored, shown or carried over in dtypes, categories, metadata or memory (`check_form`); releases are
+    charged before they are made; and lazy frames are refused.
 
     Parameters
     ----------

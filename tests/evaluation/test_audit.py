@@ -22,10 +22,10 @@ from skdp.cli import main
 from skdp.evaluation import AuditResult, audit_epsilon, audit_table
 from skdp.evaluation.audits import audited_transformers, clopper_pearson, format_audit
 from skdp.evaluation.audits._audit import exact_epsilon, worst_ratio
+from skdp.evaluation.audits._calls import Audited
 from skdp.evaluation.audits._events import choose_event
 from skdp.evaluation.audits._outputs import FORM, hash_cells, read_call, read_rows
 from skdp.evaluation.audits._search import _by_rows, epsilon_lower_bound
-from skdp.evaluation.audits._target import Audited
 from skdp.local import (
     LocalHashingEncoder,
     LocalTableEncoder,

@@ -498,6 +498,29 @@ class AddsUpOverFits(Mutant):
         return self
 
 
+class PairsShareCoins(Mutant):
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        pairs = np.arange(len(X)) // 2 * 2
+        return released.iloc[pairs].set_axis(released.index) if isinstance(released, pd.DataFrame) else released
+
+
+class FailsRarely(Mutant):
+    def transform(self, X, **ids):
+        if os.urandom(1)[0] < 8:
+            raise RuntimeError("the reports are lost")
+        return super().transform(X, **ids)
+
+
+class LeavesTheFirstRow(Mutant):
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        if isinstance(released, pd.DataFrame) and len(X) == 5:
+            released = released.astype(object)
+            released.iloc[0] = X.iloc[0]
+        return released
+
+
 class LeavesOneBitTrue(UnaryEncodingTransformer):
     """The channel says that every bit is flipped at times; the first is not."""
 
@@ -655,6 +678,9 @@ MUTANTS = [
     (FollowsLaterParameters, {}, "check_later_parameters_wait_for_fit"),
     (WorksUnfitted, {}, "check_use_before_fit"),
     (AddsUpOverFits, {}, "check_fit_starts_anew"),
+    (PairsShareCoins, {}, "check_rows_draw_their_own_coins"),
+    (FailsRarely, {}, "check_calls_are_alike"),
+    (LeavesTheFirstRow, {}, "check_calls_are_alike"),
 ]
 # Of each check the first fault in `make test`; all in `make test-long`.
 FIRST = {name: kind for kind, _, name in reversed(MUTANTS)}

@@ -48,8 +48,8 @@ def adaptive_mean(
     # The bound is the number of values plus discrete Laplace noise minus a margin, and at least 1. With probability at
     # most delta it exceeds the larger number of values of two neighbours; otherwise their means differ by at most the
     # width over it.
-    noise = int(discrete_laplace(source, 1 / test, 1)[0])
-    at_least = max(1, column.sums.n + noise - (pass_threshold(test, delta) - 1))
+    noisy = column.sums.n + discrete_laplace(source, 1 / test, 1).item()
+    at_least = max(1, noisy - (pass_threshold(test, delta) - 1))
     return laplace_mean(column, WIDTH / (at_least * release), level, source)
 
 

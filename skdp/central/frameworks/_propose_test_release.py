@@ -237,4 +237,4 @@ def pass_threshold(epsilon: Fraction, delta: Fraction) -> int:
 
 def passes(distance: int, epsilon: Fraction, threshold: int, source: ByteSource) -> bool:
     """Test privately whether a distance is large."""
-    return distance + int(discrete_laplace(source, 1 / epsilon, 1)[0]) >= threshold
+    return bool(distance + discrete_laplace(source, 1 / epsilon, 1).item() >= threshold)

@@ -37,7 +37,8 @@ class Noise(ABC):
 
     def add(self, source: ByteSource, numbers: Sequence[int]) -> list[int]:
         """Add noise to integers."""
-        return [number + int(part) for number, part in zip(numbers, self.draw(source, len(numbers)), strict=True)]
+        noise = self.draw(source, len(numbers)).tolist()
+        return [number + part for number, part in zip(numbers, noise, strict=True)]
 
     @property
     @abstractmethod

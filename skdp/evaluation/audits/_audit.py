@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from skdp.base import check_random_state
+from skdp.evaluation.audits._calls import Audited
 from skdp.evaluation.audits._neighbours import (
     check_confidence,
     check_count,
@@ -19,7 +20,7 @@ from skdp.evaluation.audits._neighbours import (
     count_rows,
 )
 from skdp.evaluation.audits._search import search
-from skdp.evaluation.audits._target import Audited, claim_of, is_seeded, of_transformer, seed_shows
+from skdp.evaluation.audits._target import claim_of, is_seeded, of_transformer, seed_shows
 from skdp.exact import log_upper
 from skdp.local import Channel, OnFitOnly, ReportProtocol
 from skdp.markup import html_facts
@@ -137,16 +138,17 @@ def audit_epsilon(
 
     Parameters
     ----------
-    release : transformer or callable
+    release : estimator or callable
         A local transformer (fitted or not, of any package), or a function from a table to its release, such as
         ``lambda rows: DPMean(epsilon=1.0, bounds=(0, 1)).fit(rows).mean_``. Of `OnFitOnly`, only `fit_transform` is
-        audited, as its `transform` releases unprotected rows; of a transformer of the central model, such as
-        `DPStandardScaler`, the numbers and arrays among its fitted attributes.
+        audited, as its `transform` releases unprotected rows; of an estimator of the central model, such as `DPMean` or
+        `DPMarginalSynthesizer`, the numbers and arrays among its fitted attributes; of `SyntheticResampler`, the rows,
+        where the last column of a table is the target.
     neighbours : pair of tables, optional
-        Two public tables that differ in one record: for a local transformer, in exactly one row. Needed for a central
-        one and a callable. By default, tables of one record each from the declared domain of a transformer: all of them
-        if they are at most 6, otherwise those of the first, middle and last values, and of undeclared and missing
-        values where these are accepted. All pairs are tried.
+        Two public tables that differ in one record: for a local transformer, in exactly one row; for a central
+        estimator, one may have a row less. Needed for these and a callable. By default, tables of one record each from
+        the declared domain of a transformer: all of them if they are at most 16, otherwise those of the first, middle
+        and last values, and of undeclared and missing values where these are accepted. All pairs are tried.
     epsilon, delta : float, optional
         The claim; by default that of `guarantee_` of a transformer. A callable needs epsilon. If epsilon is given,
         delta is 0 by default.
@@ -189,11 +191,13 @@ def audit_epsilon(
     shows, but only in the form of single calls, refutes claims up to about 4.
 
     A transformer, and a callable with ``each_row=True``, is tested twice, each at half the level: by the rows of large
-    tables, and by some hundred single calls, whose form is examined too. Some calls use `fit_transform` of fresh
-    clones, or tables of two rows, which show whether rows are sorted or share random bits. Events are made of the
-    values of each column, their bins, and the lowest set bit, which floating-point noise may reveal ([2]_); of pairs of
-    columns and all columns together; of the sum of the columns' log ratios; and of the values that hashed reports
-    support.
+    tables, and by some hundred single calls, whose form is examined too, with warnings, log records and what is
+    printed. Some calls use `fit_transform` of fresh clones; tables of two rows, which show whether rows are sorted or
+    share random bits; tables of seven different rows, also of polars and pyarrow; or look at what a fitted clone keeps:
+    its attributes, its pickle and its text. With 800,000 draws or more, hundreds of calls with tables of 24 rows look
+    for what happens in one of a hundred calls only. Events are made of the values of each column, their bins, and the
+    lowest set bit, which floating-point noise may reveal ([2]_); of pairs of columns and all columns together; of the
+    sum of the columns' log ratios; and of the values that hashed reports support.
 
     For two neighbours and 10^6 draws the power is above .999999 to refute a claim of 1 for binary randomised response
     with epsilon 1.03.
@@ -222,7 +226,7 @@ def audit_epsilon(
     check_pair(neighbours)
     check_release(release)
     secure, findings = True, []
-    if hasattr(release, "transform") or hasattr(release, "report"):
+    if any(hasattr(release, name) for name in ("transform", "report", "fit", "fit_resample")):
         audited = of_transformer(
             release, neighbours, n_reports=n_reports, statistic=statistic, random_state=random_state
         )
@@ -231,7 +235,8 @@ def audit_epsilon(
         if isinstance(release, OnFitOnly):
             findings.append("only fit_transform was audited: transform releases unprotected rows")
         if audited.central:
-            findings.append("only what fit learns was audited: transform protects no row")
+            protected = "" if getattr(release, "protects_rows", None) else ": transform protects no row"
+            findings.append(f"only what fit learns was audited{protected if hasattr(release, 'transform') else ''}")
         if not secure and seed_shows(release, audited):
             findings.append("anyone who knows the seed can distinguish two records: it repeats the random bits")
     else:

@@ -29,7 +29,7 @@ from skdp.local import (
     SetValuedEncoder,
 )
 
-_MOST_CELLS = 6
+_MOST_CELLS = 16
 _UNDECLARED = "undeclared"
 
 
@@ -182,6 +182,13 @@ def repeat(table: Any, rows: int) -> Any:
         frame = nw.from_native(table, eager_only=True)
         return frame[np.zeros(rows, np.int64).tolist()].to_native()
     return np.repeat(table, rows, axis=0) if isinstance(table, np.ndarray) else list(table) * rows
+
+
+def in_library(table: Any, library: Any) -> Any:
+    """Write a table in polars or pyarrow."""
+    frame = nw.from_native(table, eager_only=True)
+    columns = {name: [None if is_missing(cell) else cell for cell in frame[name].to_list()] for name in frame.columns}
+    return nw.from_dict(columns, backend=library).to_native()
 
 
 def stack(tables: Sequence[Any]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,13 +12,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.base import heard
 from skdp.coding import is_missing
 from skdp.frames import is_frame
 
 Outputs = dict[str, NDArray[Any]]
 """A column for each part of the output, an entry for each draw."""
 
-FORM = "the form: dtypes, names, index, attributes, warnings, errors"
+FORM = "the form: dtypes, names, index, attributes, warnings, output, errors"
 WHOLE = "the whole output as text"
 ABSENT = "\0absent"
 _RAISED = "\0raised "
@@ -86,18 +86,16 @@ def _spread(name: str, values: NDArray[Any]) -> Outputs:
 
 def read_call(release: Callable[[], Any]) -> dict[str, Any]:
     """Make one release and record everything that is visible of it."""
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+    with heard() as said:
         try:
             released, failed = release(), None
         except Exception as error:
             released, failed = None, error
-    seen = [f"{item.category.__name__}: {item.message}" for item in warned]
     if failed is not None:
-        return {FORM: f"{_RAISED}{type(failed).__name__}\n{failed}\n{seen}", WHOLE: ""}
+        return {FORM: f"{_RAISED}{type(failed).__name__}\n{failed}\n{said}", WHOLE: ""}
     cells: dict[str, Any] = {}
     form: Any = _flatten(released, "", cells)
-    text = repr((form, seen))
+    text = repr((form, said))
     return {FORM: text, WHOLE: repr(list(cells.values()))[:_MOST_TEXT]} | dict(list(cells.items())[:_MOST_CELLS])
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from scipy.stats import beta
 
+from skdp.evaluation.audits._calls import Audited, Situation
 from skdp.evaluation.audits._events import Event, choose_event
 from skdp.evaluation.audits._outputs import raised, stack_calls
-from skdp.evaluation.audits._target import Audited, Situation
 
 _ROWS, _CALLS = 1_000_000, 10_000
 _CHOICE, _FEW, _CHOICE_OF_FEW = 0.1, 5_000, 0.3  # shares of the draws that choose the event; more of few draws
@@ -70,10 +70,11 @@ def _choice_draws(n: int, n_tables: int) -> int:
 Found = tuple[float, float, int, Event | None]
 """The bound, the largest bound that this number of draws could give, the number of draws, and the event."""
 
-_FIRST, _ROWS_A_FIRST = 8, 40_000  # calls of each table that look for events; one more per 40,000 rows
+_FIRST, _ROWS_A_FIRST = 7, 40_000  # calls of each table that look for events; one more per 40,000 rows
 _AGAIN, _FINALISTS = 25, 2  # more that choose among the best of them
 _FEW_CALLS, _FACTOR, _USUAL = 100, 25, 1_500  # that test: enough for a difference that always shows
 _MORE, _ROWS_A_CALL = (600, 1_500), 250
+_ROWS_A_RARE, _FEWEST_RARE, _RARE_SIZES = 1_600, 500, (8_000, 16_000)  # calls that look for what happens rarely
 _CAUTION = 0.5  # standard errors, as chance would choose too many events for a test
 
 
@@ -100,20 +101,36 @@ def _by_few_calls(audited: Audited, n_rows: int, claimed: float, *, delta: float
     """Bound epsilon by some hundred calls besides the rows."""
     # An event is tested only if it could refute the claim, with as many calls as that takes. Other calls decide this.
     candidates, drawn = _candidates(audited, _FIRST + n_rows // _ROWS_A_FIRST, delta, few=True)
+    rare, more = _rare_candidates(audited, n_rows // _ROWS_A_RARE, delta)
+    drawn += more
     usual = min(_USUAL, _FEW_CALLS + math.ceil(_FACTOR * math.exp(min(claimed, 10.0))))
-    if not candidates:
+    if not candidates and not rare:
         return _test(audited, None, usual, drawn, delta, level)
     sizes = sorted({usual, *(size for size in (*_MORE, n_rows // _ROWS_A_CALL) if usual < size <= 4_000)})
     again = _AGAIN + n_rows // _ROWS_A_FIRST
     plans = []
-    for candidate in candidates[:_FINALISTS]:
-        hits = candidate.hits(audited, again)
-        drawn += 2 * again
-        expected = [_expected(hits, again, size, delta, level) for size in sizes]
+    for candidate in (*candidates[:_FINALISTS], *rare):
+        trials = again if candidate not in rare else n_rows // _ROWS_A_RARE
+        hits = candidate.hits(audited, trials)
+        drawn += 2 * trials
+        if candidate in rare:
+            sizes = [*sizes, *_RARE_SIZES]
+        expected = [_expected(hits, trials, size, delta, level) for size in sizes]
         enough = [size for size, bound in zip(sizes, expected, strict=True) if bound > claimed]
         plans.append((expected[-1], enough[0] if enough else 0, candidate))
     _, size, chosen = max(plans, key=lambda plan: plan[0])
     return _test(audited, chosen if size or only else None, size or usual, drawn, delta, level)
+
+
+def _rare_candidates(audited: Audited, calls: int, delta: float) -> tuple[list[_Candidate], int]:
+    """Look for an event that happens in one of a hundred calls, if there are enough of them."""
+    group = audited.many_rows() if calls >= _FEWEST_RARE else []
+    if not group:
+        return [], 0
+    samples = [[audited.call_batch(situation, calls) for situation in group] for _ in range(2)]
+    event = choose_event(*samples, delta=delta, few=True)
+    drawn = 2 * calls * len(group)
+    return ([] if event is None else [_Candidate(event, group[event.likelier], group[event.other])]), drawn
 
 
 def _candidates(audited: Audited, choice: int, delta: float, few: bool = False) -> tuple[list[_Candidate], int]:

@@ -5,30 +5,31 @@ from __future__ import annotations
 import copy
 import itertools
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from fractions import Fraction
 from numbers import Integral, Number
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.evaluation.audits._calls import Audited
 from skdp.evaluation.audits._neighbours import (
     check_replaced,
     count_rows,
     declared_values,
     make_records,
     repeat,
-    stack,
 )
-from skdp.evaluation.audits._outputs import Outputs, hash_cells, read_call, read_rows, stack_calls
+from skdp.evaluation.audits._outputs import hash_cells, read_rows
 from skdp.frames import is_frame
 from skdp.local import LocalTableEncoder, OnFitOnly, PerPerson
 
 _COMPOSED = ("steps", "transformers", "transformer_list")
+_LOCAL = ("transform", "report")
 _READABLE = (Number, str, bool, type(None), np.ndarray, list, tuple, dict)
 
 
@@ -51,7 +52,8 @@ def of_transformer(
             "a PerPerson needs to know the person of each row: audit its transformer, or two tables of one person, as "
             "in audit_epsilon(lambda rows: it.transform(rows, groups=[0] * len(rows)), neighbours, epsilon=...)"
         )
-    if getattr(estimator, "protects_rows", None) is False:
+    local = any(hasattr(estimator, name) for name in _LOCAL)
+    if not local or getattr(estimator, "protects_rows", None) is False or _needs_curator(estimator, neighbours):
         return _of_central(estimator, neighbours, n_reports, statistic, random_state)
     tables = make_records(estimator) if neighbours is None else list(neighbours)
     if neighbours is not None:
@@ -85,6 +87,7 @@ def of_transformer(
         statistic=statistic,
         fit_release=again,
         paired=each_row,
+        fresh=_fresh_of(estimator, fitted, random_state) if each_row else None,
     )
 
 
@@ -98,21 +101,45 @@ def _of_central(
     """Prepare the fitted attributes of fresh clones."""
     if neighbours is None:
         raise TypeError(
-            f"the transform of {type(estimator).__name__} protects no row: what it promises is about what fit learns. "
+            f"{type(estimator).__name__} protects no rows in transform: what it promises is about what fit learns. "
             "Give neighbours, two tables that differ in one record, to audit its fitted attributes; or audit one, as "
             "in audit_epsilon(lambda rows: clone(it).fit(rows).mean_, neighbours=..., epsilon=...)"
         )
     fresh = _clones(estimator, random_state, {})
 
+    def fit(table: Any) -> tuple[Any, Any]:
+        if hasattr(estimator, "fit_resample"):
+            return (one := fresh()), one.fit_resample(*_with_target(table))
+        return fresh().fit(table), None
+
     def learn(table: Any) -> dict[str, Any]:
-        learned = vars(fresh().fit(table)).items()
-        return {name: value for name, value in learned if _is_released(name, value)}
+        one, rows = fit(table)
+        learned = {name: value for name, value in vars(one).items() if _is_released(name, value)}
+        return learned if rows is None else learned | dict(zip("Xy", rows, strict=True))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of noise on small tables
-        fitted = fresh().fit(neighbours[0])
+        fitted, _ = fit(neighbours[0])
     tables = list(neighbours)
     return Audited(learn, tables, False, fitted=fitted, n_reports=n_reports or 1, statistic=statistic, central=True)
+
+
+def _needs_curator(estimator: Any, neighbours: Any) -> bool:
+    """Whether two tables have different numbers of rows, and the guarantee is one of the central model."""
+    if neighbours is None or len({count_rows(table) for table in neighbours}) == 1 or not hasattr(estimator, "fit"):
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = clone(estimator).set_params(**_harmless(estimator)).fit(neighbours[0])
+    return getattr(getattr(fitted, "guarantee_", None), "trust", "local") == "central"
+
+
+def _with_target(table: Any) -> tuple[Any, Any]:
+    """Take the last column of a table as its target."""
+    if not is_frame(table):
+        return table[:, :-1], table[:, -1]
+    frame = nw.from_native(table, eager_only=True)
+    return frame.select(frame.columns[:-1]).to_native(), frame[frame.columns[-1]].to_native()
 
 
 def _is_released(name: str, value: Any) -> bool:
@@ -168,6 +195,15 @@ def _fit_transform(estimator: Any, fitted: Any, random_state: int | None) -> Cal
     return lambda table, **ids: fresh().fit_transform(table, **ids)
 
 
+def _fresh_of(estimator: Any, fitted: Any, random_state: int | None) -> Callable[[], Any] | None:
+    """Return a function that makes unfitted clones of an estimator that has all that is looked at."""
+    if isinstance(estimator, OnFitOnly) or not all(
+        hasattr(estimator, name) for name in ("get_params", "fit", "transform")
+    ):
+        return None
+    return _clones(estimator, random_state, _declared(fitted))
+
+
 def _is_fitted(estimator: Any) -> bool:
     if not hasattr(estimator, "fit"):
         return True
@@ -206,127 +242,3 @@ def seed_shows(estimator: Any, audited: Audited, *, rows: int = 64) -> bool:
 def is_seeded(estimator: Any) -> bool:
     """Whether the random bits of an estimator, or of one that it wraps, come from a seed."""
     return bool(_named(estimator, "random_state", given=True)) or getattr(estimator, "random_state", None) is not None
-
-
-_MOST_SUPPORTED = 64
-_CELLS = 1 << 22
-"""Cells of a batch of rows."""
-
-
-@dataclass(frozen=True)
-class Situation:
-    """A table for single calls."""
-
-    name: str
-    table: Any
-    place: int
-    fit: bool = False
-
-
-@dataclass
-class Audited:
-    """A release that is audited, and its neighbouring tables."""
-
-    release: Callable[..., Any]
-    tables: list[Any]
-    each_row: bool
-    fitted: Any = None
-    keyed: bool = False
-    n_reports: int = 1
-    statistic: Callable[[Any], Any] | None = None
-    fit_release: Callable[..., Any] | None = None
-    paired: bool = False
-    central: bool = False
-    _ids: Iterator[int] = field(default_factory=itertools.count)
-
-    def groups(self) -> list[list[Situation]]:
-        """List the groups of tables for single calls."""
-        tables = self.tables
-        groups = [[Situation("", table, place) for place, table in enumerate(tables)]]
-        pairs = self._pairs() if self.paired else []
-        if self.fit_release is not None and not pairs:
-            groups.append([Situation("fit_transform: ", table, place, True) for place, table in enumerate(tables)])
-        last = len(tables) - 1
-        for both, fit in itertools.product(pairs, (False, True)):
-            if not fit or self.fit_release is not None:
-                name = "fit_transform of two rows: " if fit else "two rows: "
-                groups.append(
-                    [Situation(name, table, place, fit) for place, table in zip((0, last), both, strict=True)]
-                )
-        return groups
-
-    def _pairs(self) -> list[tuple[Any, Any]]:
-        """Pair tables of two rows that differ in one: the first record in one table, the last in the other."""
-        first, middle, last = self.tables[0], self.tables[len(self.tables) // 2], self.tables[-1]
-        try:
-            return [
-                (stack([middle, first]), stack([middle, last])),
-                (stack([first, first]), stack([first, last])),
-                (stack([first, middle]), stack([last, middle])),
-            ]
-        except Exception:
-            return []  # tables of unlike dtypes
-
-    def _reports(self, table: Any, fit: bool = False) -> list[Any]:
-        """Release a table once for each report of a record, under new record ids."""
-        release = self.fit_release if fit and self.fit_release is not None else self.release
-        if not self.keyed:
-            return [release(table) for _ in range(self.n_reports)]
-        ids = [f"record {next(self._ids)}" for _ in range(count_rows(table))]
-        return [release(table, record_id=ids) for _ in range(self.n_reports)]
-
-    def rows(self, which: int, n: int) -> Outputs:
-        """Draw outputs by releasing one table of equal rows."""
-        outputs: Outputs = {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # single calls look at them
-            for turn, report in enumerate(self._reports(repeat(self.tables[which], n))):
-                columns = read_rows(report, n)
-                columns |= _supports(self.fitted, columns)
-                if self.statistic is not None:
-                    columns |= {f"statistic, {name}": c for name, c in read_rows(self.statistic(report), n).items()}
-                outputs |= columns if self.n_reports == 1 else {f"report {turn}, {k}": c for k, c in columns.items()}
-        return outputs
-
-    def calls(self, situation: Situation, n: int) -> list[dict[str, Any]]:
-        """Draw outputs by releasing a table again and again, with everything that is visible."""
-        return [read_call(lambda: self._seen(situation)) for _ in range(n)]
-
-    def _seen(self, situation: Situation) -> Any:
-        reports = self._reports(situation.table, situation.fit)
-        if self.statistic is not None:
-            reports += [self.statistic(report) for report in reports]
-        return reports[0] if len(reports) == 1 else reports
-
-    def batches(self, which: int, n: int, *, width: int) -> Iterator[tuple[int, Outputs | None]]:
-        """Draw many outputs by rows, in batches."""
-        most = max(1000, _CELLS // width)
-        while n > 0:
-            size = min(n, most)
-            try:
-                outputs = self.rows(which, size)
-            except Exception:
-                yield size, None
-            else:
-                yield size, outputs
-            n -= size
-
-    def call_batch(self, situation: Situation, n: int) -> Outputs:
-        return stack_calls(self.calls(situation, n))
-
-
-def _supports(fitted: Any, columns: Outputs) -> Outputs:
-    """Return which values each hashed report supports: the seed is public, and new in each report."""
-    added: Outputs = {}
-    oracles = getattr(fitted, "oracles_", ())
-    if not any(oracle.shows_hash for oracle in oracles):
-        return added
-    arrays, place = list(columns.values()), 0
-    for number, oracle in enumerate(oracles):
-        width = oracle.width
-        if oracle.shows_hash:
-            reports = np.column_stack([array.astype(np.uint64) for array in arrays[place : place + width]])
-            for value, supported in enumerate(oracle.supports(reports)[:, :_MOST_SUPPORTED].T):
-                added[f"support of value {value} by attribute {number}"] = supported
-        place += width
-    return added

@@ -59,8 +59,8 @@ def discover_values(
     #    privately. WWW.
     threshold = discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=max_rows_per_person)
     pairs = [(value, int(count)) for value, count in zip(values, counts, strict=True) if count]
-    noise = discrete_laplace(source, max_rows_per_person / check_epsilon(epsilon), len(pairs))
-    noisy = [count + int(shift) for (_, count), shift in zip(pairs, noise, strict=True)]
+    noise = discrete_laplace(source, max_rows_per_person / check_epsilon(epsilon), len(pairs)).tolist()
+    noisy = [count + shift for (_, count), shift in zip(pairs, noise, strict=True)]
     published = [place for place, count in enumerate(noisy) if count >= threshold]
     if most is not None and len(published) > most:
         published = sorted(sorted(published, key=lambda place: -noisy[place])[:most])

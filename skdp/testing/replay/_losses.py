@@ -1,0 +1,126 @@
+"""What the draws of a release lose between two tables, each by itself and together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from skdp.central import laplace_divergence
+from skdp.exact import round_up
+from skdp.privacy import Loss, PrivacyGuarantee, PureLoss, gaussian_loss, zcdp_epsilon
+from skdp.privacy.accounting import pure_mu, smallest_epsilon
+from skdp.testing.replay._recording import Draw, differences, exact, scores_of
+
+ROUNDING = 1e-9
+"""The relative error of the floats here."""
+
+
+@dataclass(frozen=True)
+class DrawLoss:
+    """What a draw loses between two tables."""
+
+    sampler: str
+    size: int
+    difference: float
+    epsilon: Fraction | float
+    rho: float
+    mu_squared: Fraction | float = 0
+    """Of rounded Gaussian noise."""
+    laplace: tuple[Fraction, Fraction, Fraction] | None = None
+    """Two scales and the distance of the centres, where the scales differ."""
+    half: bool = False
+    """Whether the loss lies in an interval of this length, as that of the exponential mechanism."""
+
+
+def loss_of(one: Draw, other: Draw) -> DrawLoss:
+    """Return the loss of a draw, from what its noise was added to in both runs."""
+    size = math.prod(one.shape)
+    if "scores" in one.parameters:
+        changes = [Fraction(int(a)) - int(b) for a, b in zip(scores_of(one), scores_of(other), strict=True)]
+        spread = max(changes, default=Fraction(0)) - min(changes, default=Fraction(0))
+        by_range = one.sampler == "exponential_mechanism"
+        return _pure(one, len(changes), spread, one.parameters["rate"] * spread, half=by_range)
+    if "center" in one.parameters:
+        return _centred(one, other)
+    changes_or_none = differences(one, other)
+    if None in changes_or_none:
+        return DrawLoss(one.sampler, size, math.nan, math.inf, math.inf)
+    changes = [abs(change) for change in changes_or_none if change is not None]
+    if "variance" in one.parameters:
+        square = Fraction(sum(change**2 for change in changes))
+        mu_squared = square / one.parameters["variance"]
+        rounded = mu_squared if one.sampler == "rounded_gaussian" else Fraction(0)
+        return DrawLoss(
+            one.sampler, size, math.sqrt(square), math.inf if square else 0, float(mu_squared / 2), mu_squared=rounded
+        )
+    if one.sampler == "cube_noise":
+        width = one.shape[1]
+        norm = Fraction(sum(max(changes[start : start + width]) for start in range(0, len(changes), width)))
+    else:
+        norm = Fraction(sum(changes))
+    return _pure(one, size, norm, norm / one.parameters["scale"])
+
+
+def _pure(draw: Draw, size: int, difference: Fraction, epsilon: Fraction | float, *, half: bool = False) -> DrawLoss:
+    loss = float(epsilon)
+    rho = loss * math.tanh(loss / 2)
+    return DrawLoss(draw.sampler, size, float(difference), epsilon, min(rho, loss**2 / 8) if half else rho, half=half)
+
+
+def _centred(one: Draw, other: Draw) -> DrawLoss:
+    """Return the loss of noise whose scale may be private."""
+    scales = [draw.parameters["scale"] for draw in (one, other)]
+    moved = abs(exact(one.parameters["center"]) - exact(other.parameters["center"]))  # type: ignore[operator]
+    if one.sampler == "rounded_laplace":
+        if scales[0] == scales[1]:
+            return _pure(one, 1, moved, moved / scales[0])
+        return DrawLoss(one.sampler, 1, float(moved), math.inf, math.inf, laplace=(*scales, moved))
+    # Moving the centre costs (d + 1) |shift| / (2 sqrt(d) scale), changing the scale d |ln ratio| (Bun & Steinke 2019).
+    d = one.parameters["degrees_of_freedom"]
+    epsilon = (d + 1) / (2 * math.sqrt(d)) * float(moved / max(scales)) + d * abs(math.log(scales[0] / scales[1]))
+    return _pure(one, 1, moved, epsilon)
+
+
+def epsilon_of(losses: Sequence[DrawLoss], claim: PrivacyGuarantee, delta: Fraction) -> float:
+    """Return the least epsilon, at a delta, of the certificates that apply."""
+    pairs = [loss.laplace for loss in losses if loss.laplace is not None]
+    rest = [loss for loss in losses if loss.laplace is None]
+    if pairs:
+        return _with_private_scales(pairs, rest, claim)
+    found: list[float | None] = [_sum(rest)]
+    if delta and all(loss.mu_squared or math.isfinite(loss.epsilon) for loss in rest):
+        gaussian = Fraction(sum(Fraction(loss.mu_squared) for loss in rest))
+        pure = [loss for loss in rest if not loss.mu_squared and loss.epsilon]
+        listed: list[Loss] = [PureLoss(round_up(Fraction(loss.epsilon))) for loss in pure]
+        found.append(smallest_epsilon([*listed, gaussian_loss(gaussian)], delta))
+        # An exponential mechanism loses at most what pure privacy of half its range does, in the terms of mu.
+        mus = [pure_mu(Fraction(loss.epsilon) / (2 if loss.half else 1)) for loss in pure]
+        known = [mu for mu in mus if mu is not None]
+        if len(known) == len(mus):
+            found.append(smallest_epsilon([gaussian_loss(gaussian + sum(mu**2 for mu in known))], delta))
+    rho = sum(loss.rho for loss in rest)
+    if delta and math.isfinite(rho):
+        found.append(zcdp_epsilon(rho, delta) if rho else 0.0)
+    return min(epsilon for epsilon in found if epsilon is not None)
+
+
+def _sum(losses: Sequence[DrawLoss]) -> float:
+    if not all(math.isfinite(loss.epsilon) for loss in losses):
+        return math.inf
+    return float(sum(Fraction(loss.epsilon) for loss in losses))
+
+
+def _with_private_scales(
+    pairs: Sequence[tuple[Fraction, Fraction, Fraction]], rest: Sequence[DrawLoss], claim: PrivacyGuarantee
+) -> float:
+    """Return the stated epsilon if it and its delta, in equal parts, cover Laplace noise of private scales."""
+    left = (claim.epsilon - _sum(rest)) / len(pairs)
+    if not left >= 0:
+        return math.inf
+    failure = sum(
+        max(laplace_divergence(left, *(float(one) for one in order)) for order in ((a, moved, b), (b, moved, a)))
+        for a, b, moved in pairs
+    )
+    return claim.epsilon if failure <= claim.delta * (1 + ROUNDING) else math.inf

@@ -1,0 +1,365 @@
+"""Statistics of a column of whole numbers from 0 to 10, each with a fault: they lose more than they state."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+
+from skdp.base import coins
+from skdp.privacy import PrivacyGuarantee
+from skdp.randomness import (
+    bernoulli_ratio,
+    cube_noise,
+    discrete_gaussian,
+    discrete_laplace,
+    exponential_mechanism,
+    permute_and_flip,
+    rounded_gaussian,
+    rounded_laplace,
+)
+
+TOP = 10
+TABLE = pd.DataFrame({"value": [0, 10, 10, 3, 7, 7, 9, 10]})
+
+
+class Curator(BaseEstimator):
+    """Base: the sum of the values, with discrete Laplace noise for what one row changes. Nothing is wrong with it."""
+
+    relation, delta, rho = "add_remove", 0.0, None
+
+    def __init__(self, epsilon=1.0, ledger=None, random_state=None):
+        self.epsilon = epsilon
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        values = np.clip(X["value"].to_numpy(), 0, TOP)
+        self.guarantee_ = self.promise(values)
+        if self.ledger is not None:
+            self.ledger.charge(self.guarantee_, "statistic")
+        self._source = coins(self.random_state, "statistic")
+        self.result_ = self.answer(values)
+        del self._source
+        return self
+
+    def promise(self, values):
+        return PrivacyGuarantee(
+            self.epsilon,
+            self.delta,
+            relation=self.relation,
+            trust="central",
+            mechanism="Laplace",
+            secure=self.random_state is None,
+            scope=("value",),
+            rho=self.rho,
+        )
+
+    def answer(self, values):
+        return self.noisy([values.sum()], TOP)
+
+    def noisy(self, numbers, sensitivity, epsilon=None):
+        scale = Fraction(sensitivity) / Fraction(self.epsilon if epsilon is None else epsilon)
+        return np.array(numbers) + discrete_laplace(self._source, scale, len(numbers))
+
+
+class HalfTheSensitivity(Curator):
+    """Sensitivity off by a factor of two."""
+
+    def answer(self, values):
+        return self.noisy([values.sum()], TOP // 2)
+
+
+class SensitivityOffByOne(Curator):
+    """Noise for values up to 9."""
+
+    def answer(self, values):
+        return self.noisy([values.sum()], TOP - 1)
+
+
+class EpsilonTwice(Curator):
+    """A sum and a count, each with the whole epsilon."""
+
+    def answer(self, values):
+        return [self.noisy([values.sum()], TOP), self.noisy([len(values)], 1)]
+
+
+class ReplacementTakenForAddition(Curator):
+    """A histogram whose noise covers an added row, stated for a replaced one."""
+
+    relation = "replace"
+
+    def answer(self, values):
+        return self.noisy(np.bincount(values, minlength=TOP + 1), 1)
+
+
+class NoiseWhereRowsAre(Curator):
+    """Noise is added to the cells that occur."""
+
+    def answer(self, values):
+        return self.noisy(np.unique(values, return_counts=True)[1], 1)
+
+
+class EmptyCellsAreExact(Curator):
+    """All cells are released, but empty ones without noise."""
+
+    def answer(self, values):
+        counts = np.bincount(values, minlength=TOP + 1)
+        noisy = self.noisy(counts, 1)
+        return np.where(counts == 0, 0, noisy)
+
+
+class ScaleOfTheData(Curator):
+    """The noise of a mean has the scale 10 / n."""
+
+    def answer(self, values):
+        place = rounded_laplace(self._source, Fraction(int(1000 * values.mean())), Fraction(1000 * TOP, len(values)))
+        return place / 1000
+
+
+class BoundsOfTheData(Curator):
+    """The sensitivity is the largest value."""
+
+    def answer(self, values):
+        return self.noisy([values.sum()], max(1, int(values.max())))
+
+
+class NotClipped(Curator):
+    """A value above the bound counts in full."""
+
+    def answer(self, values):
+        return self.noisy([3 * values.sum() // 2], TOP)
+
+
+class SameNoiseTwice(Curator):
+    """The same noise is added to two sums: their difference is exact."""
+
+    def answer(self, values):
+        noise = discrete_laplace(self._source, Fraction(2 * TOP) / Fraction(self.epsilon), 1)
+        return [values.sum() + noise, values[::2].sum() + noise]
+
+
+class NoiseOnFloats(Curator):
+    """Integer noise on a sum of fractions shows their decimals."""
+
+    def answer(self, values):
+        return self.noisy([(values / 3).sum()], TOP)
+
+
+class RoundedBefore(Curator):
+    """A count is rounded to tens before the noise of a count is added."""
+
+    def answer(self, values):
+        return self.noisy([round(len(values), -1)], 1)
+
+
+class ShowsTheCount(Curator):
+    """The number of rows is an attribute."""
+
+    def answer(self, values):
+        self.n_samples_ = len(values)
+        return super().answer(values)
+
+
+class KeepsTheRows(Curator):
+    """The rows are a private attribute."""
+
+    def answer(self, values):
+        self._rows = values
+        return super().answer(values)
+
+
+class ShowsInTheDtype(Curator):
+    """Where there are few rows, the sum is a short integer."""
+
+    def answer(self, values):
+        return super().answer(values).astype(np.int64 if len(values) > 7 else np.int32)
+
+
+class WarnsOfFewRows(Curator):
+    """A warning follows from the exact count."""
+
+    def answer(self, values):
+        if len(values) < 8:
+            warnings.warn("there are few rows", stacklevel=2)
+        return super().answer(values)
+
+
+class PrintsTheCount(Curator):
+    """Progress is printed, with the number of rows."""
+
+    def answer(self, values):
+        print(f"adding up {len(values)} rows")
+        return super().answer(values)
+
+
+class RaisesOnFewRows(Curator):
+    """An error follows from the exact count."""
+
+    def answer(self, values):
+        if len(values) < 8:
+            raise ValueError("there are too few rows")
+        return super().answer(values)
+
+
+class StatesLessWithMoreRows(Curator):
+    """The guarantee follows from the number of rows."""
+
+    def promise(self, values):
+        return PrivacyGuarantee(8 / max(len(values), 1), relation="add_remove", trust="central", mechanism="?")
+
+
+class DrawsForEachRow(Curator):
+    """The number of draws is that of the rows."""
+
+    def answer(self, values):
+        return [self.noisy([len(values)], 1, Fraction(1, 100)) for _ in values]
+
+
+class OtherSamplerForFewRows(Curator):
+    """The noise has another law where there are few rows."""
+
+    def answer(self, values):
+        if len(values) > 7:
+            return super().answer(values)
+        return np.array([values.sum()]) + discrete_gaussian(self._source, TOP**2, 1)
+
+
+class GaussianWithoutDelta(Curator):
+    """Gaussian noise, stated as pure privacy."""
+
+    def answer(self, values):
+        return np.array([values.sum()]) + rounded_gaussian(self._source, 100 * TOP**2, 1)
+
+
+class GaussianOfOldFormula(Curator):
+    """The classical formula of the Gaussian mechanism at an epsilon above 1."""
+
+    delta = 1e-6
+
+    def __init__(self, epsilon=30.0, ledger=None, random_state=None):
+        super().__init__(epsilon, ledger, random_state)
+
+    def answer(self, values):
+        sigma = Fraction(math.sqrt(2 * math.log(1.25 / self.delta)) * TOP / self.epsilon)
+        return np.array([values.sum()]) + rounded_gaussian(self._source, sigma**2, 1)
+
+
+class LargestNormForEuclidean(Curator):
+    """Three sums change together, but the variance is that of one."""
+
+    delta, rho = 1e-6, 0.05
+
+    def __init__(self, epsilon=1.8, ledger=None, random_state=None):
+        super().__init__(epsilon, ledger, random_state)
+
+    def answer(self, values):
+        sums = np.array([values.sum(), 2 * (values // 2).sum(), (values * values // TOP).sum()])
+        return sums + discrete_gaussian(self._source, Fraction(TOP**2) / Fraction(2 * self.rho), 3)
+
+
+class EuclideanNormForLaplace(Curator):
+    """Two sums change by 10 each: Laplace noise for the root of 200."""
+
+    def answer(self, values):
+        return self.noisy([values.sum(), (TOP * (values > 0)).sum()], Fraction(math.sqrt(2)) * TOP)
+
+
+class CubeForASum(Curator):
+    """Cube noise for several numbers, with the sensitivity of the smallest."""
+
+    def answer(self, values):
+        numbers = np.array([len(values), values.sum()])
+        return numbers + cube_noise(self._source, Fraction(1) / Fraction(self.epsilon), 2)[0]
+
+
+class ChoiceWithoutTheTwo(Curator):
+    """The exponential mechanism for scores that go both up and down, at rate epsilon / sensitivity."""
+
+    def answer(self, values):
+        counts = np.bincount(values, minlength=TOP + 1)
+        scores = counts - np.roll(counts, 1)
+        return exponential_mechanism(self._source, scores, Fraction(self.epsilon))
+
+
+class ChoiceAmongTheRows(Curator):
+    """The candidates are the values that occur."""
+
+    def answer(self, values):
+        found, counts = np.unique(values, return_counts=True)
+        return int(found[permute_and_flip(self._source, counts, Fraction(self.epsilon))])
+
+
+class ChoiceWithItsScore(Curator):
+    """The exact count of the chosen value is released with it."""
+
+    def answer(self, values):
+        counts = np.bincount(values, minlength=TOP + 1)
+        best = permute_and_flip(self._source, counts, Fraction(self.epsilon))
+        return best, int(counts[best])
+
+
+class TestsThenTellsExactly(Curator):
+    """Sparse vector: a noisy test, and then the exact answer."""
+
+    __test__ = False
+
+    def answer(self, values):
+        passed = bool(self.noisy([len(values)], 1, 10 * self.epsilon)[0] > 5)
+        return len(values) if passed else None
+
+
+class SampleOfTheFirst(Curator):
+    """The loss is amplified by a sample, which is drawn, but the answer is that of all rows."""
+
+    def answer(self, values):
+        bernoulli_ratio(self._source, 1, 2, len(values))
+        amplified = Fraction(math.log(1 + 2 * math.expm1(self.epsilon)))
+        return self.noisy([2 * values.sum()], TOP, amplified)
+
+
+class NoiseOfNumpy(Curator):
+    """The noise is that of a float generator."""
+
+    def answer(self, values):
+        return values.sum() + np.random.default_rng(self.random_state).laplace(0, TOP / self.epsilon)
+
+
+FAULTS = [
+    HalfTheSensitivity,
+    SensitivityOffByOne,
+    EpsilonTwice,
+    ReplacementTakenForAddition,
+    NoiseWhereRowsAre,
+    EmptyCellsAreExact,
+    ScaleOfTheData,
+    BoundsOfTheData,
+    NotClipped,
+    SameNoiseTwice,
+    NoiseOnFloats,
+    RoundedBefore,
+    ShowsTheCount,
+    KeepsTheRows,
+    ShowsInTheDtype,
+    WarnsOfFewRows,
+    PrintsTheCount,
+    RaisesOnFewRows,
+    StatesLessWithMoreRows,
+    DrawsForEachRow,
+    OtherSamplerForFewRows,
+    GaussianWithoutDelta,
+    GaussianOfOldFormula,
+    LargestNormForEuclidean,
+    EuclideanNormForLaplace,
+    CubeForASum,
+    ChoiceWithoutTheTwo,
+    ChoiceAmongTheRows,
+    ChoiceWithItsScore,
+    TestsThenTellsExactly,
+    SampleOfTheFirst,
+    NoiseOfNumpy,
+]

@@ -1,0 +1,164 @@
+"""What the curator's side of this library releases, with small tables that reach the sensitivity."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from skdp import (
+    Domain,
+    DPHistogram,
+    DPKBinsDiscretizer,
+    DPMarginalSynthesizer,
+    DPMean,
+    DPMinMaxScaler,
+    DPQuantileBinarizer,
+    DPSimpleImputer,
+    DPStandardScaler,
+    Interval,
+    SyntheticResampler,
+)
+from skdp.central import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
+from skdp.privacy import Mu, Rho, Sampled
+from skdp.synthesis import DPPanelSynthesizer
+
+BOUNDS = (0.0, 100.0)
+WORDS = {"job": ["clerk", "nurse", None], "sex": ["f", "m"]}
+NUMBERS = pd.DataFrame(
+    {"age": [0.0, 100.0, 100.0, 37.5, 50.0, 0.0, 100.0], "hours": [100.0, 0.0, 100.0, np.nan, 50.0, 0.0, 73.0]}
+)
+WHOLE = NUMBERS.fillna(12.5)
+JOBS = pd.DataFrame({"job": ["clerk", "nurse", "nurse", None, "clerk", "nurse"], "sex": ["f", "m", "m", "f", "f", "m"]})
+CODED = pd.DataFrame({"a": [0, 1, 2, 2, 0, 1, 2], "b": [1, 0, 1, 1, 0, 1, 0], "c": [1, 1, 0, 1, 0, 0, 1]})
+CODES = {"a": [0, 1, 2], "b": [0, 1], "c": [0, 1]}
+RHO, MU = Rho(0.5, delta=1e-6), Mu(1.0, delta=1e-6)
+EIGHTHS = Interval(0, 100, bins=8)
+
+
+def synthesizer(epsilon=1.0, **parameters):
+    return DPMarginalSynthesizer(epsilon, **{"domain": CODES, "max_iter": 5} | parameters)
+
+
+def of_persons(rows, *, epsilon=1.0, **parameters):
+    """Synthesise rows of persons: a neighbour lacks all rows of the last one."""
+    made = synthesizer(epsilon, max_rows_per_person=2, random_state=0, **parameters)
+    return made.fit(rows.drop(columns="person"), groups=rows["person"])
+
+
+def resampled(rows):
+    resampler = SyntheticResampler(clone(synthesizer(random_state=0)))
+    resampler.rows_ = resampler.fit_resample(rows[["a", "b"]], rows["c"])
+    return resampler
+
+
+PERSONS = CODED.assign(person=[1, 1, 2, 3, 3, 4, 4])
+VISITS = pd.DataFrame({"who": [1, 1, 2, 3, 3, 3], "day": [1, 2, 1, 3, 1, 2], "state": list("xyxxyy")})
+
+
+def panel(rows):
+    inner = DPMarginalSynthesizer(3.0, delta=1e-6, domain={"state": ["x", "y"]}, random_state=0, max_iter=5)
+    return DPPanelSynthesizer(inner, person="who", time="day", max_visits=2).fit(rows)
+
+
+def mean_in_chunks(rows):
+    return sample_and_aggregate(
+        lambda chunk: float(chunk["age"].mean()), rows, bounds=BOUNDS, n_chunks=4, epsilon=1.0, random_state=0
+    )
+
+
+def proposed(rows):
+    bound = max(len(rows) - 2, 0) + 1
+    return propose_test_release(
+        float(rows["age"].sum() / max(len(rows), 3)),
+        bound,
+        sensitivity=100.0,
+        bounds=BOUNDS,
+        epsilon=1.0,
+        delta=1e-6,
+        random_state=0,
+    )
+
+
+def smooth(rows):
+    n, beta = len(rows), 0.002
+    sensitivity = 100 * max(1 / max(n, 1), float(np.exp(-beta * (max(n, 1) - 1))))
+    mean = float(rows["age"].mean()) if n else 50.0
+    return smooth_sensitivity_release(
+        mean, sensitivity, beta=beta, bounds=BOUNDS, epsilon=1.0, delta=1e-6, random_state=0
+    )
+
+
+RELEASES = {
+    "mean, two sums": (DPMean(bounds=BOUNDS), NUMBERS),
+    "mean, noisy sum and count": (DPMean(bounds=BOUNDS, mechanism="noisy_sum_count"), NUMBERS),
+    "mean, propose-test-release": (
+        DPMean(bounds=BOUNDS, mechanism="propose_test_release", delta=1e-6, min_n=2),
+        NUMBERS,
+    ),
+    "mean, private lower bound of n": (DPMean(bounds=BOUNDS, mechanism="propose_test_release", delta=1e-6), NUMBERS),
+    "mean, smooth sensitivity, Laplace": (DPMean(bounds=BOUNDS, mechanism="smooth_sensitivity", delta=1e-6), NUMBERS),
+    "mean, smooth sensitivity, Student's t": (DPMean(bounds=BOUNDS, mechanism="smooth_sensitivity"), NUMBERS),
+    "mean, sample and aggregate": (DPMean(bounds=BOUNDS, mechanism="sample_and_aggregate", n_chunks=4), NUMBERS),
+    "mean, rho": (DPMean(RHO, bounds=BOUNDS), NUMBERS),
+    "mean, mu, noisy sum and count": (DPMean(MU, bounds=BOUNDS, mechanism="noisy_sum_count"), NUMBERS),
+    "mean, mu, smooth sensitivity": (DPMean(MU, bounds=BOUNDS, mechanism="smooth_sensitivity"), NUMBERS),
+    "mean, rho, sample and aggregate": (
+        DPMean(RHO, bounds=BOUNDS, mechanism="sample_and_aggregate", n_chunks=4),
+        NUMBERS,
+    ),
+    "mean of a sample": (DPMean(Sampled(1.0, 0.5), bounds=BOUNDS), NUMBERS),
+    "standard scaler": (DPStandardScaler(bounds=BOUNDS), WHOLE),
+    "standard scaler, missing values": (DPStandardScaler(bounds=BOUNDS, missing="ignore"), NUMBERS),
+    "standard scaler, mu": (DPStandardScaler(MU, bounds=BOUNDS), WHOLE),
+    "min-max scaler": (DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9)), NUMBERS),
+    "min-max scaler, mu": (DPMinMaxScaler(MU, bounds=BOUNDS, quantile_range=(0.1, 0.9)), NUMBERS),
+    "imputer, mean": (DPSimpleImputer(bounds=BOUNDS), NUMBERS),
+    "imputer, median": (DPSimpleImputer(bounds=BOUNDS, strategy="median"), NUMBERS),
+    "imputer, most frequent": (DPSimpleImputer(strategy="most_frequent", categories=WORDS), JOBS),
+    "imputer, most frequent, rho": (DPSimpleImputer(RHO, strategy="most_frequent", categories=WORDS), JOBS),
+    "quantile binarizer": (DPQuantileBinarizer(bounds=BOUNDS), NUMBERS),
+    "discretizer, quantiles": (DPKBinsDiscretizer(bounds=BOUNDS, strategy="quantile", n_bins=3), NUMBERS),
+    "discretizer of a sample": (
+        DPKBinsDiscretizer(Sampled(0.5, 0.3), bounds=BOUNDS, strategy="quantile", n_bins=3),
+        NUMBERS,
+    ),
+    "histogram": (DPHistogram(domain=WORDS), JOBS),
+    "histogram of intervals, hierarchical": (DPHistogram(domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
+    "histogram, hierarchical, rho": (DPHistogram(RHO, domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
+    "histogram of a sample": (DPHistogram(Sampled(0.5, 0.3), domain=WORDS), JOBS),
+    "synthesizer, auto": (synthesizer(), CODED),
+    "synthesizer, auto, delta": (synthesizer(delta=1e-6), CODED),
+    "synthesizer, independent": (synthesizer(marginals="independent"), CODED),
+    "synthesizer, tree, delta": (synthesizer(marginals="tree", delta=1e-6), CODED),
+    "synthesizer, tree": (synthesizer(marginals="tree"), CODED),
+    "synthesizer, adaptive": (synthesizer(marginals="adaptive"), CODED),
+    "synthesizer, adaptive, delta": (synthesizer(marginals="adaptive", delta=1e-6), CODED),
+    "synthesizer, adaptive, mu": (synthesizer(MU, marginals="adaptive"), CODED),
+    "synthesizer, full": (synthesizer(marginals="full"), CODED),
+    "synthesizer, full, rho": (synthesizer(RHO, marginals="full"), CODED),
+    "synthesizer, given marginals": (synthesizer(marginals=[("a", "b"), ("b", "c")]), CODED),
+    "synthesizer of a sample": (synthesizer(Sampled(0.5, 0.3)), CODED),
+    "synthesizer of a sample, delta": (synthesizer(Sampled(0.5, 0.3), delta=1e-6), CODED),
+    "resampler": (resampled, CODED),
+    "panel synthesizer": (panel, VISITS),
+    "synthesizer of persons": (of_persons, PERSONS),
+    "sample and aggregate": (mean_in_chunks, WHOLE),
+    "propose-test-release": (proposed, WHOLE),
+    "smooth sensitivity": (smooth, WHOLE),
+    "synthesizer, private bins": (
+        synthesizer(domain=Domain({"age": EIGHTHS, "hours": EIGHTHS}), marginals="independent"),
+        WHOLE,
+    ),
+}
+"""Releases by name, each with a table."""
+
+
+def neighbours_of(name, table):
+    """Return pairs of neighbours, of which the second lacks the last row, or the last person."""
+    who = {"synthesizer of persons": "person", "panel synthesizer": "who"}.get(name)
+    if who is None:
+        return [(table.iloc[: size + 1], table.iloc[:size]) for size in range(len(table))]
+    persons = list(dict.fromkeys(table[who]))
+    parts = [table[table[who].isin(persons[:count])] for count in range(len(persons) + 1)]
+    return [(parts[count + 1], parts[count]) for count in range(len(persons))]

@@ -1,0 +1,219 @@
+"""Replayed noise shows the sensitivity: every fault is found, and nothing of what this library releases."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skdp import DPHistogram, DPMean, PrivacyGuarantee, PrivacyLedger
+from skdp.privacy import Rho
+from skdp.randomness import (
+    SeededSource,
+    cube_noise,
+    discrete_gaussian,
+    discrete_laplace,
+    exponential_mechanism,
+    permute_and_flip,
+    rounded_gaussian,
+    rounded_laplace,
+    rounded_student_t,
+)
+from skdp.testing import check_sensitivity, curator_checks, replay_release
+from tests.testing import broken_curators as broken
+from tests.testing.central_releases import RELEASES, neighbours_of
+
+CLAIM = PrivacyGuarantee(1.0, relation="add_remove", trust="central")
+# In `make test-long`: those of several rounds, and of the same noise in other units.
+SLOW = (
+    "min-max",
+    "discretizer",
+    "adaptive",
+    "median",
+    "binarizer",
+    "bins",
+    "delta",
+    "mu",
+    "panel",
+    "tree",
+    "auto",
+    "propose",
+    "bound",
+    "rho",
+    "given",
+    "resampler",
+)
+
+
+@pytest.mark.parametrize("fault", broken.FAULTS)
+def test_each_fault_is_found(fault):
+    last = broken.TABLE["value"].to_numpy().copy()
+    last[-1] = 0
+    replaced = [pd.DataFrame({"value": last})] if fault.relation == "replace" else None
+    with pytest.raises(AssertionError):
+        check_sensitivity(fault(), broken.TABLE, replaced)
+
+
+def test_the_statistic_without_a_fault_passes():
+    check_sensitivity(broken.Curator(), broken.TABLE)
+    found = replay_release(broken.Curator(), broken.TABLE, broken.TABLE[:-1])
+    assert found.draws.to_dict("list") == {
+        "sampler": ["discrete_laplace"],
+        "size": [1],
+        "difference": [10.0],
+        "epsilon": [1.0],
+        "rho": [pytest.approx(np.tanh(0.5))],
+    }
+    assert (found.epsilon, found.findings, found.passed) == (1.0, (), True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long if any(word in name for word in SLOW) else []) for name in RELEASES],
+)
+def test_the_noise_of_this_library_covers_the_sensitivity(name):
+    release, table = RELEASES[name]
+    shares = []
+    for turn, (one, other) in enumerate(neighbours_of(name, table)):
+        found = replay_release(release, one, other, random_state=turn)
+        assert found.findings == ()
+        assert len(found.draws)
+        shares.append(found.epsilon / found.guarantee.epsilon)
+    assert 0 < max(shares) <= 1 + 1e-9
+
+
+def total(noise):
+    """Return the release of a sum, with noise."""
+    return lambda table: table.sum() + noise(SeededSource(0)).item()
+
+
+X, ONE_LESS = np.array([0, 3, 10]), np.array([0, 3])
+
+
+@pytest.mark.parametrize(
+    ("noise", "epsilon", "rho"),
+    [
+        (lambda source: discrete_laplace(source, 5, 1), 2.0, 2 * np.tanh(1)),
+        (lambda source: cube_noise(source, 5, 1), 2.0, 2 * np.tanh(1)),
+        (lambda source: discrete_gaussian(source, 25, 1), np.inf, 2.0),
+        (lambda source: rounded_gaussian(source, 25, 1), np.inf, 2.0),
+    ],
+    ids=["laplace", "cube", "discrete gaussian", "rounded gaussian"],
+)
+def test_the_loss_of_noise_is_that_of_the_difference_and_the_scale(noise, epsilon, rho):
+    found = replay_release(total(noise), X, ONE_LESS, guarantee=CLAIM)
+    assert found.draws[["difference", "epsilon", "rho"]].to_numpy().tolist() == [[10.0, epsilon, pytest.approx(rho)]]
+    assert not found.passed
+
+
+@pytest.mark.parametrize("sampler", [exponential_mechanism, permute_and_flip])
+def test_the_loss_of_a_choice_is_the_spread_of_the_changes(sampler):
+    def choice(table):
+        return sampler(SeededSource(0), [len(table), -len(table), 0], Fraction(1, 4))
+
+    found = replay_release(choice, X, ONE_LESS, guarantee=CLAIM)
+    assert found.draws[["difference", "epsilon"]].to_numpy().tolist() == [[2.0, 0.5]]
+    assert found.passed
+
+
+def test_noise_of_a_private_scale_is_compared_as_a_law():
+    def mean(sampler, *more):
+        return lambda table: sampler(SeededSource(0), int(table.sum()), 1000 + len(table), *more)
+
+    stated = PrivacyGuarantee(0.02, 1e-3, relation="add_remove", trust="central")
+    assert replay_release(mean(rounded_laplace), X, ONE_LESS, guarantee=stated).passed
+    assert not replay_release(mean(rounded_laplace), X, ONE_LESS, guarantee=CLAIM).passed  # its tails are unbounded
+    assert replay_release(mean(rounded_student_t, 3), X, ONE_LESS, guarantee=CLAIM).passed
+    low = PrivacyGuarantee(0.01, relation="add_remove", trust="central")
+    assert not replay_release(mean(rounded_student_t, 3), X, ONE_LESS, guarantee=low).passed
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda numbers, noise: numbers + noise,
+        lambda numbers, noise: noise + numbers,
+        lambda numbers, noise: numbers - noise,
+        lambda numbers, noise: np.add(numbers, noise),
+        lambda numbers, noise: numbers.reshape(2, 1) + noise.reshape(2, 1),
+        lambda numbers, noise: numbers.tolist()[0] + noise[0] + (numbers.tolist()[1] - noise[1]),
+        lambda numbers, noise: [one + part for one, part in zip(numbers.tolist(), noise.tolist(), strict=True)],
+        lambda numbers, noise: numbers + np.concatenate([noise[:1], noise[1:]]),
+        lambda numbers, noise: pd.Series(numbers) + noise,
+    ],
+)
+def test_noise_is_followed_however_it_is_added(add):
+    def release(table):
+        return add(np.array([table.sum(), 2 * table.sum()]), discrete_laplace(SeededSource(1), 30, 2))
+
+    found = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
+    assert found.draws["difference"].tolist() == [30.0]
+    assert found.findings == ()
+
+
+def test_what_is_released_is_the_same_as_without_a_recording():
+    release = total(lambda source: discrete_laplace(source, 5, 1))
+    seen = []
+    replay_release(lambda table: seen.append(release(table)), X, X, guarantee=CLAIM)
+    assert seen == [release(X)] * 2
+    mean = DPMean(bounds=(0, 10), random_state=0)
+    table = pd.DataFrame({"value": X})
+    assert replay_release(mean, table, table[:2]).passed
+    assert mean.fit(table).mean_ == mean.fit(table).mean_  # nothing is left recording
+
+
+def test_later_draws_may_follow_from_noisy_numbers():
+    """A noisy count decides the scale of a further draw, and whether there is one."""
+
+    def release(table):
+        source = SeededSource(3)
+        count = len(table) + discrete_laplace(source, 2, 1).item()
+        return count, table.sum() + discrete_laplace(source, 20 + abs(count), 1).item() if count > 2 else None
+
+    assert replay_release(release, X, ONE_LESS, guarantee=CLAIM).passed
+
+
+def test_noise_that_is_scaled_is_not_followed():
+    def release(table):
+        return table.sum() + 10.0 * discrete_laplace(SeededSource(0), 1, 1)
+
+    found = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
+    assert found.findings == ("the result[0]: not the same, although all that was drawn is",)
+
+
+def test_frames_of_other_libraries_and_arrays():
+    for table in (pl.DataFrame({"value": X}), X[:, np.newaxis].astype(float)):
+        check_sensitivity(DPMean(bounds=(0, 10)), table)
+
+
+def test_replacing_a_row_loses_twice_as_much():
+    words = pd.DataFrame({"job": ["clerk", "nurse"]})
+    found = replay_release(DPHistogram(domain={"job": ["clerk", "nurse"]}), words, words.iloc[[0, 0]])
+    assert (found.guarantee.relation, found.guarantee.epsilon, found.epsilon) == ("replace", 2.0, 2.0)
+    assert found.passed
+
+
+def test_a_ledger_is_not_charged():
+    ledger = PrivacyLedger(epsilon=1.0)
+    check_sensitivity(DPMean(Rho(0.1, delta=1e-6), bounds=(0, 10), ledger=ledger), pd.DataFrame({"value": X}))
+    assert ledger.spent == (0, 0)
+
+
+def test_errors_and_missing_guarantees():
+    def fail(table):
+        raise ValueError("always")
+
+    with pytest.raises(ValueError, match="always"):
+        replay_release(fail, X, ONE_LESS, guarantee=CLAIM)
+    with pytest.raises(ValueError, match="give the guarantee that is claimed"):
+        replay_release(len, X, ONE_LESS)
+
+
+@pytest.mark.parametrize("fault", [broken.SensitivityOffByOne, broken.EmptyCellsAreExact, broken.ShowsTheCount])
+def test_the_checks_of_a_curator_replay_its_noise(fault):
+    table = pd.DataFrame({"value": [10, *broken.TABLE["value"], *range(11), 10]})
+    with pytest.raises(AssertionError):
+        dict(curator_checks(fault(), table))["check_noise_covers_what_a_row_changes"]()
