@@ -73,7 +73,8 @@ def proportion(successes: ArrayLike, trials: ArrayLike, confidence_level: float)
     lower, upper, _ = score_ends(x, n, moments, 0.0, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = x / n
-        return Estimate(value, np.sqrt(value * (1 - value) / n), lower, upper)
+    lower, upper = (np.where(n > 0, end, np.nan) for end in (lower, upper))
+    return Estimate(value, np.sqrt(value * (1 - value) / np.maximum(n, 1)), lower, upper)
 
 
 def combine(*terms: tuple[float, Estimate], common: tuple[Any, Any] = (0.0, 0.0)) -> Estimate:
