@@ -88,6 +88,11 @@ def learns_from_predictions(estimator: Any) -> bool:
     return not _PREDICTED.isdisjoint(vars(estimator))
 
 
+def reads_classes(estimator: Any) -> bool:
+    """Whether a meta-estimator of scikit-learn stores the classes that occur, whatever its parts declare."""
+    return not {"classes_", "label_binarizer_"}.isdisjoint(vars(estimator))
+
+
 def library_of(estimator: Any) -> str | None:
     """Return the library of the class of an estimator, None if its behaviour is not known."""
     kind = type(estimator)

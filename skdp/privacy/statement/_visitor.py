@@ -21,6 +21,7 @@ from skdp.privacy.statement._parts import (
     ledgers_of,
     library_of,
     parts_of,
+    reads_classes,
     takes_weights,
 )
 
@@ -205,7 +206,7 @@ class Walk:
         made = [self.visit(part, flow, _join(place, str(index))) for index, part in enumerate(parts)]
         if fed is None:
             return self._plain(estimator, flow, step)
-        if hasattr(estimator, "classes_"):  # of all rows, whatever its parts declare
+        if reads_classes(estimator):
             for name in dict.fromkeys(name for promise in self.promises[before:] for name in promise.target):
                 self.read.setdefault(name, []).append(step)
         # The combining estimator sees the predictions of the parts for the rows of `fit`.
