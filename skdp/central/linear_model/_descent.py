@@ -21,7 +21,7 @@ _FINE = 1 << 10
 _MOST_LOGIT = 16
 """Beyond, probabilities hardly change."""
 
-_MOMENTUM = 0.9
+_MOMENTUM = 0.85
 _STEP = 3.0
 """The rate over the inverse of the largest curvature; below ``2 (1 + momentum)`` no quadratic loss diverges."""
 

@@ -55,8 +55,8 @@ _CUT = 0.05
 """The share of the rows that the chosen limit may shrink."""
 
 _MOST_ITER = 1 << 20
-_FEWEST_STEPS, _MOST_STEPS, _PER_STEP = 20, 160, 70.0
-"""Steps are mu times the number of rows over 70: later, noise adds more to the logits than a step improves them."""
+_FEWEST_STEPS, _MOST_STEPS, _PER_STEP = 20, 160, 50.0
+"""Steps are mu times the number of rows over 50: later, noise adds more to the logits than a step improves them."""
 
 
 class DPLogisticRegression(ClassifierMixin, CentralEstimator):
