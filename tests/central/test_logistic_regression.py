@@ -13,10 +13,13 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.datasets import load_wine, make_classification
+from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from skdp import DPLogisticRegression, DPStandardScaler, PrivacyLeakWarning, PrivacyLedger, privacy_statement
 from skdp.central.linear_model import _descent
@@ -33,7 +36,7 @@ LOSSES = [BinaryLoss(), SoftmaxLoss(3)]
 
 
 def rows_of(values, codes, limit=None):
-    rows = Rows.of(list(values.T), np.tile([-1.0, 1.0], (2, 1)), np.asarray(codes)).with_constant(UNIT)
+    rows = Rows.of(list(values.T), np.tile([-1.0, 1.0], (2, 1)), np.zeros(2), np.asarray(codes)).with_constant(UNIT)
     return rows if limit is None else rows.clipped(limit)
 
 
@@ -116,7 +119,7 @@ def test_a_row_changes_one_number_of_rows_by_1_and_the_total_by_itself(monkeypat
 
 def test_centred_rows_stay_within_their_bound():
     for middle in ([0.0, 0.0], [UNIT, -UNIT], [17.0, -3.0]):
-        rows = Rows.of(list(GRID.T), np.tile([-1.0, 1.0], (2, 1)), np.zeros(len(GRID), int))
+        rows = Rows.of(list(GRID.T), np.tile([-1.0, 1.0], (2, 1)), np.zeros(2), np.zeros(len(GRID), int))
         centred = rows.centred(np.array(middle))
         assert (centred.places == rows.places - middle).all()
         assert centred.squares().max() <= centred.square
@@ -128,7 +131,7 @@ DECLARED = {"bounds": (-4, 4), "classes": [0, 1]}
 
 
 @pytest.mark.parametrize("epsilon", [Rho(0.1, delta=1e-6), Mu(0.3, delta=1e-6), 0.7])
-@pytest.mark.parametrize("parameters", [{}, {"max_iter": 7}, {"fit_intercept": False}])
+@pytest.mark.parametrize("parameters", [{}, {"max_iter": np.int64(7)}, {"fit_intercept": False}])
 def test_the_draws_spend_what_is_given(epsilon, parameters, monkeypatch):
     drawn, limits, whole, clipped = [], [], GaussianNoise.draw, Rows.clipped
 
@@ -160,6 +163,7 @@ def test_the_draws_spend_what_is_given(epsilon, parameters, monkeypatch):
     spent = sum(noise.mu_squared for noise in once) + model.n_iter_ * steps.mu_squared
     assert spent == (2 * Fraction(given.rho) if isinstance(given, Rho) else Fraction(given.mu) ** 2)
     assert model.guarantee_.rho == pytest.approx(float(spent) / 2)
+    assert type(model.n_iter_) is int
     assert model.guarantee_.delta == 1e-6
     assert model.guarantee_.epsilon <= (epsilon if isinstance(epsilon, float) else 10)
 
@@ -205,6 +209,32 @@ def test_columns_keep_their_units_and_the_intercept_its_place():
     assert shares[kinds[:, 0] != 2].mean() == pytest.approx(0.2, abs=0.05)
 
 
+@pytest.mark.parametrize("bounds", [(1900.0, 2025.0), (-2025.0, -1900.0), (5.0, 6.0), (1e300, 1e300 + 1e293)])
+def test_bounds_far_from_0_cost_nothing(bounds):
+    low, high = bounds
+    X = rng.uniform(0, 1, (4_000, 2))
+    y = X[:, 0] + 0.2 * rng.normal(size=4_000) > 0.5
+    ends = (0, 1) if low > 0 else (-1, 0)
+    near = DPLogisticRegression(bounds=ends, classes=[False, True], random_state=0).fit(X + min(ends), y)
+    far = DPLogisticRegression(bounds=bounds, classes=[False, True], random_state=0)
+    moved = X * (high - low) + low
+    assert far.fit(moved, y).score(moved, y) > 0.8
+    assert np.allclose(far.coef_ * (high - low), near.coef_, rtol=1e-3, atol=1e-3)
+    without = DPLogisticRegression(bounds=bounds, classes=[False, True], fit_intercept=False, random_state=0)
+    assert without.fit(moved, y).intercept_ == [0]
+
+
+def test_a_place_between_bounds_is_on_the_grid_whatever_the_bounds():
+    for low, high in [(1900, 2025), (-7.3, -7.1), (0.1, 0.3), (-0.1, 0.3), (1e-300, 2e-300), (-8e307, 9e307)]:
+        values = np.linspace(low, high, 1_001)
+        values = np.concatenate([[-1.7e308, np.nextafter(low, -np.inf)], values, [np.nextafter(high, np.inf), 1.7e308]])
+        for start in (0.0, np.clip(0.0, low, high)):
+            places = Rows.of([values], np.array([[low, high]]), np.array([start]), np.zeros(len(values), int)).places
+            assert np.abs(places).max() == UNIT
+            assert (np.diff(places[:, 0]) >= 0).all()
+            assert (places == np.trunc(places)).all()
+
+
 def test_frames_of_all_kinds_give_the_same():
     wanted = DPLogisticRegression(**DECLARED, random_state=0).fit(TABLE, TARGET)
     for X, y in [
@@ -230,6 +260,8 @@ def test_frames_of_all_kinds_give_the_same():
         ({"epsilon": Rho(0.1, delta=1e-6), "delta": 1e-6}, TARGET, ValueError, "delta must be 0"),
         ({"epsilon": Sampled(1.0, rate=0.1)}, TARGET, TypeError, "a secret sample is not supported"),
         ({"classes": [0]}, TARGET, ValueError, "classes must be at least 2, got 1 class"),
+        ({"classes": [0, 1, None]}, TARGET, ValueError, "classes must not hold a missing value"),
+        ({"classes": [0.0, 1.0, np.nan]}, TARGET, ValueError, "classes must not hold a missing value"),
         ({"classes": [0, 2]}, TARGET, ValueError, "one that classes does not declare"),
         ({}, TARGET[:-1], ValueError, "y has 1999 rows; X has 2000"),
         ({}, np.where(TARGET, 0.0, np.nan), ValueError, "y holds a missing value"),
@@ -250,6 +282,38 @@ def test_classes_that_are_read_are_warned_of():
     with pytest.warns(PrivacyLeakWarning, match="classes="):
         model = DPLogisticRegression(bounds=(-4, 4), random_state=0).fit(TABLE, TARGET)
     assert (model.coef_ == DPLogisticRegression(**DECLARED, random_state=0).fit(TABLE, TARGET).coef_).all()
+
+
+def test_classes_that_are_read_are_no_part_of_the_promise():
+    y = pd.Series(TARGET, name="ill")
+    model = DPLogisticRegression(bounds=(-4, 4), random_state=0)
+    for pipe in (model, make_pipeline(OneHotEncoder(categories=[[0, 1]] * 4, sparse_output=False), model)):
+        with pytest.warns(PrivacyLeakWarning, match="classes="):
+            pipe.fit((TABLE > 0) * 1.0, y)
+        statement = privacy_statement(pipe)
+        assert set(statement.total.scope) == {"a", "b", "c", "d"}
+        assert "categories read from the data" in str(statement)
+    declared = y.astype(pd.CategoricalDtype([0, 1], ordered=True))
+    for model, target in [
+        (DPLogisticRegression(**DECLARED, random_state=0), y),
+        (DPLogisticRegression(bounds=(-4, 4), random_state=0), declared),
+    ]:
+        assert set(privacy_statement(model.fit(TABLE, target)).total.scope) == {"a", "b", "c", "d", "ill"}
+
+
+@pytest.mark.parametrize(
+    ("meta", "covered"),
+    [
+        (OneVsRestClassifier, {"a", "b", "c", "d"}),
+        (lambda model: VotingClassifier([("m", model)]), {"a", "b", "c", "d"}),
+        (BaggingClassifier, set()),
+        (FixedThresholdClassifier, {"a", "b", "c", "d", "target"}),  # has the classes of its part
+    ],
+)
+def test_a_meta_estimator_may_read_the_classes(meta, covered):
+    y = pd.Series(TARGET, name="target")
+    total = privacy_statement(meta(DPLogisticRegression(**DECLARED, random_state=0)).fit(TABLE, y)).total
+    assert set(() if total is None else total.scope) == covered
 
 
 def test_too_few_rows_are_warned_of():
@@ -314,3 +378,16 @@ def test_a_pipeline_from_words_to_predictions_is_private_as_a_whole():
     ):
         total = privacy_statement(make_pipeline(learnt, model).fit(words, target)).total
         assert total is None or set(total.scope) == {"ill"}
+    read = make_pipeline(OneHotEncoder(sparse_output=False), model).fit(words, target)
+    read[0].set_params(categories=[["m", "f"], ["clerk", "nurse", "smith"]])  # says later what it did not know
+    assert set(privacy_statement(read).total.scope) == {"ill"}
+    read[0].set_params(categories=[[1, 2], "x"])
+    assert set(privacy_statement(read).total.scope) == {"ill"}
+    numbers = words.apply(lambda column: column.astype("category").cat.codes.astype(float))
+    for encoder in (
+        OneHotEncoder(categories=[[0, 1], [0, 1, 2]], sparse_output=False, drop="first"),
+        OneHotEncoder(categories=[np.array([0, 1, np.nan]), [0, 1, 2]], sparse_output=False),
+        OrdinalEncoder(categories=[[0, 1], [0, 1, 2]]),
+    ):
+        total = privacy_statement(make_pipeline(encoder, model).fit(numbers, target)).total
+        assert set(total.scope) == {"sex", "job", "ill"}

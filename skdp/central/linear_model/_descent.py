@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 UNIT = 1 << 15
-"""Of the values of a row: the place of the end of its bounds that is farther from 0."""
+"""Of the values of a row: the place of the end of its bounds that is farther from where they start."""
 
 _CERTAIN = 1 << 15
 """Of residuals: that of a certain prediction of the wrong class."""
@@ -21,12 +21,18 @@ _FINE = 1 << 10
 _MOST_LOGIT = 16
 """Beyond, probabilities hardly change."""
 
-_MOMENTUM = 0.9
+_MOMENTUM = 0.85
 _STEP = 3.0
 """The rate over the inverse of the largest curvature; below ``2 (1 + momentum)`` no quadratic loss diverges."""
 
 _BLOCK = 1 << 17
 """Values at a time, which stay in the cache. Floats add up their products exactly: below 2**(15 + 15 + 17)."""
+
+
+def widths(ends: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the distance of the end of each pair of bounds that is farther from a start."""
+    distances: NDArray[np.float64] = np.abs(ends.T - starts).max(axis=0)
+    return distances
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +49,19 @@ class Rows:
     """The square of the largest norm of a row."""
 
     @classmethod
-    def of(cls, columns: list[NDArray[np.float64]], ends: NDArray[np.float64], codes: NDArray[Any]) -> Rows:
-        """Place values between bounds on a grid that has 0."""
+    def of(
+        cls,
+        columns: list[NDArray[np.float64]],
+        ends: NDArray[np.float64],
+        starts: NDArray[np.float64],
+        codes: NDArray[Any],
+    ) -> Rows:
+        """Place values between bounds on a grid whose 0 is at a start."""
         places = np.empty((len(codes), len(columns)))
-        for place, (column, (low, high)) in enumerate(zip(columns, ends, strict=True)):
-            np.trunc(np.clip(column, low, high) / max(-low, high) * UNIT, out=places[:, place])
+        for place, (column, (low, high), start, width) in enumerate(
+            zip(columns, ends, starts, widths(ends, starts), strict=True)
+        ):
+            np.trunc((np.clip(column, low, high) - start) / width * UNIT, out=places[:, place])
         return cls(places, codes.astype(np.intp), len(columns) * UNIT**2)
 
     @property

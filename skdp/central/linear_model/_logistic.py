@@ -35,8 +35,10 @@ from skdp.central.linear_model._descent import (
     SoftmaxLoss,
     descend,
     largest_change,
+    widths,
 )
 from skdp.central.statistics import GaussianNoise
+from skdp.domain import Domain
 from skdp.frames import Table, is_frame
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
@@ -53,8 +55,8 @@ _CUT = 0.05
 """The share of the rows that the chosen limit may shrink."""
 
 _MOST_ITER = 1 << 20
-_FEWEST_STEPS, _MOST_STEPS, _PER_STEP = 20, 160, 70.0
-"""Steps are mu times the number of rows over 70: later, noise adds more to the logits than a step improves them."""
+_FEWEST_STEPS, _MOST_STEPS, _PER_STEP = 20, 160, 50.0
+"""Steps are mu times the number of rows over 50: later, noise adds more to the logits than a step improves them."""
 
 
 class DPLogisticRegression(ClassifierMixin, CentralEstimator):
@@ -70,7 +72,8 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
         of rows.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
-        outside. A column is scaled by the end that is farther from 0: bounds of (0, 1) leave indicators as they are.
+        outside. A column is measured from the place between its bounds that is nearest to 0 (without an intercept:
+        from 0), and scaled by the end that is farther from there: bounds of (0, 1) leave indicators as they are.
     classes : list, optional
         The classes that the target may have, from what is publicly known. None reads them from the target, with a
         `PrivacyLeakWarning`.
@@ -91,6 +94,8 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
         The noisy constants; 0 without `fit_intercept`.
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
+    domain_ : Domain
+        The target and its classes.
     n_iter_ : int
         The number of steps.
     guarantee_ : PrivacyGuarantee
@@ -148,6 +153,7 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
     coef_: NDArray[np.float64]
     intercept_: NDArray[np.float64]
     classes_: NDArray[Any]
+    domain_: Domain
 
     def __init__(
         self,
@@ -212,13 +218,17 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
             check_size(self.max_iter, least=1, most=_MOST_ITER, name="max_iter")
         table = self._read_table(X)
         ends = read_bounds(self.bounds, table.names)
-        codes, classes, name = _read_target(table, y, self.classes)
-        rows = Rows.of(read_numbers(table), ends, codes)
+        codes, classes, domain = _read_target(table, y, self.classes)
         whole, centred = share.mu_squared, bool(self.fit_intercept)
+        # A constant makes up for a shift; without it, a column of large numbers would hide what differs between rows.
+        starts = np.clip(0.0, *ends.T) if centred else np.zeros(len(ends))
+        rows = Rows.of(read_numbers(table), ends, starts, codes)
         sizes, means = GaussianNoise(whole * _SIZE_PART), GaussianNoise(whole * _MEAN_PART)
         rest = whole - (2 if centred else 1) * sizes.mu_squared - centred * means.mu_squared
         losses = (GaussianNoise(whole).loss,) if share.kind == "rho" else ()
-        source = self._spend(share, (*table.names, name), "noisy gradient descent, rounded Gaussian", losses=losses)
+        source = self._spend(
+            share, (*table.names, *domain.columns), "noisy gradient descent, rounded Gaussian", losses=losses
+        )
 
         square, n_rows = _choose_limit(rows, sizes, source)
         rows = rows.clipped(square)
@@ -246,9 +256,9 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
         # Too small a divisor would make the rate too large.
         found = descend(rows, loss, noise, max(1.0, n_rows + 2 * error))
         slopes = found[: len(middle)]
-        self.coef_ = (slopes / np.abs(ends).max(axis=1)[:, np.newaxis]).T
-        self.intercept_ = (constant * found[-1] - middle @ slopes) / UNIT
-        self.classes_, self.n_iter_ = classes, n_steps
+        self.coef_ = (slopes / widths(ends, starts)[:, np.newaxis]).T
+        self.intercept_ = (constant * found[-1] - middle @ slopes) / UNIT - self.coef_ @ starts
+        self.classes_, self.domain_, self.n_iter_ = classes, domain, int(n_steps)
         return self
 
     def _check_share(self) -> Share:
@@ -340,8 +350,8 @@ def _choose_limit(rows: Rows, noise: GaussianNoise, source: ByteSource) -> tuple
     return limits[next(few)], float(n_rows)
 
 
-def _read_target(table: Table, y: Any, classes: Any) -> tuple[NDArray[np.intp], NDArray[Any], Any]:
-    """Return the class of each row, the sorted classes, and the name of the target."""
+def _read_target(table: Table, y: Any, classes: Any) -> tuple[NDArray[np.intp], NDArray[Any], Domain]:
+    """Return the class of each row, the sorted classes, and the target with its classes."""
     if y is None:
         raise ValueError("DPLogisticRegression requires y to be passed, but the target y is None")
     column, name = target_column(y)
@@ -356,6 +366,8 @@ def _read_target(table: Table, y: Any, classes: Any) -> tuple[NDArray[np.intp], 
         check_classification_targets(values)
     target = Table((name,), (column,), y if is_frame(y) else np.empty((n_rows, 1)))
     domain = read_domain(target, "auto" if classes is None else {name: classes}, name="classes")
+    if None in domain[name].values:
+        raise ValueError("classes must not hold a missing value")
     (codes,) = domain.encode([column])
     found = np.array(domain[name].values)
     if len(found) < 2:
@@ -363,4 +375,4 @@ def _read_target(table: Table, y: Any, classes: Any) -> tuple[NDArray[np.intp], 
     if (codes == len(found)).any():
         raise ValueError("y holds a missing value, or one that classes does not declare")
     order = np.argsort(found)
-    return np.argsort(order)[codes], found[order], name
+    return np.argsort(order)[codes], found[order], domain

@@ -88,6 +88,11 @@ def learns_from_predictions(estimator: Any) -> bool:
     return not _PREDICTED.isdisjoint(vars(estimator))
 
 
+def reads_classes(estimator: Any) -> bool:
+    """Whether a meta-estimator of scikit-learn stores the classes that occur, whatever its parts declare."""
+    return not {"classes_", "label_binarizer_"}.isdisjoint(vars(estimator))
+
+
 def library_of(estimator: Any) -> str | None:
     """Return the library of the class of an estimator, None if its behaviour is not known."""
     kind = type(estimator)
@@ -138,8 +143,24 @@ def learns_nothing(estimator: Any) -> bool:
     """Whether an estimator of scikit-learn stores nothing of the rows of `fit`, and transforms each row by itself."""
     if is_a(estimator, "sklearn.preprocessing.OneHotEncoder", "sklearn.preprocessing.OrdinalEncoder"):
         rare = estimator.min_frequency is not None or estimator.max_categories is not None
-        return not rare and not isinstance(estimator.categories, str)  # which would be "auto"
+        return not rare and not isinstance(estimator.categories, str) and _has_declared(estimator)  # "auto" is a str
     return is_a(estimator, *_STATELESS)
+
+
+def _has_declared(estimator: Any) -> bool:
+    """Whether an encoder has the categories that it declares, and not others from before `set_params`."""
+    own = getattr(estimator, "categories_", None)
+    if own is None:
+        return True
+    try:
+        return len(own) == len(estimator.categories) and all(map(_are_same, estimator.categories, own))
+    except (TypeError, ValueError):  # these cannot be categories of its columns
+        return False
+
+
+def _are_same(declared: Any, own: Any) -> bool:
+    # scikit-learn cuts declared bytes to the longest of the rows, which shows in the dtype.
+    return own.dtype.kind != "S" and list(map(str, np.array(list(declared), own.dtype))) == list(map(str, own))
 
 
 def learns_target(estimator: Any) -> bool:

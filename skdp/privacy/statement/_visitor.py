@@ -21,6 +21,7 @@ from skdp.privacy.statement._parts import (
     ledgers_of,
     library_of,
     parts_of,
+    reads_classes,
     takes_weights,
 )
 
@@ -143,8 +144,8 @@ class Walk:
             )
         from_data = flow.chosen(own, read.__contains__)
         if from_data is None:
-            from_data = everything if read else nothing
-        for name in from_data.raw:
+            from_data = everything if any(name not in target for name in read) else nothing
+        for name in (*from_data.raw, *(name for name in target if name in read)):
             self.read.setdefault(name, []).append(step)
         columns = tuple(name for name in self.columns if name in inside.origins)
         if inside.origins == {EVERYTHING}:
@@ -199,12 +200,15 @@ class Walk:
 
     def _meta(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
         self.notes.append(f"{step} may fit what it is made of more often than is shown; only the ledger knows.")
-        place = path or type(estimator).__name__
+        place, before = path or type(estimator).__name__, len(self.promises)
         fed = fed_parts(estimator)
         parts = [part for part in parts_of(estimator) if self._promises(part)] if fed is None else fed
         made = [self.visit(part, flow, _join(place, str(index))) for index, part in enumerate(parts)]
         if fed is None:
             return self._plain(estimator, flow, step)
+        if reads_classes(estimator):
+            for name in dict.fromkeys(name for promise in self.promises[before:] for name in promise.target):
+                self.read.setdefault(name, []).append(step)
         # The combining estimator sees the predictions of the parts for the rows of `fit`.
         said = replace(flow.predicted(), columns=(Column.merged(part.merged for part in made),))
         said = replace(said, curated=any(part.curated for part in made)).repeated(flow)
