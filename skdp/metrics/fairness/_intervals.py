@@ -74,7 +74,8 @@ def proportion(successes: ArrayLike, trials: ArrayLike, confidence_level: float)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = x / n
     lower, upper = (np.where(n > 0, end, np.nan) for end in (lower, upper))
-    return Estimate(value, np.sqrt(value * (1 - value) / np.maximum(n, 1)), lower, upper)
+    variance = np.maximum(value * (1 - value), 0.0) / np.maximum(n, 1)  # a value of 1 may be rounded up
+    return Estimate(value, np.sqrt(variance), lower, upper)
 
 
 def combine(*terms: tuple[float, Estimate], common: tuple[Any, Any] = (0.0, 0.0)) -> Estimate:
