@@ -12,7 +12,8 @@ import skdp, skdp.metrics, skdp.evaluation.attacks._display, skdp.evaluation.cur
 print(sorted({name.split(".")[0] for name in sys.modules} & {"aif360", "fairlearn", "matplotlib"}))
 sys.modules["aif360"] = sys.modules["fairlearn"] = None
 from skdp.metrics import fairness_report
-print(fairness_report([0, 1, 0, 1], [0, 1, 1, 1], list("aabb"), privileged="a", positive_label=1)["value"].tolist()[6:10])
+metrics = fairness_report([0, 1, 0, 1], [0, 1, 1, 1], list("aabb"), privileged="a", positive_label=1)
+print(metrics["value"].tolist()[6:10])
 """
 
 
