@@ -80,8 +80,8 @@ def replay_release(
     Parameters
     ----------
     release : estimator or callable
-        An estimator whose `fit` releases statistics, or a function from a table to a result; for an estimator that
-        needs a target, a function that fits it, with a seed, to columns of the table. Both must draw their noise with the
+        An estimator whose `fit` releases statistics, or a function from a table to a result: for an estimator that
+        needs a target, one that fits it, with a seed, to columns of the table. Both must draw their noise with the
         samplers of `skdp.randomness`, and add it as it comes: ``numbers + noise`` of arrays, or
         ``number + noise.item()``. Other noise is an unprotected difference here.
     X : dataframe or ndarray
