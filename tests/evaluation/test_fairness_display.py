@@ -235,3 +235,17 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r'pip install "skdp\[plot\]"'):
         FairnessDisplay.from_predictions(TRUE, PREDICTED, SEX, positive_label=1)
+
+
+def test_each_value_of_control_features_is_a_report():
+    table = fairness_report(
+        [0, 1] * 4,
+        [1] * 8,
+        list("aabbaabb"),
+        positive_label=1,
+        control_features=pd.DataFrame({"site": [1] * 4 + [2] * 4}),
+    )
+    display = FairnessDisplay.from_reports({"model": table})
+    assert display.data["report"].unique().tolist() == ["model, 1", "model, 2"]
+    (legend,) = display.figure_.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["model, 1", "model, 2"]

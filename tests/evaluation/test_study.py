@@ -209,3 +209,8 @@ def test_no_two_parts_share_their_randomness(people):
     study = read(people)
     assert len({study.seed(*key) for key in [(0,), (1,), (1, 0), (1, 1), (2, 0), (3, 0)]}) == 6
     assert read(people, random_state=None).seed(1) is None
+
+
+def test_names_of_columns_must_be_text(people):
+    with pytest.raises(TypeError, match=r"the names of the columns must be text, got \[5, \('a', 1\)\]"):
+        read(people.rename(columns={"number": 5, "kind": ("a", 1)}))

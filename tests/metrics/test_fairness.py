@@ -380,6 +380,28 @@ def test_intervals_between_the_extreme_groups_cover_with_ties_and_without(rates)
         assert quotient or np.median(found.upper - found.lower) < 0.56  # Bonferroni's is .66, and covers always
 
 
+@pytest.mark.parametrize(("rates", "sizes"), [((0.9, 0.1), (5, 5)), ((0.95, 0.05, 0.5), (6, 6, 60))])
+def test_a_range_of_1_is_covered(rates, sizes):
+    trials = np.broadcast_to(np.array(sizes, float), (200, len(sizes)))
+    x = np.random.default_rng(0).binomial(trials.astype(int), rates)
+    parts = [Rates(x / trials, np.stack([-trials, -trials / 2, 0 * trials], axis=-1), trials, known=True)]
+    found = compare_extremes(parts, 0.95, quotient=False)
+    assert (found.value == 1).mean() > 0.2
+    assert ((found.lower <= max(rates) - min(rates)) & (max(rates) - min(rates) <= found.upper)).mean() > 0.95
+
+
+@pytest.mark.parametrize("counts", [(0, 0, 0, 0), (20, 20, 20, 20), (10, 10, 10, 10), (10, 10, 10, 11)])
+def test_estimates_that_are_alike_have_an_interval(counts):
+    groups, predicted = np.repeat(list("abcd"), 20), np.concatenate([np.arange(20) < count for count in counts]) * 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        table = fairness_report(np.ones(80), predicted, groups, positive_label=1, confidence_level=0.95)
+    table = table.set_index("metric")
+    pair = combine((1, proportion(max(counts), 20, 0.95)), (-1, proportion(min(counts), 20, 0.95)))
+    assert table.loc["selection_rate_difference", "upper"] == pytest.approx(float(pair.upper))
+    assert table.loc["selection_rate_ratio", "lower"] < 0.9
+
+
 def test_of_two_groups_the_range_has_about_the_interval_of_the_difference():
     x, n = np.array([30.0, 70.0]), np.array([100.0, 110.0])
     parts = [Rates(x / n, np.stack([-n, -n / 2, 0 * n], axis=-1), n, known=True)]
@@ -636,6 +658,7 @@ def test_the_group_of_missing_values_has_a_name_that_no_value_has():
     [
         ({"by_group": False}, "privileged must be given"),
         ({"by_group": "yes"}, "by_group must be True, False or None"),
+        ({"simultaneous": "yes"}, "simultaneous must be True or False"),
         ({"confidence_level": 1}, "confidence_level"),
         ({"privileged": {"gender": "a"}}, r"keys \['gender'\]; sensitive_features has the columns"),
         ({"privileged": "c"}, "no row with a privileged value"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
@@ -10,6 +12,7 @@ from skdp import (
     Domain,
     DPHistogram,
     DPKBinsDiscretizer,
+    DPLogisticRegression,
     DPMarginalSynthesizer,
     DPMean,
     DPMinMaxScaler,
@@ -52,6 +55,16 @@ def resampled(rows):
     return resampler
 
 
+def regression(rows, **parameters):
+    """Fit a model to a table whose last column is the target."""
+    classes = [0, 1] if parameters else [0, 1, 2]
+    model = DPLogisticRegression(3.0, bounds=(-1, 1), classes=classes, max_iter=5, random_state=0, **parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # so few rows
+        return model.fit(rows[["a", "b"]], rows["y"])
+
+
+CORNERS = pd.DataFrame({"a": [1.0, 1, -1, 0, 1], "b": [1.0, -1, -1, 0, 1], "y": [0, 1, 1, 0, 1]})
 PERSONS = CODED.assign(person=[1, 1, 2, 3, 3, 4, 4])
 VISITS = pd.DataFrame({"who": [1, 1, 2, 3, 3, 3], "day": [1, 2, 1, 3, 1, 2], "state": list("xyxxyy")})
 
@@ -123,6 +136,9 @@ RELEASES = {
         DPKBinsDiscretizer(Sampled(0.5, 0.3), bounds=BOUNDS, strategy="quantile", n_bins=3),
         NUMBERS,
     ),
+    "logistic regression": (lambda rows: regression(rows, fit_intercept=True), CORNERS),
+    "logistic regression, without intercept": (lambda rows: regression(rows, fit_intercept=False), CORNERS),
+    "logistic regression, three classes": (regression, CORNERS.assign(y=[0, 1, 2, 0, 2])),
     "histogram": (DPHistogram(domain=WORDS), JOBS),
     "histogram of intervals, hierarchical": (DPHistogram(domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
     "histogram, hierarchical, rho": (DPHistogram(RHO, domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),

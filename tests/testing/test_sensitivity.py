@@ -181,7 +181,10 @@ def test_noise_that_is_scaled_is_not_followed():
         return table.sum() + 10.0 * discrete_laplace(SeededSource(0), 1, 1)
 
     found = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
-    assert found.findings == ("the result[0]: not the same, although all that was drawn is",)
+    assert found.findings == (
+        "the result[0]: not the same, although all that was drawn is",
+        "discrete_laplace noise is not added as it comes",
+    )
 
 
 def test_frames_of_other_libraries_and_arrays():
@@ -208,6 +211,8 @@ def test_errors_and_missing_guarantees():
 
     with pytest.raises(ValueError, match="always"):
         replay_release(fail, X, ONE_LESS, guarantee=CLAIM)
+    found = replay_release(lambda table: table.max(), X, X[:0], guarantee=CLAIM)
+    assert found.findings == ("only one of the tables is an error: ValueError with 0 rows, none with 3",)
     with pytest.raises(ValueError, match="give the guarantee that is claimed"):
         replay_release(len, X, ONE_LESS)
 

@@ -57,7 +57,8 @@ class FairnessDisplay(PanelDisplay):
     Attributes
     ----------
     data : DataFrame
-        All rows of all reports: ``report, metric, definition, group, value, lower, upper``.
+        All rows of all reports: ``report, metric, definition, group, value, lower, upper``. Each value of control
+        features is a report, with this value in its name.
     figure_ : matplotlib Figure
         The figure that was drawn last.
     axes_ : ndarray of matplotlib Axes
@@ -306,7 +307,12 @@ def _tidy_report(name: str, report: Any) -> pd.DataFrame:
     """Add the missing columns of the display to a report."""
     check_table(report, f"report {name!r}", ("metric", "value"))
     check_table(report, f"report {name!r}", (), numbers=[one for one in ("value", "lower", "upper") if one in report])
-    columns: dict[str, Any] = {"report": [str(name)] * len(report), "metric": report["metric"].astype(str).to_list()}
+    # Values of control features, whose columns come first, are reports by themselves.
+    controls = report.columns[: report.columns.get_loc("metric")].difference(
+        ["definition", "group", "value"], sort=False
+    )
+    cells = zip([str(name)] * len(report), *(report[column].astype(str) for column in controls), strict=True)
+    columns: dict[str, Any] = {"report": list(map(", ".join, cells)), "metric": report["metric"].astype(str).to_list()}
     for column, otherwise in (("definition", ""), ("group", None)):
         values = list(report[column]) if column in report else [otherwise] * len(report)
         columns[column] = pd.Series(values, dtype=object)

@@ -150,6 +150,8 @@ def study_report(
     ------
     ImportError
         If matplotlib is missing, or aif360 for fairness.
+    TypeError
+        If the name of a column is no text.
     ValueError
         If a column is missing, a value is not declared, the folder cannot be written to, or options contradict each
         other. Then nothing is computed or written.

@@ -61,6 +61,10 @@ class Study:
         n_jobs: int | None,
     ) -> Self:
         """Check the parameters of `study_report`."""
+        if others := [name for name in frame if not isinstance(name, str)]:
+            raise TypeError(
+                f"the names of the columns must be text, got {others}; `frame.rename(columns=str)` makes them so"
+            )
         columns = list(domain.columns if columns is None else columns)
         if not epsilons or len(set(epsilons)) < len(epsilons):
             raise ValueError(f"`epsilons` must be distinct, and at least one, got {list(epsilons)}")

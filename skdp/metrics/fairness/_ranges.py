@@ -192,4 +192,9 @@ def _chance(part: Rates, rates: Numbers, theta: Numbers, quotient: bool) -> Numb
     chance = (upper - lower).sum(axis=-1)
     if quotient:  # of which an estimate of 0 may have a large probability
         return np.where(theta >= 1, (1 + chance) / 2, chance)
-    return np.asarray(chance + distribution[..., 0, :].prod(axis=-1))
+    chance = np.asarray(chance + distribution[..., 0, :].prod(axis=-1))
+    # So may an estimate of 1: of one group with all rows, and one with none.
+    edge = 0.5 / part.trials if part.known else np.zeros_like(part.trials)
+    least, most = part.below(edge, rates), part.below(1 - edge, rates)
+    below = (1 - least).prod(axis=-1) + most.prod(axis=-1) - np.maximum(most - least, 0).prod(axis=-1)
+    return np.where(theta >= 1, (1 + below) / 2, chance)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -95,6 +95,10 @@ class Precision:
     intervals: bool = True
     """Whether those that take time are asked for."""
 
+    def __post_init__(self) -> None:
+        if self.simultaneous not in (True, False):
+            raise ValueError(f"simultaneous must be True or False, got {self.simultaneous!r}")
+
     def of(self, n_groups: int) -> float:
         """Return the level of each interval of a metric that some groups have (Šidák 1967)."""
         return self.level ** (1 / (n_groups * self.n_tables)) if self.simultaneous else self.level
@@ -167,6 +171,7 @@ def _ranges(sums: RateSums, precision: Precision) -> Iterator[Row]:
     sums = sums[np.flatnonzero(present)]
     # All groups at once, where one of them cannot be distinguished from none.
     wide, bounded = sums.estimate(precision.rows, precision.level ** (1 / max(2 * present.sum(), 1)))
+    rates, _ = sums.estimate(precision.rows, precision.level)
     moments, known = sums.moments(precision.rows), not sums.noise.any()
     parts = [Rates(wide.value[..., k, :], moments[..., k, :, :], sums.bottom[..., k, :], known) for k in range(3)]
     names = iter(_RANGES)
@@ -176,8 +181,24 @@ def _ranges(sums: RateSums, precision: Precision) -> Iterator[Row]:
             metric = next(names)
             level = precision.level if precision.intervals else None
             found = compare_extremes([parts[k] for k in chosen], level, quotient=quotient)
-            ends = _outer_ends(wide[..., chosen, :], quotient)
-            yield metric, metric.definition, None, _either(usual, found, *ends).within(0, 1)
+            found = _either(usual, found, *_outer_ends(wide[..., chosen, :], quotient))
+            yield metric, metric.definition, None, _open(found, rates[..., chosen, :], quotient).within(0, 1)
+
+
+def _open(found: Estimate, rates: Estimate, quotient: bool) -> Estimate:
+    """Give the end of an inequality a distance, where the estimates are alike."""
+    # Estimates that are more alike than is likely at any inequality would leave no interval. The end of two groups that
+    # is the farthest from equality is also one of the most unequal groups, which it covers.
+    first, second = rates[..., :, np.newaxis], rates[..., np.newaxis, :]
+    same = np.eye(rates.value.shape[-1], dtype=bool)
+    if quotient:
+        ends = ratio(second, first).lower
+        end = np.where(same | np.isnan(ends), np.inf, ends).min(axis=(-3, -2, -1))
+        alike = (found.value == 1) | (found.value == found.lower)
+        return replace(found, lower=np.where(alike, np.minimum(end, found.lower), found.lower))
+    end = np.where(same, -np.inf, combine((1, first), (-1, second)).upper).max(axis=(-3, -2, -1))
+    alike = (found.value == 0) | (found.value == found.upper)
+    return replace(found, upper=np.where(alike, np.maximum(end, found.upper), found.upper))
 
 
 def _outer_ends(rates: Estimate, quotient: bool) -> tuple[Numbers, Numbers]:

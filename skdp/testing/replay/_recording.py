@@ -171,6 +171,12 @@ def reused(draws: Sequence[Draw]) -> list[str]:
     return list(counts)
 
 
+def unused(draws: Sequence[Draw]) -> list[str]:
+    """Name the samplers of which noise was added to nothing."""
+    noise = (draw for draw in draws if draw.drawn is None and 0 not in draw.shape)
+    return list(dict.fromkeys(draw.sampler for draw in noise if not draw.added))
+
+
 def scores_of(draw: Draw) -> list[Any]:
     """Return the scores of a choice; of noise, none."""
     return np.asarray(draw.parameters.get("scores", []), object).tolist()

@@ -17,7 +17,7 @@ from skdp.privacy import PrivacyGuarantee, subsampled_guarantee
 from skdp.testing._leak_checks import leaves
 from skdp.testing._tools import released_attributes, require
 from skdp.testing.replay._losses import ROUNDING, DrawLoss, epsilon_of, loss_of
-from skdp.testing.replay._recording import ROWS, Draw, Recording, reused, scores_of
+from skdp.testing.replay._recording import ROWS, Draw, Recording, reused, scores_of, unused
 
 _SHOWN = 3
 _MOST_NEIGHBOURS = 20
@@ -80,8 +80,9 @@ def replay_release(
     Parameters
     ----------
     release : estimator or callable
-        An estimator whose `fit` releases statistics, or a function from a table to a result. Both must draw their noise
-        with the samplers of `skdp.randomness`, and add it as it comes: ``numbers + noise`` of arrays, or
+        An estimator whose `fit` releases statistics, or a function from a table to a result: for an estimator that
+        needs a target, one that fits it, with a seed, to columns of the table. Both must draw their noise with the
+        samplers of `skdp.randomness`, and add it as it comes: ``numbers + noise`` of arrays, or
         ``number + noise.item()``. Other noise is an unprotected difference here.
     X : dataframe or ndarray
         A table.
@@ -150,7 +151,10 @@ def replay_release(
         raise failed
     stated = _stated(other if failed is not None else result, guarantee)
     if failed is not None or failed_too is not None:
-        return Replay(_table([]), stated, math.inf, ("only one of the tables is an error",))
+        error = type(failed or failed_too).__name__
+        rows = [len(table) for table in ((X, neighbour) if failed is not None else (neighbour, X))]
+        found = f"only one of the tables is an error: {error} with {rows[0]} rows, none with {rows[1]}"
+        return Replay(_table([]), stated, math.inf, (found,))
     findings = []
     if guarantee is None and _stated(other, None) != stated:
         findings.append("the guarantee depends on the rows")
@@ -175,6 +179,8 @@ def replay_release(
     differing = sorted(path for path in shown.keys() | shown_too.keys() if shown.get(path) != shown_too.get(path))
     if differing:
         findings.append(f"{', '.join(differing[:_SHOWN])}: not the same, although all that was drawn is")
+        # Such as that of ``int(noise)``: what it is added to is not seen.
+        findings += [f"{name} noise is not added as it comes" for name in unused(first.draws)]
     if said != said_too:
         findings.append("a warning, a log record or the output depends on the rows")
     return Replay(_table(drawn), claim, epsilon, tuple(findings))
