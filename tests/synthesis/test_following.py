@@ -141,6 +141,14 @@ def test_what_common_groups_hide_is_measured_in_the_first_round():
     assert contradicting(measure_auto(private_table(rows, sizes, make_budget("gaussian", 5)), plan), sizes) < 0.001
 
 
+def test_no_pair_is_scored_again_that_common_groups_cannot_hide():
+    """More than a hundred such pairs took the place of a column of 300 values, from which five others followed."""
+    rows = np.column_stack([followed(), np.random.default_rng(3).integers(0, 6, N)])
+    cells, _, spent = found(rows, (*SIZES, 6), 10, (np.maximum(np.arange(SIZES[0]) - 30, 0), None, None))
+    assert cells.keys() == {(0, 1)}
+    assert spent == Fraction(1, 6400)
+
+
 def test_no_pair_is_scored_again_if_its_score_would_be_noise():
     """A pure budget of 1 and 1,000 records: scores were nine times as far off as they could be large."""
     groups = np.minimum(np.arange(SIZES[0]), 20)

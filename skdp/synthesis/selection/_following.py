@@ -95,12 +95,15 @@ def find_following(
     total, unit = max(1.0, float(counts[0].sum())), table.budget.std_error(share)
     pairs = {pair: _if_one_follows(pair, counts, total) for pair in gains if len(pair) == 2}
     known, noise = dict(gains), table.budget.score_error(_SHARE * _MOST, _MOST)
-    # Values that are counted together hide it: such pairs are scored by all values, if they would be worth the noise.
+    together = [_together(count, members) for count, members in zip(counts, groups, strict=True)]
+    # Values that are counted together hide it: such pairs are scored by all values, if they would be worth the noise,
+    # and their other records do not speak against it.
     hidden = [
         pair
         for pair, (most, cells) in pairs.items()
         if most > max(NOISE * unit * cells, _READABLE * noise)
-        and any(_together(counts[one], groups[one]) > _HIDDEN for one in pair)
+        and (held := together[pair[0]] + together[pair[1]]) > _HIDDEN
+        and max(0.0, known[pair]) >= (_FOLLOWS - held) * most
     ]
     hidden = sorted(hidden, key=lambda pair: pairs[pair][1] / pairs[pair][0])[:_MOST]
     if hidden:
