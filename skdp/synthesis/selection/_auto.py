@@ -82,8 +82,8 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     # for the least expected sum of errors ([1]_, [2]_); values too rare, or too fine, for the noise are counted
     # together. If noise is small compared with the table, a quarter of the rest is kept for a second round, with scores
     # against the first model; so are the shares of pairs that chance explains, which else leave no room for a parity.
-    # Pairs of which one column follows from the other come first, at the cost of what their noise does to them, and
-    # not in the second round, which may count values together again. Pairs with the target of a prediction are scored by
+    # Pairs of which one column follows from the other come first, at the cost of what their noise does to them; the
+    # second round may count their values together again. Pairs with the target of a prediction are scored by
     # themselves, as there are few of them, and errors of them weigh more.
     # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
     #    differentially private synthetic data. PVLDB 15(11).
