@@ -12,6 +12,7 @@ import pytest
 from skdp import DPMarginalSynthesizer
 from skdp.synthesis.model import JunctionTree, Marginal
 from skdp.synthesis.selection import Plan, fit_table
+from skdp.synthesis.selection._auto import measure_auto
 from skdp.synthesis.selection._following import Cells, find_explained, find_following
 from skdp.synthesis.selection._start import Column, follow
 from skdp.synthesis.selection._strategy import score_marginals
@@ -101,9 +102,9 @@ def test_each_column_follows_from_one_and_there_is_no_circle():
         np.testing.assert_allclose(N * fitted.model.marginal(marginal.clique), marginal.counts, atol=N * 1e-3)
 
 
-def found(rows, sizes, amount, groups=None):
+def found(rows, sizes, amount, groups=None, kind="gaussian"):
     """Score pairs of a table, and find what follows."""
-    table = private_table(rows, sizes, make_budget("gaussian", amount))
+    table = private_table(rows, sizes, make_budget(kind, amount))
     counts = [counts_of(rows, sizes, (column,)) for column in range(len(sizes))]
     for column in range(len(sizes)):
         table.measure((column,), Fraction(1, 100))
@@ -129,6 +130,30 @@ def test_a_pair_is_scored_by_all_values_if_common_groups_hide_what_follows():
     assert gains[0, 1] > 1.5 * N
     assert spent == Fraction(1, 6400)
     assert found(followed(), SIZES, Fraction(1, 10**4), (groups, None))[2] == 0  # not worth its noise
+
+
+def test_what_common_groups_hide_is_measured_in_the_first_round():
+    """Whether a day is even, of which groups of days show nothing: half of the rows contradicted it."""
+    rng = np.random.default_rng(0)
+    day = rng.integers(0, 2000, 40_000)
+    rows, sizes = np.column_stack([day, day % 2, rng.integers(0, 2, (40_000, 12))]), (2000, *(2,) * 13)
+    plan = Plan(sizes, (True, *(False,) * 13), 10**5, workload=((0, 1), (0, 2), (1, 2)))
+    assert contradicting(measure_auto(private_table(rows, sizes, make_budget("gaussian", 5)), plan), sizes) < 0.001
+
+
+def test_no_pair_is_scored_again_that_common_groups_cannot_hide():
+    """More than a hundred such pairs took the place of a column of 300 values, from which five others followed."""
+    rows = np.column_stack([followed(), np.random.default_rng(3).integers(0, 6, N)])
+    cells, _, spent = found(rows, (*SIZES, 6), 10, (np.maximum(np.arange(SIZES[0]) - 30, 0), None, None))
+    assert cells.keys() == {(0, 1)}
+    assert spent == Fraction(1, 6400)
+
+
+def test_no_pair_is_scored_again_if_its_score_would_be_noise():
+    """A pure budget of 1 and 1,000 records: scores were nine times as far off as they could be large."""
+    groups = np.minimum(np.arange(SIZES[0]), 20)
+    cells, _, spent = found(followed(n=1000), SIZES, 1, (groups, None), kind="laplace")
+    assert (cells, spent) == ({}, 0)
 
 
 def test_what_follows_from_what_follows_needs_no_pair():

@@ -82,8 +82,9 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     # for the least expected sum of errors ([1]_, [2]_); values too rare, or too fine, for the noise are counted
     # together. If noise is small compared with the table, a quarter of the rest is kept for a second round, with scores
     # against the first model; so are the shares of pairs that chance explains, which else leave no room for a parity.
-    # Pairs of which one column follows from the other come first, at the cost of what their noise does to them. Pairs
-    # with the target of a prediction are scored by themselves, as there are few of them, and errors of them weigh more.
+    # Pairs of which one column follows from the other come first, at the cost of what their noise does to them; the
+    # second round may count their values together again. Pairs with the target of a prediction are scored by
+    # themselves, as there are few of them, and errors of them weigh more.
     # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
     #    differentially private synthetic data. PVLDB 15(11).
     # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
@@ -119,7 +120,7 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     cells = Cells(plan.sizes, groups, find_following(table, counts, gains, groups, rest))
     explained = find_explained(cells.following, plan, gains, chances)
     gains |= {pair: math.sqrt(max(0.0, gains[pair] ** 2 - chances[pair] ** 2)) for pair in explained}
-    later = later | explained if refine else set()
+    later = (later | explained) - cells.following.keys() if refine else set()
     gains = by_workload(gains, weights)
     rest = table.budget.left * (1 - _REFINEMENT if refine else 1)
     weight = _column_weight(error, len(plan.sizes))

@@ -27,6 +27,9 @@ MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 _SHARE, _MOST = Fraction(1, 6400), 100
 """The share of the budget of each further score, and their number."""
 
+_READABLE = 3.0
+"""Of the standard deviation of its noise: what such a score must be able to reach."""
+
 _FOLLOWS, _HIDDEN = 0.9, 0.05
 """The share of its highest score from which one column follows from another, and of records that may hide it."""
 
@@ -91,12 +94,16 @@ def find_following(
     # follows, 19,000 are empty, and what is noise in them is told from counts.
     total, unit = max(1.0, float(counts[0].sum())), table.budget.std_error(share)
     pairs = {pair: _if_one_follows(pair, counts, total) for pair in gains if len(pair) == 2}
-    known = dict(gains)
-    # Values that are counted together hide it: such pairs are scored by all values, if they would be worth the noise.
+    known, noise = dict(gains), table.budget.score_error(_SHARE * _MOST, _MOST)
+    together = [_together(count, members) for count, members in zip(counts, groups, strict=True)]
+    # Values that are counted together hide it: such pairs are scored by all values, if they would be worth the noise,
+    # and their other records do not speak against it.
     hidden = [
         pair
         for pair, (most, cells) in pairs.items()
-        if most > NOISE * unit * cells and any(_together(counts[one], groups[one]) > _HIDDEN for one in pair)
+        if most > max(NOISE * unit * cells, _READABLE * noise)
+        and (held := together[pair[0]] + together[pair[1]]) > _HIDDEN
+        and max(0.0, known[pair]) >= (_FOLLOWS - held) * most
     ]
     hidden = sorted(hidden, key=lambda pair: pairs[pair][1] / pairs[pair][0])[:_MOST]
     if hidden:
