@@ -63,7 +63,7 @@ release-check: .venv/release
 	$(BIN)/python .ci/release.py
 
 # The peers pin old packages, so they have environments of their own.
-bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/installed .venv-bench-accounting/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed
+bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/installed .venv-bench-models/installed .venv-bench-accounting/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed
 	.venv-bench/bin/python benchmarks/randomized_response.py
 	.venv-bench/bin/python benchmarks/transform.py
 	.venv-bench/bin/python benchmarks/local_oracles.py
@@ -79,6 +79,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/sensitivity.py
 	.venv-bench/bin/python benchmarks/posterior_features.py
 	.venv-bench-central/bin/python benchmarks/central_mean.py
+	.venv-bench-models/bin/python benchmarks/central_models.py
 	.venv-bench-accounting/bin/python benchmarks/accounting.py
 	.venv-bench/bin/python benchmarks/synthesis_adult.py
 	.venv-bench/bin/python benchmarks/synthesis_adult.py --setting aim
@@ -132,6 +133,12 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench-$*/bin/pip install --quiet --editable . --requirement benchmarks/requirements-$*.txt
 	touch $@
 
+.venv-bench-models/installed: pyproject.toml benchmarks/requirements-models.txt
+	$(PYTHON) -m venv .venv-bench-models
+	.venv-bench-models/bin/pip install --quiet --requirement benchmarks/requirements-models.txt
+	.venv-bench-models/bin/pip install --quiet --no-deps --editable .
+	touch $@
+
 # Other synthesizers, without skdp: the benchmark exchanges codes with them.
 .venv-bench-mbi/installed .venv-bench-dpmm/installed: .venv-bench-%/installed: benchmarks/requirements-%.txt
 	$(PYTHON) -m venv .venv-bench-$*
@@ -139,4 +146,4 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	touch $@
 
 clean:
-	rm -rf .venv .venv-versions .venv-bench .venv-bench-central .venv-bench-accounting .venv-bench-mbi .venv-bench-dpmm report site
+	rm -rf .venv .venv-versions .venv-bench .venv-bench-central .venv-bench-models .venv-bench-accounting .venv-bench-mbi .venv-bench-dpmm report site
