@@ -181,8 +181,8 @@ if __name__ == "__main__":
         f"Areas under the ROC curve on a quarter of the rows that was held out, δ = {DELTA:g}: means and standard "
         f"deviations over {FITS} fits of skdp and {PEER_FITS} of each peer. Adult has 32,561 rows, as indicators of "
         "words and of public bins for linear models; *wide* has 100 numeric columns of which all matter, *clusters* is "
-        "made by scikit-learn. Of skdp only bounds and classes are declared; its constants were chosen with these tables "
-        "and three others in view. diffprivlib is pure and is given a norm of rows that was read from the data.",
+        "made by scikit-learn. Of skdp only bounds and classes are declared; its constants were chosen with these "
+        "tables and three others in view. diffprivlib is pure and is given a norm of rows that was read from the data.",
         {
             "Areas under the curve": (columns, areas),
             "A million rows of 50 columns": (("what", "seconds", "× scikit-learn", "target", "met?"), speed()),
