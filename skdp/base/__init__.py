@@ -22,6 +22,7 @@ from skdp.base._estimator import (
     read_domain,
     read_input,
     target_column,
+    target_of,
     warn_of_observed,
 )
 from skdp.base._heard import heard
@@ -73,6 +74,7 @@ __all__ = [
     "read_input",
     "read_numbers",
     "target_column",
+    "target_of",
     "type_of_values",
     "type_texts",
     "warn_of_observed",

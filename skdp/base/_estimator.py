@@ -95,6 +95,17 @@ def target_column(y: Any) -> tuple[Any, Any]:
     return column, TARGET
 
 
+def target_of(table: Table, y: Any) -> tuple[Any, Any]:
+    """Return the target of the rows of a table as a column, and its name, which no other column has."""
+    column, name = target_column(y)
+    n_rows = len(table.columns[0]) if table.columns else 0
+    if not table.columns or len(column) != n_rows:
+        raise ValueError(f"y has {len(column)} rows; X has {n_rows}")
+    if name in table.names:
+        raise ValueError(f"y is called {name!r} as a column of X is; give it another name")
+    return column, name
+
+
 def check_names(estimator: BaseEstimator, table: Table, fitted: tuple[Any, ...]) -> None:
     """Check that a table has the columns of `fit`."""
     # scikit-learn compares names only if all of them are strings.

@@ -1,4 +1,4 @@
-"""Watch the draws that protect a release, so that an audit can record them and replay them on another table."""
+"""Watch the draws of noise and choices, so that an audit can record them and replay them on another table."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from skdp.base import (
     read_domain,
     read_input,
     read_numbers,
-    target_column,
+    target_of,
 )
 from skdp.central._base import CentralEstimator, check_flag
 from skdp.central.linear_model._descent import (
@@ -354,17 +354,12 @@ def _read_target(table: Table, y: Any, classes: Any) -> tuple[NDArray[np.intp], 
     """Return the class of each row, the sorted classes, and the target with its classes."""
     if y is None:
         raise ValueError("DPLogisticRegression requires y to be passed, but the target y is None")
-    column, name = target_column(y)
-    n_rows = len(table.columns[0])
-    if len(column) != n_rows:
-        raise ValueError(f"y has {len(column)} rows; X has {n_rows}")
-    if name in table.names:
-        raise ValueError(f"y is called {name!r} as a column of X is; give it another name")
+    column, name = target_of(table, y)
     if classes is None:
         values = np.asarray(column)
         assert_all_finite(values, input_name="y")
         check_classification_targets(values)
-    target = Table((name,), (column,), y if is_frame(y) else np.empty((n_rows, 1)))
+    target = Table((name,), (column,), y if is_frame(y) else np.empty((len(column), 1)))
     domain = read_domain(target, "auto" if classes is None else {name: classes}, name="classes")
     if None in domain[name].values:
         raise ValueError("classes must not hold a missing value")

@@ -21,7 +21,7 @@ _COUNTED, _LEAST = 0.5, 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """What noisy counts say of a single column."""
+    """The noisy counts of a single column, and their error."""
 
     noisy: NDArray[np.float64]
     std_error: float

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import target_column
+from skdp.base import target_of
 from skdp.central.statistics import CellTally, count_large, declared_domain, find_missing, part_of
 from skdp.central.statistics import find_codes as find_outside
 from skdp.coding import ColumnError, shielded
@@ -26,11 +26,7 @@ POLICIES = get_args(Policy)
 
 def with_target(table: Table, y: Any) -> Table:
     """Add the target as the last column."""
-    column, name = target_column(y)
-    if not table.columns or len(column) != len(table.columns[0]):
-        raise ValueError(f"y has {len(column)} rows; X has {len(table.columns[0]) if table.columns else 0}")
-    if name in table.names:
-        raise ValueError(f"y is called {name!r} as a column of X is; give it another name")
+    column, name = target_of(table, y)
     return Table((*table.names, name), (*table.columns, _like_table(column, table.native)), table.native)
 
 

@@ -294,7 +294,7 @@ def _table(losses: Sequence[DrawLoss]) -> pd.DataFrame:
 
 
 def _paired(draws: Sequence[Draw], others: Sequence[Draw]) -> tuple[list[tuple[Draw, Draw]], list[str]]:
-    """Pair the draws that protect a release, and say how the two runs differ."""
+    """Pair the draws of noise of the two runs, and list how the runs differ."""
     ours, theirs = ([draw for draw in each if draw.sampler not in ROWS] for each in (draws, others))
     if [draw.sampler for draw in ours] != [draw.sampler for draw in theirs]:
         return [], ["which samplers are used depends on the rows"]
