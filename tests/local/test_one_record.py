@@ -233,6 +233,22 @@ def test_text_ids_are_written_as_one_by_one(kind):
     assert read_record_ids(ids, len(words)) == [canonical(word) for word in words]
 
 
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pl.Series([-128, 127], dtype=pl.Int8),
+        pl.Series([-(2**63), 2**63 - 1]),
+        pl.Series([0, 2**64 - 1], dtype=pl.UInt64),
+        pl.Series([], dtype=pl.UInt8),
+        pa.chunked_array([[-1], [2**62, 7]]),
+        pd.Series([-1, 2**62]),
+    ],
+    ids=lambda ids: type(ids).__module__,
+)
+def test_whole_ids_are_one_record_in_each_library(ids):
+    assert read_record_ids(ids, len(ids)) == [canonical(number) for number in ids.to_numpy().tolist()]
+
+
 @pytest.mark.parametrize("missing", [pl.Series(["a", None]), pa.chunked_array([["a", None]])])
 def test_missing_text_ids_are_refused(missing):
     with pytest.raises(ValueError, match="record_id holds missing values"):

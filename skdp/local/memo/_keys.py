@@ -117,12 +117,8 @@ def keyed_digests(key: bytes, purpose: tuple[str | bytes, ...], *fields: Sequenc
     messages = first
     for other in others:
         messages = list(map(add, messages, other))
-    copy, digests = state.copy, []
-    for message in messages:
-        hashed = copy()
-        hashed.update(message)
-        digests.append(hashed.digest())
-    return digests
+    copy = state.copy
+    return [hashed.digest() for message in messages if not (hashed := copy()).update(message)]  # None
 
 
 def _frames(parts: Sequence[bytes]) -> list[bytes]:
@@ -200,7 +196,7 @@ def written_name(name: Any, parameter: str) -> bytes:
 
 def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
     """Write record ids as bytes."""
-    if (written := _written_text(record_id)) is not None and len(written) == n_rows:
+    if (written := _written_at_once(record_id)) is not None and len(written) == n_rows:
         return written
     ids = _as_list(record_id)
     if len(ids) != n_rows:
@@ -219,15 +215,16 @@ def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
     raise ValueError(f"record_id {message}")  # here, where no error that may hold an id is its context
 
 
-def _written_text(record_id: Any) -> list[bytes] | None:
-    """Write text of polars or Arrow as `canonical` does, without a Python string for each; None for other ids."""
+def _written_at_once(record_id: Any) -> list[bytes] | None:
+    """Write text and whole numbers of polars or Arrow as `canonical` does, without a Python object for each."""
     series = nw.from_native(record_id, series_only=True, pass_through=True)
-    if not isinstance(series, nw.Series) or series.dtype != nw.String or series.null_count():
+    if not isinstance(series, nw.Series) or series.null_count():
         return None
-    if series.implementation.is_pandas():  # whose text may be any object
-        return None
-    text = series.alias("id").to_frame().select(nw.concat_str(nw.lit("s "), "id").cast(nw.Binary).alias("id"))
-    return text.get_column("id").to_list()
+    if series.implementation.is_pandas() or not (series.dtype == nw.String or series.dtype.is_integer()):
+        return None  # text of pandas may be any object
+    head = nw.lit("s " if series.dtype == nw.String else "n ")
+    text = series.alias("id").to_frame().select(nw.concat_str(head, nw.col("id").cast(nw.String)).cast(nw.Binary))
+    return text[:, 0].to_list()
 
 
 def _as_list(record_id: Any) -> list[Any]:
