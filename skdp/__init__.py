@@ -37,7 +37,7 @@ from skdp.local import (
 )
 from skdp.persistence import load, save
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger, privacy_statement
-from skdp.synthesis import DPMarginalSynthesizer, ReportSynthesizer, SyntheticResampler
+from skdp.synthesis import DPMarginalSynthesizer, MarginalClassifier, ReportSynthesizer, SyntheticResampler
 
 __version__ = "0.1.0"
 
@@ -60,6 +60,7 @@ __all__ = [
     "KeyValueEncoder",
     "LocalHashingEncoder",
     "LocalTableEncoder",
+    "MarginalClassifier",
     "NumericPerturber",
     "OnFitOnly",
     "PerPerson",

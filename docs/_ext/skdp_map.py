@@ -114,6 +114,7 @@ TREE: Node = (
                     [
                         skdp_leaf("skdp.DPMarginalSynthesizer", "a synthetic table"),
                         skdp_leaf("skdp.SyntheticResampler", "train on synthetic rows"),
+                        skdp_leaf("skdp.MarginalClassifier", "predict by the model"),
                     ],
                 ),
             ],

@@ -6,6 +6,7 @@ Internal: import nothing from here outside of skdp.
 from skdp.base._draft import draft_domain, draft_domain_toml
 from skdp.base._estimator import (
     DECLARED,
+    TARGET,
     CallCounter,
     CallRandomness,
     all_or_nothing,
@@ -46,6 +47,7 @@ __all__ = [
     "DECLARED",
     "LARGEST_WHOLE",
     "MISSING_TEXTS",
+    "TARGET",
     "ZONED",
     "CallCounter",
     "CallRandomness",

@@ -58,8 +58,8 @@ class _Registered(SavedClass):
 _OURS = (
     "DPHistogram DPKBinsDiscretizer DPLogisticRegression DPMarginalSynthesizer DPMean DPMinMaxScaler "
     "DPQuantileBinarizer DPSimpleImputer DPStandardScaler FrequencyOracleEncoder HadamardResponseEncoder "
-    "HeavyHitters KeyValueEncoder LocalHashingEncoder LocalTableEncoder NumericPerturber OnFitOnly PerPerson "
-    "PosteriorFeatures RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder "
+    "HeavyHitters KeyValueEncoder LocalHashingEncoder LocalTableEncoder MarginalClassifier NumericPerturber "
+    "OnFitOnly PerPerson PosteriorFeatures RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder "
     "SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer"
 )
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"

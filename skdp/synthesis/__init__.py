@@ -1,6 +1,7 @@
 """Synthetic tables from private marginals: graphical models, their inference, and their samples."""
 
 from skdp.synthesis._answers import ModelCount
+from skdp.synthesis._classifier import MarginalClassifier
 from skdp.synthesis._panel_synthesizer import DPPanelSynthesizer
 from skdp.synthesis._persistence import LEFT_OUT as LEFT_OUT
 from skdp.synthesis._persistence import describe_fit as describe_fit
@@ -18,6 +19,7 @@ from skdp.synthesis.inference import synthetic_inference
 __all__ = [
     "DPMarginalSynthesizer",
     "DPPanelSynthesizer",
+    "MarginalClassifier",
     "ModelCount",
     "ReportSynthesizer",
     "SyntheticResampler",

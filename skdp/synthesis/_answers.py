@@ -17,6 +17,7 @@ from skdp.base import OnSite, check_confidence_level, check_names, read_input
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.privacy import PrivacyGuarantee
+from skdp.synthesis._classifier import MarginalClassifier, classifier_of
 from skdp.synthesis._count_errors import CountErrors, Quantile, Query, errors_of_counts
 from skdp.synthesis._queries import find_column, find_columns, of_columns, range_weights, read_conditions
 from skdp.synthesis.model import MOST_CELLS, GraphicalModel, Marginal, merge
@@ -314,15 +315,44 @@ class ModelAnswers(OnSite, BaseEstimator):
         targets = self.domain_.columns[self.n_features_in_ :]
         if targets and y is not None:
             table = Table((*table.names, *targets), with_target(table, y).columns, table.native)
-        domain = self.domain_.select(table.names)
-        policy = of_columns("error" if self.handle_unknown == "ignore" else self.handle_unknown, table.names)
-        others = of_columns(self._others, table.names)
-        rows = np.array(read_codes(table, domain, policy, others), np.int64)
+        rows = self._codes_of(table)
         if len(table.names) == len(self.domain_.columns):
             return self.model_.log_probability(rows)
         values = np.arange(self.domain_.sizes[-1])[:, np.newaxis, np.newaxis]
         whole = (np.vstack([rows, np.full((1, rows.shape[1]), value)]) for value in values)
         return np.logaddexp.reduce([self.model_.log_probability(one) for one in whole])
+
+    def _codes_of(self, table: Table) -> NDArray[np.int64]:
+        """Code some columns of rows, all of them."""
+        policy = of_columns("error" if self.handle_unknown == "ignore" else self.handle_unknown, table.names)
+        others = of_columns(self._others, table.names)
+        return np.array(read_codes(table, self.domain_.select(table.names), policy, others), np.int64)
+
+    def classifier(self, target: ColumnName) -> MarginalClassifier:
+        """Return a classifier that predicts a column by the model.
+
+        Parameters
+        ----------
+        target : column name
+            A column whose domain is a list of values, without a missing one.
+
+        Returns
+        -------
+        MarginalClassifier
+            Fitted: it asks this synthesizer, and costs nothing more. X has all other columns.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the column is not there, or cannot be predicted.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of noisy counts: free.
+        """
+        return classifier_of(self, target)
 
     def score(self, X: TableLike, y: ColumnLike | None = None) -> float:
         """Return the mean logarithm of the probability of rows by the model.

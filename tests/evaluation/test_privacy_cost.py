@@ -396,9 +396,10 @@ def test_a_target_is_not_read():
 def test_a_target_of_declared_values():
     domain = {"sex": ["F", "M"], "target": ["low", "high"]}
     resampler = SyntheticResampler(DPMarginalSynthesizer(domain=domain, marginals="independent"))
+    for y in (None, ["low", "high"], pd.Series(["?"], name="target")):
+        assert privacy_cost(resampler, {"sex": str}, y).totals["fit_resample"].epsilon == 1.0
     with pytest.raises(ValueError, match="fit_resample refuses rows that are made up"):
-        privacy_cost(resampler, {"sex": str})
-    assert privacy_cost(resampler, {"sex": str}, ["low", "high"]).totals["fit_resample"].epsilon == 1.0
+        privacy_cost(resampler, {"sex": str}, pd.Series(["?"], name="income"))
 
 
 def test_a_target_keeps_its_name():

@@ -21,7 +21,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from skdp.domain import Domain
-from skdp.evaluation.cost._made_up import declared_classes, lists_classes, made_up_rows, made_up_target, rows_for
+from skdp.evaluation.cost._made_up import declared_target, lists_classes, made_up_rows, made_up_target, rows_for
 from skdp.markup import html_table, html_text, written_row
 from skdp.privacy import Metered, PrivacyGuarantee, PrivacyLedger, PrivacyStatement, metered, privacy_statement
 from skdp.typing import ColumnLike, ColumnName, TableLike
@@ -97,9 +97,9 @@ def privacy_cost(
         or else from what the estimators declare (``categories=``, ``domain=``, ``bounds=``), or else from the dtype.
     y : array-like or list, optional
         The target: a list of its possible values, or an array or a column, of which only the dtype is read, which makes
-        two classes, or numbers for a regression. A column keeps its name. By default it has the classes that a step
-        declares; or there is none, or such a one if it is needed. Where the number of fits depends on that of the
-        classes (one against the rest), list them: a warning says so.
+        two classes, or numbers for a regression. A column keeps its name, and has the values that a domain declares
+        under it. By default it has the classes that a step declares; or there is none, or such a one if it is needed.
+        Where the number of fits depends on that of the classes (one against the rest), list them: a warning says so.
 
     Returns
     -------
@@ -157,11 +157,11 @@ def privacy_cost(
     """
     if isinstance(estimator, type) or not (hasattr(estimator, "fit") or hasattr(estimator, "fit_resample")):
         raise TypeError(f"estimator must be an estimator, got {type(estimator).__name__}")
-    if y is None and hasattr(estimator, "get_params"):
-        y = declared_classes(estimator)
+    name = getattr(y, "name", None)
+    y = declared_target(estimator, y)
     n_rows = rows_for(y)
     rows = made_up_rows(estimator, X, n_rows)
-    targets: list[Any] = [made_up_target(y, regression=is_regressor(estimator), n_rows=n_rows)]
+    targets: list[Any] = [made_up_target(y, name, regression=is_regressor(estimator), n_rows=n_rows)]
     if y is None and not get_tags(estimator).target_tags.required:
         targets = [None, *targets]  # a step of a pipeline may need one
     state = np.random.get_state()  # noqa: NPY002 - models without random_state use it

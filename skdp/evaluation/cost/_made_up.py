@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 
-from skdp.base import domains_of_dtypes, read_bounds
+from skdp.base import TARGET, domains_of_dtypes, read_bounds
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import open_large, read_table
 
@@ -44,7 +44,7 @@ def made_up_rows(estimator: Any, schema: Any, n_rows: int) -> Any:
     return _like(sample, [[values[code] for code in codes] for values, codes in zip(columns, drawn, strict=True)])
 
 
-def made_up_target(y: Any, *, regression: bool, n_rows: int) -> NDArray[Any] | pd.Series:
+def made_up_target(y: Any, name: Any, *, regression: bool, n_rows: int) -> NDArray[Any] | pd.Series:
     """Make a target of declared values, of a dtype, or of two classes."""
     if y is None:
         values: list[Any] = [0.5, 1.5, 2.5] if regression else [0, 1]
@@ -57,13 +57,19 @@ def made_up_target(y: Any, *, regression: bool, n_rows: int) -> NDArray[Any] | p
         else:
             values = _values_of_dtype(column)[: 3 if regression else 2]
     made = np.random.default_rng(1).permutation(np.resize(np.array(values), n_rows))
-    return made if getattr(y, "name", None) is None else pd.Series(made, name=y.name)
+    return made if name is None else pd.Series(made, name=name)
 
 
-def declared_classes(estimator: Any) -> Any:
-    """Return the classes of the target that a step declares, None if none does."""
-    own = (value for name, value in estimator.get_params().items() if name.rpartition("__")[2] == "classes")
-    return next((value for value in own if value is not None), None)
+def declared_target(estimator: Any, y: Any) -> Any:
+    """Return the classes or the domain that a step declares for the target, or else the target as it is given."""
+    if lists_classes(y) or not hasattr(estimator, "get_params"):
+        return y
+    given = [(own.rpartition("__")[2], value) for own, value in estimator.get_params().items() if value is not None]
+    name = getattr(y, "name", None) or TARGET
+    domains = [value for own, value in given if own == "domain" and isinstance(value, Domain | Mapping)]
+    named = [value[name] for value in domains if name in (value.columns if isinstance(value, Domain) else value)]
+    classes = [value for own, value in given if own == "classes" and y is None]
+    return next(iter([*classes, *named]), y)
 
 
 def lists_classes(y: Any) -> bool:

@@ -117,8 +117,12 @@ def keyed_digests(key: bytes, purpose: tuple[str | bytes, ...], *fields: Sequenc
     messages = first
     for other in others:
         messages = list(map(add, messages, other))
-    copy = state.copy
-    return [hashed.digest() for message in messages if not (hashed := copy()).update(message)]  # None
+    copy, digests = state.copy, []
+    for message in messages:
+        hashed = copy()
+        hashed.update(message)
+        digests.append(hashed.digest())
+    return digests
 
 
 def _frames(parts: Sequence[bytes]) -> list[bytes]:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 
 from skdp.synthesis.model._elimination import eliminate
 from skdp.synthesis.model._tables import Clique, Table, divide, expand, log_sum, project
@@ -159,6 +160,22 @@ class GraphicalModel:
         for place, clique in enumerate(self.tree.cliques):
             total += self.log_conditional(place)[tuple(rows[column] for column in clique)]
         return total
+
+    def log_law(self, column: int, rows: NDArray[np.integer]) -> Table:
+        """Compute the logarithm of the law of a column given all others, for each of some rows without it."""
+        tree = self.tree
+        whole = np.insert(rows, column, 0, axis=0)
+        others = [place for place in range(len(tree.sizes)) if place != column]
+        whole = check_rows(tree, whole, others)
+        total = np.zeros((whole.shape[1], tree.sizes[column]))
+        # The other factors of the probability of a row do not depend on the column.
+        for place, clique in enumerate(tree.cliques):
+            if column in clique:
+                table = np.moveaxis(self.log_conditional(place), clique.index(column), -1)
+                total += table[tuple(whole[other] for other in clique if other != column)]
+        with np.errstate(divide="ignore"):
+            total[total.max(axis=1) == -np.inf] = np.log(self.marginal([column]))  # of rows that cannot occur
+        return total - logsumexp(total, axis=1, keepdims=True)
 
     def log_conditional(self, place: int) -> Table:
         """Compute the logarithm of the law of a clique given what it shares with its parent."""

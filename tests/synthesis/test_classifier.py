@@ -1,0 +1,206 @@
+"""Predictions of a column by a model: the exact conditional law, at no further cost."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import CategoricalNB
+
+from skdp import (
+    BudgetExceeded,
+    DPMarginalSynthesizer,
+    Interval,
+    MarginalClassifier,
+    NumericPerturber,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    ReportSynthesizer,
+    privacy_cost,
+    privacy_statement,
+)
+from skdp.synthesis.model import GraphicalModel, JunctionTree, calibrate
+
+DOMAIN = {"sex": ["F", "M"], "age": Interval(0, 100, bins=10), "ill": ["no", "some", "yes"]}
+rng = np.random.default_rng(0)
+N = 600
+X = pd.DataFrame({"sex": rng.choice(["F", "M"], N), "age": rng.uniform(0, 100, N)})
+ILL = np.where(X["age"] < 30, "no", np.where((X["sex"] == "F") | (X["age"] < 60), "some", "yes"))
+Y = pd.Series(ILL, name="ill")
+
+
+def synthesizer(epsilon=50.0, **options):
+    return DPMarginalSynthesizer(epsilon, **{"domain": DOMAIN, "marginals": "full", "random_state": 0} | options)
+
+
+def joint(model):
+    return model.marginal(range(len(model.tree.sizes)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_law_is_that_of_the_whole_table(seed):
+    """On random trees, for each column and all rows of the domain."""
+    draw = np.random.default_rng(seed)
+    sizes = tuple(draw.integers(2, 4, 5).tolist())
+    cliques = [draw.choice(5, draw.integers(1, 4), replace=False).tolist() for _ in range(4)]
+    tree = JunctionTree(sizes, [*cliques, *([column] for column in range(5))])
+    potentials = [draw.normal(size=[sizes[column] for column in clique]) for clique in tree.cliques]
+    model = GraphicalModel(tree, calibrate(tree, potentials))
+    whole = joint(model)
+    for column in range(5):
+        others = [size for place, size in enumerate(sizes) if place != column]
+        rows = np.array(list(itertools.product(*map(range, others)))).T
+        law = np.moveaxis(whole, column, -1)[tuple(rows)]
+        expected = law / law.sum(axis=1, keepdims=True)
+        assert np.exp(model.log_law(column, rows)) == pytest.approx(expected)
+
+
+def test_what_cannot_occur_is_not_predicted_and_impossible_rows_get_the_shares():
+    zeros = [{"sex": "M", "ill": ["yes", "some"]}]
+    fitted = synthesizer(structural_zeros=zeros).fit(X.assign(sex="F"), Y)
+    model = fitted.classifier("ill")
+    assert model.predict_proba(X[X["sex"] == "M"]) == pytest.approx(np.eye(3)[[0] * (X["sex"] == "M").sum()])
+    whole = fitted.model_
+    whole.beliefs[0][:] = 0
+    whole.beliefs[0].flat[:3] = [0.5, 0.25, 0.25]  # only women of the first bin
+    shares = whole.marginal([2])
+    assert model.predict_proba(X[X["sex"] == "M"]) == pytest.approx(np.tile(shares, ((X["sex"] == "M").sum(), 1)))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return MarginalClassifier(synthesizer()).fit(X, Y)
+
+
+class TestClassifier:
+    def test_it_predicts(self, model):
+        assert is_classifier(model)
+        assert model.score(X, Y) > 0.95
+        assert model.classes_.tolist() == ["no", "some", "yes"]
+        assert model.predict_proba(X).sum(axis=1) == pytest.approx(1)
+        assert roc_auc_score(Y, model.predict_proba(X), multi_class="ovr") > 0.95
+
+    def test_the_target_is_kept_better_unless_another_is_named(self, model):
+        assert model.synthesizer_.target is None  # as it measures the whole table
+        auto = synthesizer(marginals="auto")
+        assert MarginalClassifier(auto).fit(X, Y).synthesizer_.target == "ill"
+        assert MarginalClassifier(clone(auto).set_params(target="sex")).fit(X, Y).synthesizer_.target == "sex"
+        assert model.synthesizer.target is None
+
+    def test_that_of_a_synthesizer_is_the_same(self, model):
+        made = model.synthesizer_.classifier("ill")
+        assert (made.predict_proba(X) == model.predict_proba(X)).all()
+        assert made.synthesizer_ is model.synthesizer_
+        again = clone(made).fit(X, Y)
+        assert (again.predict_proba(X) == model.predict_proba(X)).all()
+
+    def test_any_column_can_be_predicted_at_no_cost(self, model):
+        ledger = PrivacyLedger(epsilon=60)
+        fitted = synthesizer(ledger=ledger).fit(X, Y)
+        sex = fitted.classifier("sex")
+        rows = X[["age"]].assign(ill=Y)
+        assert sex.feature_names_in_.tolist() == ["age", "ill"]
+        assert sex.score(rows, X["sex"]) > 0.6
+        assert ledger.spent[0] == pytest.approx(50)
+        with pytest.raises(ValueError, match="feature names should match"):
+            sex.predict(X)
+
+    def test_frames_and_policies(self, model):
+        assert (model.predict(pl.DataFrame(X.to_dict("list"))) == model.predict(X)).all()
+        arrays = synthesizer(domain=[["F", "M"], Interval(0, 100, bins=10), ["no", "some", "yes"]])
+        by_array = MarginalClassifier(arrays).fit(X.to_numpy(object), ILL)
+        assert by_array.target_ == "target"
+        assert by_array.score(X.to_numpy(object), ILL) > 0.95
+        assert not hasattr(by_array, "feature_names_in_")
+        with pytest.raises(ValueError, match="'age'"):
+            model.predict(X.assign(age=-1.0))
+        clipping = MarginalClassifier(synthesizer(handle_unknown="clip")).fit(X, Y)
+        assert set(clipping.predict(X.assign(age=-1.0))) == {"no"}
+
+    def test_classes_are_sorted_whatever_is_declared_first(self):
+        domain = DOMAIN | {"ill": ["yes", "no", "some"]}
+        assert MarginalClassifier(synthesizer(domain=domain)).fit(X, Y).score(X, Y) > 0.95
+
+    def test_in_searches_and_meta_estimators(self, model):
+        assert min(cross_val_score(model, X, Y, cv=2)) > 0.95
+        search = GridSearchCV(model, {"synthesizer__epsilon": [0.01, 50]}, cv=2).fit(X, Y)
+        assert search.best_params_ == {"synthesizer__epsilon": 50}
+        calibrated = CalibratedClassifierCV(FrozenEstimator(model), cv=2).fit(X, Y)
+        assert calibrated.score(X, Y) > 0.95
+
+    def test_without_noise_pairs_with_the_target_make_naive_bayes(self):
+        codes = np.stack([X["sex"] == "M", X["age"] // 10], axis=1).astype(int)
+        rival = CategoricalNB(alpha=1e-9).fit(codes, Y)
+        options = {"marginals": [("sex", "ill"), ("age", "ill")], "max_iter": 3000, "tol": 1e-9}
+        model = MarginalClassifier(synthesizer(1e6, **options)).fit(X, Y)
+        assert model.predict_proba(X) == pytest.approx(rival.predict_proba(codes), abs=2e-3)
+
+    def test_of_reports(self):
+        domain = {"sex": ["F", "M"], "ill": ["no", "yes"]}
+        rows = pd.DataFrame({"sex": ["F", "M"] * 300, "ill": ["no", "yes"] * 300})
+        encoder = RandomizedResponseEncoder(8.0, categories=domain, strategy="joint", random_state=0).fit(rows)
+        local = ReportSynthesizer(FrozenEstimator(encoder)).fit(encoder.transform(rows))
+        assert local.classifier("ill").score(rows[["sex"]], rows["ill"]) == 1
+
+
+class TestPromises:
+    def test_the_statement_and_the_cost(self):
+        model = MarginalClassifier(synthesizer(2.0)).fit(X, Y)
+        assert model.guarantee_ == model.synthesizer_.guarantee_
+        said = privacy_statement(model)
+        assert said.total.epsilon == 2
+        assert said.total.scope == ("sex", "age", "ill")
+        assert set(said.rows["protection"].str.partition(" (")[0]) == {"statistics only"}
+        assert privacy_cost(model, X, Y).totals["fit"].epsilon == 2
+        search = GridSearchCV(model, {"synthesizer__max_iter": [2, 3]}, cv=2)
+        assert privacy_cost(search, X, Y).totals["fit"].epsilon == 10
+
+    def test_the_ledger_is_charged_by_each_fit(self):
+        ledger = PrivacyLedger(epsilon=100)
+        model = MarginalClassifier(synthesizer(ledger=ledger)).fit(X, Y)
+        model.fit(X, Y)
+        with pytest.raises(BudgetExceeded):
+            model.fit(X, Y)
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("target", "why"),
+        [
+            ("age", "'age' is an Interval"),
+            ("size", "no column 'size'"),
+            ("one", "at least 2 classes"),
+            ("gap", "must not declare a missing value"),
+        ],
+    )
+    def test_columns_that_cannot_be_predicted(self, target, why):
+        domain = DOMAIN | {"one": ["a"], "gap": ["a", None]}
+        fitted = synthesizer(domain=domain).fit(X.assign(ill=Y, one="a", gap="a")[list(domain)])
+        with pytest.raises(ValueError, match=why):
+            fitted.classifier(target)
+
+    def test_a_target_of_bins_is_refused_before_it_costs(self):
+        domain = {name: DOMAIN[name] for name in ("sex", "age")} | {"target": Interval(0, 100, bins=2)}
+        ledger = PrivacyLedger(epsilon=100)
+        with pytest.raises(ValueError, match="'target' is an Interval"):
+            MarginalClassifier(synthesizer(domain=domain, ledger=ledger)).fit(X, X["age"].to_numpy())
+        assert ledger.spent[0] == 0
+
+    def test_what_is_no_synthesizer(self):
+        with pytest.raises(TypeError, match="must be a DPMarginalSynthesizer, got NumericPerturber"):
+            MarginalClassifier(NumericPerturber()).fit(X, Y)
+        with pytest.raises(ValueError, match="requires y"):
+            MarginalClassifier(synthesizer()).fit(X, None)
+        with pytest.raises(NotFittedError):
+            MarginalClassifier(synthesizer()).predict(X)
+        with pytest.raises(NotFittedError):
+            synthesizer().classifier("ill")
