@@ -54,7 +54,7 @@ for epsilon in epsilons:
 
 # %%
 # Rows that are drawn at random hide a part of what the model says, and boosted trees learn their chance too. To ask the
-# model loses nothing; what it does not know, such as triples that were not measured, is missing in both.
+# model leaves this chance out. What it does not know, such as triples that were not measured, is missing in both.
 
 figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 for (name, found), color in zip(scores.items(), ("tab:blue", "tab:orange"), strict=True):
