@@ -24,8 +24,20 @@ from skdp.base import (
     check_names,
     check_random_state,
     coins,
+    level_of_the_caller,
+    read_bounds,
     read_input,
     read_numbers,
+)
+from skdp.central.statistics import (
+    NOWHERE,
+    check_bounds_share,
+    check_steps,
+    count_values,
+    integer_noise,
+    losses_of,
+    place_bounds,
+    split_bounds,
 )
 from skdp.frames import LargeTable, Table, open_large, read_table
 from skdp.privacy import Loss, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share, on_sample, read_share, spend
@@ -75,6 +87,7 @@ class CentralEstimator(OnSite, BaseEstimator):
     """A number, `Rho` or `Mu`."""
     ledger: PrivacyLedger | None
     random_state: int | None
+    bounds_share: float
     guarantee_: PrivacyGuarantee
 
     def _check_promise(self) -> Share:
@@ -177,23 +190,54 @@ class CentralStatistic(CentralEstimator):
         table = self._read_table(X if large is None else large.sample)  # of a large table: the names and dtypes
         if large is not None and share.rate < 1:
             raise TypeError(f"epsilon={self.epsilon} draws rows, but skdp.engines only adds up: collect them first")
-        plan = self._plan(table, large, share)
-        if plan.free:
+        private, bounds = split_bounds(self._declared_bounds(), table.names)
+        part = check_bounds_share(self.bounds_share) if private else Fraction(0)
+        check_steps(getattr(self, "candidates", None), [table.names[place] for place in private])
+        plan = self._plan(table, large, share * (1 - part), bounds)
+        noise = (
+            integer_noise(share * (Fraction(1) if plan.free else part), len(private), len(private)) if private else None
+        )
+        hidden: list[Any] = []
+        if plan.free and noise is None:
             self.guarantee_ = PrivacyGuarantee(0.0, scope=table.names, mechanism=plan.mechanism)
             source = coins(self.random_state, type(self).__name__)
         else:
-            source = self._spend(share, table.names, plan.mechanism, delta=plan.delta, losses=plan.losses)
+            mechanism, losses = plan.mechanism, plan.losses
+            if noise is not None:
+                mechanism = f"{mechanism}, {noise.name} on counts for bounds"
+                losses = (*losses_of(share, [noise]), *losses) if losses or plan.free else ()
+            source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses)
             if share.rate < 1:
                 # Only now is the sample drawn. What could be an error or a warning was one with all rows.
-                sample = _sample(table, share.rate, source)
+                table = _sample(table, share.rate, source)
+            if noise is not None:
+                counts = count_values(table, large, private)
+                noisy = counts + noise.draw(source, counts.size).reshape(counts.shape)
+                bounds, hidden = place_bounds(bounds, table.names, private, noisy, float(noise.error))
+            if share.rate < 1 or noise is not None:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    plan = self._plan(sample, None, share)
+                    plan = self._plan(table, large, share * (1 - part), bounds)
         plan.release(source)
+        if bounds is not None:
+            self.bounds_ = read_bounds(bounds, table.names)
+        if hidden:
+            warnings.warn(
+                f"the noise hides where the values of {hidden} are, and bounds_ says {NOWHERE}: there are too few rows "
+                "for this epsilon, or for bounds_share",
+                UserWarning,
+                stacklevel=level_of_the_caller(),
+            )
         return self
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
+    def _declared_bounds(self) -> Any:
+        """Return what is declared of the bounds that `_plan` needs."""
+        return getattr(self, "bounds", None)
+
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         """Check the parameters and the table, compute the exact statistics, and plan their release."""
+        # With private bounds it is called twice: before the charge with bounds that stand in for them, so that all that
+        # can be an error is one, and then with those that were found.
         raise NotImplementedError
 
 

@@ -161,7 +161,7 @@ class DPHistogram(CentralStatistic):
         tags.input_tags.allow_nan = self.handle_unknown == "ignore" or declared
         return tags
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         check_choice("method", self.method, get_args(Method))
         branching = None if self.branching is None else check_size(self.branching, name="branching")
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))

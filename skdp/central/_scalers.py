@@ -49,9 +49,12 @@ class DPStandardScaler(InvertibleTransformer):
     with_std : bool, default=True
         Whether the values are divided by the standard deviations. If not, the noise of the means is about half as
         large.
-    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside; `transform` does not.
+        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of epsilon that finds bounds, if some are private.
     missing : {"error", "ignore"}, default="error"
         ``"error"``: a missing or infinite value is an error, in `fit` and in `transform`, which reveals that there is
         one. ``"ignore"``: in `fit`, a missing value adds nothing to the statistics of its column, and an infinite one
@@ -78,6 +81,8 @@ class DPStandardScaler(InvertibleTransformer):
     drowned_ : ndarray of bool, shape (n_features,)
         Where the noise hides the variance: `var_` is then that of a uniform distribution between the bounds, which is
         public, and `fit` warns. None without `with_std`.
+    bounds_ : ndarray of shape (n_features, 2)
+        The bounds: those declared, or found.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -136,6 +141,7 @@ class DPStandardScaler(InvertibleTransformer):
         with_mean: bool = True,
         with_std: bool = True,
         bounds: Bounds | None = None,
+        bounds_share: float = 0.2,
         missing: Unknown = "error",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -144,6 +150,7 @@ class DPStandardScaler(InvertibleTransformer):
         self.with_mean = with_mean
         self.with_std = with_std
         self.bounds = bounds
+        self.bounds_share = bounds_share
         self.missing = missing
         self.ledger = ledger
         self.random_state = random_state
@@ -153,14 +160,14 @@ class DPStandardScaler(InvertibleTransformer):
         tags.input_tags.allow_nan = self.missing == "ignore"
         return tags
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         check_choice("missing", self.missing, get_args(Unknown))
         check_flag("with_mean", self.with_mean)
         check_flag("with_std", self.with_std)
         if not (self.with_mean or self.with_std):
             raise ValueError("with_mean and with_std are both False: there is nothing to scale by")
         shared = self.missing == "error"
-        columns = sum_columns(table, large, self.bounds, missing=not shared)
+        columns = sum_columns(table, large, bounds, missing=not shared)
         squares = bool(self.with_std)
         noise = joint_noise(share, GRID, n_numbers(len(columns), squares=squares, shared_count=shared))
         half_widths = np.array([(column.high - column.low) / 2 for column in columns])
@@ -219,8 +226,11 @@ class DPMinMaxScaler(InvertibleTransformer):
         secret sample.
     feature_range : tuple of two float, default=(0, 1)
         What the least and the greatest value become.
-    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
         The lowest and the highest value of all columns, or of each, from what is publicly known.
+        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of epsilon that finds bounds, if some are private.
     quantile_range : tuple of two float, optional
         The quantiles that replace the bounds, ascending, between 0 and 1 (not in percent), for bounds far wider than
         nearly all values. Values beyond them are scaled beyond `feature_range`, unless `clip` is set.
@@ -241,6 +251,8 @@ class DPMinMaxScaler(InvertibleTransformer):
         Their difference.
     scale_, min_ : ndarray of shape (n_features,)
         `transform` returns ``X * scale_ + min_``. Quantiles that coincide are scaled as if they differed by 1.
+    bounds_ : ndarray of shape (n_features, 2)
+        The bounds: those declared, or found.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, about these numbers; epsilon is 0 for bounds alone, which use no value.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -286,6 +298,7 @@ class DPMinMaxScaler(InvertibleTransformer):
         *,
         feature_range: tuple[float, float] = (0, 1),
         bounds: Bounds | None = None,
+        bounds_share: float = 0.2,
         quantile_range: tuple[float, float] | None = None,
         candidates: Candidates | None = None,
         clip: bool = False,
@@ -295,17 +308,18 @@ class DPMinMaxScaler(InvertibleTransformer):
         self.epsilon = epsilon
         self.feature_range = feature_range
         self.bounds = bounds
+        self.bounds_share = bounds_share
         self.quantile_range = quantile_range
         self.candidates = candidates
         self.clip = clip
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         low, high = self._read_feature_range()
         probabilities = self._read_quantile_range()
         check_flag("clip", self.clip)
-        bounds = read_bounds(self.bounds, table.names)
+        bounds = read_bounds(bounds, table.names)
         candidates = read_candidates(self.candidates, table.names, bounds)
 
         def scale(ends: NDArray[np.float64]) -> None:

@@ -73,11 +73,13 @@ SUBJECTS = [
     (DPHistogram(Sampled(0.5, 0.3), domain=DECLARED), WORDS),
     (DPKBinsDiscretizer(Sampled(0.5, 0.3), bounds=BOUNDS), NUMBERS),
     (DPMarginalSynthesizer(max_iter=5, epsilon=Sampled(0.5, 0.3), domain=DECLARED), WORDS),
+    (DPMean(20.0, bounds="private"), NUMBERS),
+    (DPMinMaxScaler(20.0, bounds={"age": "private", "hours": (0, 100)}, clip=True), GAPS),
 ]
 # Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
 LONG = [1, 2, 3, 8, 10, 11, 16, 20, 22, 23, *range(25, 35), 36, 37]
 # They read frames as another mechanism of their class does.
-READ_ALIKE = [4, 5, 6, 18, 21, 24, 35]
+READ_ALIKE = [4, 5, 6, 18, 21, 24, 35, 38]
 ABOUT_FRAMES = [
     "check_dtypes_do_not_matter",
     "check_frames_of_all_kinds_give_the_same",

@@ -429,7 +429,7 @@ class TestPromise:
     @every_mechanism
     def test_nothing_else_stays_on_it(self, kind):
         mean = DPMean(bounds=(0, 100), random_state=0, **kind).fit(table(3000))
-        public = {"mean_", "std_error_", "interval_", "released_", "guarantee_", "n_features_in_"}
+        public = {"mean_", "std_error_", "interval_", "released_", "bounds_", "guarantee_", "n_features_in_"}
         assert set(vars(mean)) - set(mean.get_params()) == public
 
     def test_pickles(self):

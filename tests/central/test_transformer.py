@@ -233,7 +233,7 @@ class TestPromise:
             DPKBinsDiscretizer: {"bin_edges_", "n_bins_"},
             DPMinMaxScaler: {"data_min_", "data_max_", "data_range_", "scale_", "min_"},
         }
-        common = {"guarantee_", "n_features_in_", "feature_names_in_"}
+        common = {"bounds_", "guarantee_", "n_features_in_", "feature_names_in_"}
         assert set(vars(fitted)) - set(fitted.get_params()) == released[type(fitted)] | common
         stored = pickle.dumps(fitted)
         assert not any(struct.pack(order + "d", value) in stored for value in frame["age"] for order in "<>")

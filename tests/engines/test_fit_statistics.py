@@ -35,7 +35,7 @@ def make_rows(missing):
 
 
 PUBLIC = ("mean_", "std_error_", "interval_", "var_", "scale_", "data_min_", "data_max_", "thresholds_", "statistics_")
-PUBLIC += ("bin_edges_",)
+PUBLIC += ("bin_edges_", "bounds_")
 
 
 @pytest.mark.covering
@@ -47,6 +47,7 @@ PUBLIC += ("bin_edges_",)
         (DPStandardScaler, {}, False),
         (DPStandardScaler, {"missing": "ignore"}, True),
         (DPMinMaxScaler, {}, True),
+        (DPMean, {"bounds": "private", "epsilon": 50.0}, True),
         (DPMinMaxScaler, {"quantile_range": (0.05, 0.95)}, True),
         (DPKBinsDiscretizer, {"n_bins": 4}, True),
         (DPKBinsDiscretizer, {"n_bins": 4, "strategy": "uniform"}, True),
