@@ -118,7 +118,7 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = getattr(self, "missing", "ignore") == "ignore"
         return tags
 
 
