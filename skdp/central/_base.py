@@ -35,14 +35,17 @@ from skdp.central.statistics import (
     check_steps,
     count_values,
     integer_noise,
+    limit_persons,
     losses_of,
     place_bounds,
+    rows_within,
     split_bounds,
 )
 from skdp.frames import LargeTable, Table, open_large, read_table
+from skdp.oracles import check_size
 from skdp.privacy import Loss, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share, on_sample, read_share, spend
 from skdp.randomness import ByteSource, bernoulli_ratio
-from skdp.typing import TableLike
+from skdp.typing import ColumnLike, ColumnName, TableLike
 
 Unknown = Literal["error", "ignore"]
 
@@ -87,7 +90,6 @@ class CentralEstimator(OnSite, BaseEstimator):
     """A number, `Rho` or `Mu`."""
     ledger: PrivacyLedger | None
     random_state: int | None
-    bounds_share: float
     guarantee_: PrivacyGuarantee
 
     def _check_promise(self) -> Share:
@@ -140,10 +142,9 @@ def draw_sample(columns: Sequence[NDArray[Any]], rate: Fraction, source: ByteSou
     return [column[chosen] for column in columns]
 
 
-def _sample(table: Table, rate: Fraction, source: ByteSource) -> Table:
-    """Draw a sample of the rows of a table."""
-    native = table.native
-    (chosen,) = draw_sample([np.arange(len(native))], rate, source)
+def _rows(table: Table, chosen: NDArray[Any]) -> Table:
+    """Return some rows of a table, by their places or a mask."""
+    native, chosen = table.native, np.flatnonzero(chosen) if chosen.dtype == bool else chosen
     if isinstance(native, np.ndarray):
         return replace(read_table(native[chosen]), names=table.names)
     if isinstance(native, pd.DataFrame):
@@ -154,8 +155,11 @@ def _sample(table: Table, rate: Fraction, source: ByteSource) -> Table:
 class CentralStatistic(CentralEstimator):
     """An estimator whose `fit` follows the plan of its subclass."""
 
+    bounds_share: float
+    max_rows_per_person: int
+
     @all_or_nothing
-    def fit(self, X: TableLike, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: Any = None, *, groups: ColumnLike | ColumnName | None = None) -> Self:
         """Release the statistics of a table.
 
         Parameters
@@ -166,6 +170,9 @@ class CentralStatistic(CentralEstimator):
             relation, a pyarrow Dataset, or a Dask or Spark DataFrame.
         y : None
             Ignored.
+        groups : 1-D array-like of shape (n_samples,), optional
+            The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. For a large
+            table, the name of a column, of which no statistic is released; the rows with the least hashes are used.
 
         Returns
         -------
@@ -185,11 +192,20 @@ class CentralStatistic(CentralEstimator):
         UserWarning
             If a statistic is refused, or the noise hides it.
         """
-        share = self._check_promise()
+        rows = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
+        share = replace(self._check_promise(), rows=rows)
+        if share.rate < 1 and rows > 1:
+            raise ValueError(f"epsilon={self.epsilon} needs max_rows_per_person=1: it draws rows, not persons")
         large = open_large(X)
-        table = self._read_table(X if large is None else large.sample)  # of a large table: the names and dtypes
         if large is not None and share.rate < 1:
             raise TypeError(f"epsilon={self.epsilon} draws rows, but skdp.engines only adds up: collect them first")
+        if large is not None:
+            X = large.sample  # the names and dtypes
+            if groups is not None:
+                large, X = limit_persons(large, groups, rows, self._chooser())
+        table = self._read_table(X)
+        if large is None and groups is not None:
+            table = _rows(table, rows_within(groups, rows, len(table.columns[0]), self._chooser()))
         private, bounds = split_bounds(self._declared_bounds(), table.names)
         part = check_bounds_share(self.bounds_share) if private else Fraction(0)
         check_steps(getattr(self, "candidates", None), [table.names[place] for place in private])
@@ -203,13 +219,15 @@ class CentralStatistic(CentralEstimator):
             source = coins(self.random_state, type(self).__name__)
         else:
             mechanism, losses = plan.mechanism, plan.losses
+            if rows > 1:
+                mechanism = f"{mechanism}, up to {rows} rows a person"
             if noise is not None:
                 mechanism = f"{mechanism}, {noise.name} on counts for bounds"
                 losses = (*losses_of(share, [noise]), *losses) if losses or plan.free else ()
             source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses)
             if share.rate < 1:
                 # Only now is the sample drawn. What could be an error or a warning was one with all rows.
-                table = _sample(table, share.rate, source)
+                table = _rows(table, draw_sample([np.arange(len(table.columns[0]))], share.rate, source)[0])
             if noise is not None:
                 counts = count_values(table, large, private)
                 noisy = counts + noise.draw(source, counts.size).reshape(counts.shape)
@@ -229,6 +247,10 @@ class CentralStatistic(CentralEstimator):
                 stacklevel=level_of_the_caller(),
             )
         return self
+
+    def _chooser(self) -> np.random.Generator:
+        """Return the generator that chooses rows of persons, which shares no random bits with the noise."""
+        return np.random.default_rng(None if self.random_state is None else int(self.random_state))
 
     def _declared_bounds(self) -> Any:
         """Return what is declared of the bounds that `_plan` needs."""

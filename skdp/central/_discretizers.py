@@ -52,6 +52,9 @@ class DPQuantileBinarizer(CentralTransformer):
         steps between them, from 1 to a million. By default up to 10,000 steps, such that all whole numbers between
         whole bounds are among their ends; if there are more, these numbers alone, up to 100,000. Fewer candidates make
         a more accurate choice. The dtype of a column has no influence: in pandas, it may show that a value is missing.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -126,6 +129,7 @@ class DPQuantileBinarizer(CentralTransformer):
         bounds: Bounds | None = None,
         bounds_share: float = 0.2,
         candidates: Candidates | None = None,
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -134,6 +138,7 @@ class DPQuantileBinarizer(CentralTransformer):
         self.bounds = bounds
         self.bounds_share = bounds_share
         self.candidates = candidates
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
@@ -188,6 +193,9 @@ class DPKBinsDiscretizer(CentralTransformer):
         The share of epsilon that finds bounds, if some are private.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
         The possible inner edges, as in `DPQuantileBinarizer`.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -258,6 +266,7 @@ class DPKBinsDiscretizer(CentralTransformer):
         bounds: Bounds | None = None,
         bounds_share: float = 0.2,
         candidates: Candidates | None = None,
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -268,6 +277,7 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.bounds = bounds
         self.bounds_share = bounds_share
         self.candidates = candidates
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 

@@ -39,6 +39,7 @@ from skdp.central.statistics import (
     sum_columns,
     two_sums,
 )
+from skdp.exact import exp_bounds
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
 from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Sampled, Share, check_delta
@@ -100,6 +101,9 @@ class DPMean(CentralStatistic):
         For ``"sample_and_aggregate"``.
     confidence_level : float, default=0.95
         The coverage of `interval_`, between 0 and 1.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -181,6 +185,7 @@ class DPMean(CentralStatistic):
         proposed_sensitivity: float | None = None,
         n_chunks: int = 1000,
         confidence_level: float = 0.95,
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -194,6 +199,7 @@ class DPMean(CentralStatistic):
         self.proposed_sensitivity = proposed_sensitivity
         self.n_chunks = n_chunks
         self.confidence_level = confidence_level
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
@@ -231,7 +237,9 @@ class DPMean(CentralStatistic):
         held = [column for column in columns if isinstance(column, BoundedColumn)]  # all: there is no large table here
         if self.mechanism == "sample_and_aggregate":
             return (lambda source: chunk_means(held, part, chunks, level, source)), nothing, ()
-        pure, part_delta = part.pure, delta / len(columns)
+        # A person is as many rows, one after the other: epsilons add, and each delta grows with those before it.
+        pure = part.pure / share.rows
+        part_delta = delta / (len(columns) * share.rows * (exp_bounds(part.pure)[1] if share.rows > 1 else 1))
         if self.mechanism == "smooth_sensitivity":
             beta = smooth_beta(pure, part_delta, min_n)
             smooth = SmoothNoise.calibrated(pure, part_delta, beta)

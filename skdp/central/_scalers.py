@@ -59,6 +59,9 @@ class DPStandardScaler(InvertibleTransformer):
         infinite one is clipped; `transform` keeps both. ``"error"``: one of them is an error, in `fit` and in
         `transform`, which reveals that there is one. All columns then have one count, and the noise of two or more is
         less: by a quarter for five columns.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -142,6 +145,7 @@ class DPStandardScaler(InvertibleTransformer):
         bounds: Bounds | None = None,
         bounds_share: float = 0.2,
         missing: Unknown = "ignore",
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -151,6 +155,7 @@ class DPStandardScaler(InvertibleTransformer):
         self.bounds = bounds
         self.bounds_share = bounds_share
         self.missing = missing
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
@@ -232,6 +237,9 @@ class DPMinMaxScaler(InvertibleTransformer):
         The possible quantiles, as in `DPQuantileBinarizer`.
     clip : bool, default=False
         Whether to move what `transform` would put outside of `feature_range` to its nearer end.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -296,6 +304,7 @@ class DPMinMaxScaler(InvertibleTransformer):
         quantile_range: tuple[float, float] | None = None,
         candidates: Candidates | None = None,
         clip: bool = False,
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -306,6 +315,7 @@ class DPMinMaxScaler(InvertibleTransformer):
         self.quantile_range = quantile_range
         self.candidates = candidates
         self.clip = clip
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 

@@ -63,6 +63,9 @@ class DPSimpleImputer(CentralTransformer):
     handle_unknown : {"error", "ignore"}, default="error"
         What `fit` does with an undeclared value: an error reveals that there is one; if it is ignored, it adds nothing
         to the statistics. `transform` keeps it.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -132,6 +135,7 @@ class DPSimpleImputer(CentralTransformer):
         bounds_share: float = 0.2,
         categories: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
         handle_unknown: Unknown = "error",
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -141,6 +145,7 @@ class DPSimpleImputer(CentralTransformer):
         self.bounds_share = bounds_share
         self.categories = categories
         self.handle_unknown = handle_unknown
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 

@@ -132,7 +132,7 @@ def test_sums_beyond_64_bits_are_exact():
 def test_missing_values_are_refused_and_cost_nothing(lazy_engine):
     ledger = PrivacyLedger(epsilon=10)
     with pytest.raises(ValueError, match="column 'income' holds a missing value"):
-        DPStandardScaler(bounds=BOUNDS, ledger=ledger).fit(lazy_engine.frame(make_rows(True)))
+        DPStandardScaler(bounds=BOUNDS, missing="error", ledger=ledger).fit(lazy_engine.frame(make_rows(True)))
     with pytest.raises(TypeError, match="column 'age'"):
         DPMean(bounds=(0, 1), ledger=ledger).fit(lazy_engine.frame(pa.table({"age": ["old", "young"]})))
     assert ledger.spent.epsilon == 0

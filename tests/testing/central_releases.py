@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -47,6 +48,14 @@ def of_persons(rows, *, epsilon=1.0, **parameters):
     """Synthesise rows of persons: a neighbour lacks all rows of the last one."""
     made = synthesizer(epsilon, max_rows_per_person=2, random_state=0, **parameters)
     return made.fit(rows.drop(columns="person"), groups=rows["person"])
+
+
+def statistic_of_persons(estimator, rows):
+    """Fit an estimator to rows of persons: a neighbour lacks all rows of the last one."""
+    made = clone(estimator).set_params(max_rows_per_person=2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # so few rows
+        return made.fit(rows.drop(columns="person"), groups=rows["person"])
 
 
 def resampled(rows):
@@ -162,6 +171,17 @@ RELEASES = {
     "resampler": (resampled, CODED),
     "panel synthesizer": (panel, VISITS),
     "synthesizer of persons": (of_persons, PERSONS),
+    "mean of persons": (partial(statistic_of_persons, DPMean(bounds=(0, 2))), PERSONS),
+    "mean of persons, smooth sensitivity": (
+        partial(statistic_of_persons, DPMean(bounds=(0, 2), mechanism="smooth_sensitivity")),
+        PERSONS,
+    ),
+    "scaler of persons, bounds found, mu": (
+        partial(statistic_of_persons, DPStandardScaler(MU, bounds="private")),
+        PERSONS,
+    ),
+    "binarizer of persons": (partial(statistic_of_persons, DPQuantileBinarizer(bounds=(0, 2))), PERSONS),
+    "histogram of persons": (partial(statistic_of_persons, DPHistogram(domain=CODES)), PERSONS),
     "sample and aggregate": (mean_in_chunks, WHOLE),
     "propose-test-release": (proposed, WHOLE),
     "smooth sensitivity": (smooth, WHOLE),
@@ -175,7 +195,7 @@ RELEASES = {
 
 def neighbours_of(name, table):
     """Return pairs of neighbours, of which the second lacks the last row, or the last person."""
-    who = {"synthesizer of persons": "person", "panel synthesizer": "who"}.get(name)
+    who = "person" if "of persons" in name else {"panel synthesizer": "who"}.get(name)
     if who is None:
         return [(table.iloc[: size + 1], table.iloc[:size]) for size in range(len(table))]
     persons = list(dict.fromkeys(table[who]))

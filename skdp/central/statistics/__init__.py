@@ -29,6 +29,7 @@ from skdp.central.statistics._noise import (
     joint_noise,
     losses_of,
 )
+from skdp.central.statistics._persons import limit_persons, number_values, rows_within
 from skdp.central.statistics._private_bounds import (
     NOWHERE,
     check_bounds_share,
@@ -87,10 +88,12 @@ __all__ = [
     "is_ordered",
     "joint_noise",
     "largest_sum",
+    "limit_persons",
     "losses_of",
     "n_numbers",
     "noisy_moments",
     "noisy_sum_count",
+    "number_values",
     "part_of",
     "place_bounds",
     "plan_hierarchy",
@@ -98,6 +101,7 @@ __all__ = [
     "ratio",
     "read_candidates",
     "read_probability",
+    "rows_within",
     "split_bounds",
     "sum_columns",
     "to_places",
