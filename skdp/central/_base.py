@@ -219,11 +219,12 @@ class CentralStatistic(CentralEstimator):
             source = coins(self.random_state, type(self).__name__)
         else:
             mechanism, losses = plan.mechanism, plan.losses
+            if noise is not None:
+                found_by = f"{noise.name} on counts for bounds"
+                mechanism = found_by if plan.free else f"{mechanism}, {found_by}"
+                losses = (*losses_of(share, [noise]), *losses) if losses or plan.free else ()
             if rows > 1:
                 mechanism = f"{mechanism}, up to {rows} rows a person"
-            if noise is not None:
-                mechanism = f"{mechanism}, {noise.name} on counts for bounds"
-                losses = (*losses_of(share, [noise]), *losses) if losses or plan.free else ()
             source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses)
             if share.rate < 1:
                 # Only now is the sample drawn. What could be an error or a warning was one with all rows.

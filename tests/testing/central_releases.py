@@ -180,7 +180,10 @@ RELEASES = {
         partial(statistic_of_persons, DPStandardScaler(MU, bounds="private")),
         PERSONS,
     ),
-    "binarizer of persons": (partial(statistic_of_persons, DPQuantileBinarizer(bounds=(0, 2))), PERSONS),
+    "binarizer of persons": (
+        partial(statistic_of_persons, DPQuantileBinarizer(bounds=(0, 2))),
+        CODED.iloc[[0, 1, 2, 3, 3, 0, 0]].assign(person=[1, 1, 2, 3, 3, 4, 4]),
+    ),
     "histogram of persons": (partial(statistic_of_persons, DPHistogram(domain=CODES)), PERSONS),
     "sample and aggregate": (mean_in_chunks, WHOLE),
     "propose-test-release": (proposed, WHOLE),
