@@ -294,8 +294,13 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
         """
         check_is_fitted(self)
         table = read_input(self, X, reset=False, least=0)
-        check_names(self, table, self.guarantee_.scope)
+        check_names(self, table, self._columns)
         return as_asked(self, table.rebuild(self._transform_table(table), self._output_names()))
+
+    @property
+    def _columns(self) -> tuple[Any, ...]:
+        """The columns of X that `fit` saw."""
+        return self.guarantee_.scope[: self.n_features_in_]
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         return _on_numbers(table, self._transform_columns)
@@ -305,7 +310,7 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
         raise NotImplementedError
 
     def _output_names(self) -> Sequence[Any]:
-        return self.guarantee_.scope
+        return self._columns
 
 
 class InvertibleTransformer(CentralTransformer):

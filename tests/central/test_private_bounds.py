@@ -93,7 +93,7 @@ class TestAccuracy:
         low, high = X.min(), X.max()
         half, place = (high - low) / 2, (2 * X.mean() - low - high) / (high - low)
         good = 2 * half * math.sqrt(1 + place**2) / N
-        runs = [DPMean(bounds="private", random_state=seed).fit(X) for seed in range(15)]
+        runs = [DPMean(bounds="private", random_state=seed).fit(X) for seed in range(10)]
         assert np.sqrt(np.mean([(run.mean_[0] - X.mean()) ** 2 for run in runs])) <= 1.9 * good
         for run in runs:
             inside = np.clip(X, *run.bounds_[0]) == X

@@ -20,6 +20,7 @@ from skdp import (
     DPQuantileBinarizer,
     DPSimpleImputer,
     DPStandardScaler,
+    DPTargetEncoder,
     Interval,
     SyntheticResampler,
 )
@@ -71,6 +72,12 @@ def regression(rows, **parameters):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # so few rows
         return model.fit(rows[["a", "b"]], rows["y"])
+
+
+def encoded(rows, **parameters):
+    """Encode words by a target, the last column of a table."""
+    encoder = DPTargetEncoder(**{"categories": WORDS, "bounds": (0, 1), "random_state": 0} | parameters)
+    return encoder.fit(rows[["job", "sex"]], rows["y"])
 
 
 CORNERS = pd.DataFrame({"a": [1.0, 1, -1, 0, 1], "b": [1.0, -1, -1, 0, 1], "y": [0, 1, 1, 0, 1]})
@@ -151,6 +158,8 @@ RELEASES = {
     "logistic regression": (lambda rows: regression(rows, fit_intercept=True), CORNERS),
     "logistic regression, without intercept": (lambda rows: regression(rows, fit_intercept=False), CORNERS),
     "logistic regression, three classes": (regression, CORNERS.assign(y=[0, 1, 2, 0, 2])),
+    "target encoder": (encoded, JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
+    "target encoder, rho": (partial(encoded, epsilon=RHO), JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
     "histogram": (DPHistogram(domain=WORDS), JOBS),
     "histogram of intervals, hierarchical": (DPHistogram(domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
     "histogram, hierarchical, rho": (DPHistogram(RHO, domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),

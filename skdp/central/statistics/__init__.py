@@ -9,6 +9,7 @@ from skdp.central.statistics._cells import (
     find_missing,
     is_ordered,
     part_of,
+    undeclared_error,
 )
 from skdp.central.statistics._moments import (
     REFUSED,
@@ -107,4 +108,5 @@ __all__ = [
     "to_places",
     "to_value",
     "two_sums",
+    "undeclared_error",
 ]
