@@ -232,7 +232,7 @@ class CentralStatistic(CentralEstimator):
             if noise is not None:
                 counts = count_values(table, large, private)
                 noisy = counts + noise.draw(source, counts.size).reshape(counts.shape)
-                bounds, hidden = place_bounds(bounds, table.names, private, noisy, float(noise.error))
+                bounds, hidden = place_bounds(bounds, table.names, private, noisy, noise.error)
             if share.rate < 1 or noise is not None:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")

@@ -15,6 +15,7 @@ from skdp.base import all_or_nothing, read_bounds, read_numbers, target_of
 from skdp.central._base import CentralTransformer, Unknown, check_choice
 from skdp.central.statistics import (
     GRID,
+    LARGEST,
     declared_domain,
     find_codes,
     integer_noise,
@@ -193,9 +194,12 @@ class DPTargetEncoder(CentralTransformer):
         of_squares = integer_noise(share * _SQUARES, GRID)
         mechanism = f"{noise.name} on sums by category{f', up to {rows} rows a person' if rows > 1 else ''}"
         source = self._spend(share, (*table.names, name), mechanism, losses=losses_of(share, [noise, of_squares]))
-        noisy = (sums + noise.draw(source, sums.size).reshape(sums.shape)).astype(float) / (2 * GRID)
+        noisy = sums + noise.draw(source, sums.size).reshape(sums.shape)
         (square,) = of_squares.add(source, [_sum_of_squares(places)])
-        mean, found = _shrunk(noisy, domain.sizes, square / GRID, (float(noise.error) / (2 * GRID)) ** 2)
+        # In rows, as floats: with a tiny epsilon noise is larger than all of them.
+        noisy = np.clip(noisy, -LARGEST, LARGEST).astype(float) / (2 * GRID)
+        variance = (float(min(noise.error, Fraction(LARGEST))) / (2 * GRID)) ** 2
+        mean, found = _shrunk(noisy, domain.sizes, min(max(square, -LARGEST), LARGEST) / GRID, variance)
         self.domain_ = domain
         self.target_mean_ = _value(mean, low, high)
         self.encodings_ = [_value(one, low, high) for one in found]
@@ -239,7 +243,7 @@ def _shrunk(
     for n, total in zip(*(np.split(one, np.cumsum(sizes)[:-1]) for one in (n_rows, totals)), strict=True):
         count, excess = np.maximum(n, 0), total - mean * n
         # The mean square of the difference d of a category: excess = d n + what the rows and the noise add.
-        spread = (excess**2 - of_noise - of_row * count).sum() / max((n**2 - 2 * variance).sum(), 1e-300)
+        spread = (excess**2 - of_noise - of_row * count).sum() / max((n**2 - 2 * variance).sum(), 1.0)
         spread = float(np.clip(spread, 0, 1))
         inside = spread * count**2 + of_row * count + of_noise
         shift = np.divide(spread * count * excess, inside, out=np.zeros(n.size), where=inside > 0)

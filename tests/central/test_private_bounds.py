@@ -114,6 +114,16 @@ class TestAccuracy:
         constant = DPMean(bounds="private", random_state=0).fit(np.zeros((5000, 1)))
         assert constant.bounds_.tolist() == [[*NOWHERE]]
 
+    def test_tiny_and_huge_epsilons(self):
+        X = column("skewed", 500).reshape(-1, 1)
+        for epsilon in (5e-324, 1e-300, Rho(1e-50, delta=1e-6)):
+            with pytest.warns(UserWarning, match="the noise hides"):
+                assert DPMean(epsilon, bounds="private", random_state=0).fit(X).bounds_.tolist() == [[*NOWHERE]]
+        for epsilon in (1e4, 1e300, Mu(900.0, delta=1e-6)):
+            low, high = DPMinMaxScaler(epsilon, bounds="private", random_state=0).fit(X).bounds_[0]
+            assert -1 < low < np.quantile(X, 0.03)
+            assert np.quantile(X, 0.98) < high < 2 * X.max()
+
     @pytest.mark.parametrize("rows", [0, 1, 30])
     def test_few_rows_are_answered_with_a_warning(self, rows):
         for kind in (DPMean, DPMinMaxScaler, DPQuantileBinarizer):

@@ -104,6 +104,12 @@ class TestAccuracy:
             assert all((found >= 0).all() and (found <= 1).all() for found in fitted.encodings_)
             assert 0 <= fitted.target_mean_ <= 1
 
+    def test_tiny_and_huge_epsilons(self):
+        for epsilon in (5e-324, 1e-300, Rho(1e-50, delta=1e-6), 1e300):
+            fitted = encoder(epsilon).fit(WORDS, ILL)
+            assert all((found >= 0).all() and (found <= 1).all() for found in fitted.encodings_)
+        assert fitted.target_mean_ == pytest.approx(ILL.mean(), abs=1e-6)
+
 
 class TestTransform:
     def test_frames_of_all_kinds(self):

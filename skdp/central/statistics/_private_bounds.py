@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import read_bounds, read_numbers
+from skdp.central.statistics._ranges import LARGEST
 from skdp.frames import LargeTable, Table, read_table
 
 PRIVATE = "private"
@@ -109,12 +110,14 @@ def count_values(table: Table, large: LargeTable | None, places: Sequence[int]) 
 
 
 def place_bounds(
-    bounds: Any, names: Sequence[Any], places: Sequence[int], noisy: NDArray[Any], error: float
+    bounds: Any, names: Sequence[Any], places: Sequence[int], noisy: NDArray[Any], error: Fraction
 ) -> tuple[NDArray[np.float64], list[Any]]:
     """Put the bounds that noisy counts show in their places; also return the columns of which they show none."""
     ends, hidden = read_bounds(bounds, names), []
-    for place, counts in zip(places, noisy.astype(float), strict=True):
-        found = find_bounds(counts, error)
+    # As floats: noise may be larger than all of them, and nothing is left of it where epsilon is large.
+    given = float(min(max(error, Fraction(1, 2)), Fraction(LARGEST)))
+    for place, counts in zip(places, np.clip(noisy, -LARGEST, LARGEST).astype(float), strict=True):
+        found = find_bounds(counts, given)
         if found is None:
             hidden.append(names[place])
         ends[place] = found or NOWHERE
