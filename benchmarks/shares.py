@@ -54,7 +54,7 @@ def errors_of(X: pd.DataFrame, bounds: list[tuple[float, float]]) -> dict[str, C
     def five_scales(share: Any, delta: float, seed: int) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of variances that are hidden by the noise
-            found = DPStandardScaler(share, bounds=bounds, random_state=seed).fit(X).mean_
+            found = DPStandardScaler(share, bounds=bounds, missing="error", random_state=seed).fit(X).mean_
         return float(np.sqrt(np.mean(((found - X.mean().to_numpy()) / widths) ** 2)))
 
     def counts(share: Any, delta: float, seed: int) -> float:

@@ -9,6 +9,7 @@ from skdp.central import (
     DPQuantileBinarizer,
     DPSimpleImputer,
     DPStandardScaler,
+    DPTargetEncoder,
 )
 from skdp.domain import Domain, Interval
 from skdp.engines import _registry as _registry  # so that `fit` takes tables that do not fit into memory
@@ -52,6 +53,7 @@ __all__ = [
     "DPQuantileBinarizer",
     "DPSimpleImputer",
     "DPStandardScaler",
+    "DPTargetEncoder",
     "Domain",
     "FrequencyOracleEncoder",
     "HadamardResponseEncoder",

@@ -28,8 +28,9 @@ ColumnLike: TypeAlias = IntoSeries | ArrayLike
 ColumnName: TypeAlias = Hashable
 """The name of a column; in an array, its number."""
 
-Bounds: TypeAlias = ArrayLike | Mapping[ColumnName, tuple[float, float]]
-"""A pair (low, high) for all columns, an array of shape (n_features, 2), or a pair by column name."""
+Bounds: TypeAlias = ArrayLike | Mapping[ColumnName, tuple[float, float] | str]
+"""A pair (low, high) for all columns, an array of shape (n_features, 2), or a pair by column name. For estimators of
+the curator also "private", in place of all or of a pair."""
 
 PathType: TypeAlias = str | PathLike[str]
 """The path of a file or folder."""

@@ -20,6 +20,7 @@ from skdp import (
     DPQuantileBinarizer,
     DPSimpleImputer,
     DPStandardScaler,
+    DPTargetEncoder,
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     HeavyHitters,
@@ -62,6 +63,7 @@ SUBJECTS = [
     (DPSimpleImputer(bounds=BOUNDS), NUMBERS),
     (DPSimpleImputer(bounds=BOUNDS, strategy="median"), NUMBERS),
     (DPSimpleImputer(strategy="most_frequent", categories=DECLARED), WORDS),
+    (DPTargetEncoder(categories=DECLARED, bounds=(0, 1)), WORDS),
     (DPQuantileBinarizer(bounds=BOUNDS), NUMBERS),
     (DPKBinsDiscretizer(bounds=BOUNDS), NUMBERS),
     (DPKBinsDiscretizer(bounds=BOUNDS, strategy="uniform"), NUMBERS),
@@ -99,7 +101,7 @@ class Stop(BaseException):
 
 
 def fit(estimator, X):
-    if is_classifier(estimator):
+    if is_classifier(estimator) or isinstance(estimator, DPTargetEncoder):
         return estimator.fit(X, np.arange(len(X)) % 2)
     return estimator.fit_resample(X) if hasattr(estimator, "fit_resample") else estimator.fit(X)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import ColumnError, is_missing, kind_of, to_numbers
+from skdp.coding import ColumnError, is_missing, kind_of, shielded, to_numbers
 from skdp.frames import Table
 
 
@@ -74,17 +77,43 @@ def _is_number_or_missing(value: Any) -> bool:
     return is_missing(value) or kind_of(value) == "number"
 
 
-def read_numbers(table: Table, *, missing: bool = False) -> list[NDArray[np.float64]]:
-    """Read the columns of a table as numbers."""
+def _as_numbers(column: Any) -> Any:
+    """Write truth values as 0 and 1, and Decimals as floats; return other columns unchanged."""
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, pd.CategoricalDtype) and dtype.categories.dtype == bool:
+        column, dtype = column.astype(object), np.dtype(object)
+    if getattr(dtype, "kind", "") == "b" and isinstance(dtype, np.dtype):
+        return np.asarray(column, float)
+    if getattr(dtype, "kind", "") == "O" and isinstance(dtype, np.dtype):
+        return np.fromiter(map(_as_number, column), object, len(column))
+    if isinstance(column, np.ndarray):
+        return column
+    series = nw.from_native(column, series_only=True)
+    return series.cast(nw.Float64).to_native() if series.dtype == nw.Boolean else column
+
+
+def _as_number(value: Any) -> Any:
+    if isinstance(value, bool | np.bool_):
+        return int(value)
+    if isinstance(value, Decimal) and not value.is_snan():
+        return float(value)
+    return value
+
+
+def read_numbers(table: Table, *, missing: bool = False, truth: bool = True) -> list[NDArray[np.float64]]:
+    """Read the columns of a table as numbers, also of truth values (0 and 1) and of Decimals if asked."""
     columns: list[NDArray[np.float64]] = []
     for name, column in zip(table.names, table.columns, strict=True):
         try:
+            column = shielded(_as_numbers, column) if truth else column
             numbers = to_numbers(column).astype(float, copy=False)
         except ColumnError as error:
             raise TypeError(f"column {name!r}: {error}") from None
         objects = getattr(getattr(column, "dtype", None), "kind", "") == "O"
         if (objects or not missing) and not np.isfinite(numbers).all():
-            if objects and not all(map(_is_number_or_missing, column)):
+            if objects and not all(
+                _is_number_or_missing(value) or (truth and isinstance(value, Decimal)) for value in column
+            ):
                 # "argument must be ... string ... number": what scikit-learn's own check looks for.
                 raise TypeError(
                     f"column {name!r} holds text or other objects; argument must be numeric: convert strings to numbers"

@@ -8,6 +8,7 @@ from skdp.central._histogram import planned_half_width as planned_half_width
 from skdp.central._mean import DPMean
 from skdp.central._scalers import DPMinMaxScaler, DPStandardScaler
 from skdp.central._simple_imputer import DPSimpleImputer
+from skdp.central._target_encoder import DPTargetEncoder
 from skdp.central.frameworks import (
     Release,
     laplace_divergence,
@@ -28,6 +29,7 @@ __all__ = [
     "DPQuantileBinarizer",
     "DPSimpleImputer",
     "DPStandardScaler",
+    "DPTargetEncoder",
     "Release",
     "laplace_divergence",
     "propose_test_release",

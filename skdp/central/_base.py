@@ -24,13 +24,28 @@ from skdp.base import (
     check_names,
     check_random_state,
     coins,
+    level_of_the_caller,
+    read_bounds,
     read_input,
     read_numbers,
 )
+from skdp.central.statistics import (
+    NOWHERE,
+    check_bounds_share,
+    check_steps,
+    count_values,
+    integer_noise,
+    limit_persons,
+    losses_of,
+    place_bounds,
+    rows_within,
+    split_bounds,
+)
 from skdp.frames import LargeTable, Table, open_large, read_table
+from skdp.oracles import check_size
 from skdp.privacy import Loss, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share, on_sample, read_share, spend
 from skdp.randomness import ByteSource, bernoulli_ratio
-from skdp.typing import TableLike
+from skdp.typing import ColumnLike, ColumnName, TableLike
 
 Unknown = Literal["error", "ignore"]
 
@@ -105,7 +120,7 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = getattr(self, "missing", "ignore") == "ignore"
         return tags
 
 
@@ -127,10 +142,9 @@ def draw_sample(columns: Sequence[NDArray[Any]], rate: Fraction, source: ByteSou
     return [column[chosen] for column in columns]
 
 
-def _sample(table: Table, rate: Fraction, source: ByteSource) -> Table:
-    """Draw a sample of the rows of a table."""
-    native = table.native
-    (chosen,) = draw_sample([np.arange(len(native))], rate, source)
+def _rows(table: Table, chosen: NDArray[Any]) -> Table:
+    """Return some rows of a table, by their places or a mask."""
+    native, chosen = table.native, np.flatnonzero(chosen) if chosen.dtype == bool else chosen
     if isinstance(native, np.ndarray):
         return replace(read_table(native[chosen]), names=table.names)
     if isinstance(native, pd.DataFrame):
@@ -141,8 +155,11 @@ def _sample(table: Table, rate: Fraction, source: ByteSource) -> Table:
 class CentralStatistic(CentralEstimator):
     """An estimator whose `fit` follows the plan of its subclass."""
 
+    bounds_share: float
+    max_rows_per_person: int
+
     @all_or_nothing
-    def fit(self, X: TableLike, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: Any = None, *, groups: ColumnLike | ColumnName | None = None) -> Self:
         """Release the statistics of a table.
 
         Parameters
@@ -153,6 +170,9 @@ class CentralStatistic(CentralEstimator):
             relation, a pyarrow Dataset, or a Dask or Spark DataFrame.
         y : None
             Ignored.
+        groups : 1-D array-like of shape (n_samples,), optional
+            The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. For a large
+            table, the name of a column, of which no statistic is released; the rows with the least hashes are used.
 
         Returns
         -------
@@ -172,28 +192,75 @@ class CentralStatistic(CentralEstimator):
         UserWarning
             If a statistic is refused, or the noise hides it.
         """
-        share = self._check_promise()
+        rows = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
+        share = replace(self._check_promise(), rows=rows)
+        if share.rate < 1 and rows > 1:
+            raise ValueError(f"epsilon={self.epsilon} needs max_rows_per_person=1: it draws rows, not persons")
         large = open_large(X)
-        table = self._read_table(X if large is None else large.sample)  # of a large table: the names and dtypes
         if large is not None and share.rate < 1:
             raise TypeError(f"epsilon={self.epsilon} draws rows, but skdp.engines only adds up: collect them first")
-        plan = self._plan(table, large, share)
-        if plan.free:
+        if large is not None:
+            X = large.sample  # the names and dtypes
+            if groups is not None:
+                large, X = limit_persons(large, groups, rows, self._chooser())
+        table = self._read_table(X)
+        if large is None and groups is not None:
+            table = _rows(table, rows_within(groups, rows, len(table.columns[0]), self._chooser()))
+        private, bounds = split_bounds(self._declared_bounds(), table.names)
+        part = check_bounds_share(self.bounds_share) if private else Fraction(0)
+        check_steps(getattr(self, "candidates", None), [table.names[place] for place in private])
+        plan = self._plan(table, large, share * (1 - part), bounds)
+        noise = (
+            integer_noise(share * (Fraction(1) if plan.free else part), len(private), len(private)) if private else None
+        )
+        hidden: list[Any] = []
+        if plan.free and noise is None:
             self.guarantee_ = PrivacyGuarantee(0.0, scope=table.names, mechanism=plan.mechanism)
             source = coins(self.random_state, type(self).__name__)
         else:
-            source = self._spend(share, table.names, plan.mechanism, delta=plan.delta, losses=plan.losses)
+            mechanism, losses = plan.mechanism, plan.losses
+            if noise is not None:
+                found_by = f"{noise.name} on counts for bounds"
+                mechanism = found_by if plan.free else f"{mechanism}, {found_by}"
+                losses = (*losses_of(share, [noise]), *losses) if losses or plan.free else ()
+            if rows > 1:
+                mechanism = f"{mechanism}, up to {rows} rows a person"
+            source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses)
             if share.rate < 1:
                 # Only now is the sample drawn. What could be an error or a warning was one with all rows.
-                sample = _sample(table, share.rate, source)
+                table = _rows(table, draw_sample([np.arange(len(table.columns[0]))], share.rate, source)[0])
+            if noise is not None:
+                counts = count_values(table, large, private)
+                noisy = counts + noise.draw(source, counts.size).reshape(counts.shape)
+                bounds, hidden = place_bounds(bounds, table.names, private, noisy, noise.error)
+            if share.rate < 1 or noise is not None:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    plan = self._plan(sample, None, share)
+                    plan = self._plan(table, large, share * (1 - part), bounds)
         plan.release(source)
+        if bounds is not None:
+            self.bounds_ = read_bounds(bounds, table.names)
+        if hidden:
+            warnings.warn(
+                f"the noise hides where the values of {hidden} are, and bounds_ says {NOWHERE}: there are too few rows "
+                "for this epsilon, or for bounds_share",
+                UserWarning,
+                stacklevel=level_of_the_caller(),
+            )
         return self
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
+    def _chooser(self) -> np.random.Generator:
+        """Return the generator that chooses rows of persons, which shares no random bits with the noise."""
+        return np.random.default_rng(None if self.random_state is None else int(self.random_state))
+
+    def _declared_bounds(self) -> Any:
+        """Return what is declared of the bounds that `_plan` needs."""
+        return getattr(self, "bounds", None)
+
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         """Check the parameters and the table, compute the exact statistics, and plan their release."""
+        # With private bounds it is called twice: before the charge with bounds that stand in for them, so that all that
+        # can be an error is one, and then with those that were found.
         raise NotImplementedError
 
 
@@ -227,8 +294,13 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
         """
         check_is_fitted(self)
         table = read_input(self, X, reset=False, least=0)
-        check_names(self, table, self.guarantee_.scope)
+        check_names(self, table, self._columns)
         return as_asked(self, table.rebuild(self._transform_table(table), self._output_names()))
+
+    @property
+    def _columns(self) -> tuple[Any, ...]:
+        """The columns of X that `fit` saw."""
+        return self.guarantee_.scope[: self.n_features_in_]
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         return _on_numbers(table, self._transform_columns)
@@ -238,7 +310,7 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
         raise NotImplementedError
 
     def _output_names(self) -> Sequence[Any]:
-        return self.guarantee_.scope
+        return self._columns
 
 
 class InvertibleTransformer(CentralTransformer):

@@ -41,14 +41,20 @@ class DPQuantileBinarizer(CentralTransformer):
         secret sample.
     quantile : float, default=0.5
         The probability of the quantile, at least a millionth away from 0 and 1; by default the median.
-    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
         The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
         clipped.
+        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of epsilon that finds bounds, if some are private.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
         The possible thresholds: ``"integers"`` for all whole numbers between the bounds, an int for a number of equal
         steps between them, from 1 to a million. By default up to 10,000 steps, such that all whole numbers between
         whole bounds are among their ends; if there are more, these numbers alone, up to 100,000. Fewer candidates make
         a more accurate choice. The dtype of a column has no influence: in pandas, it may show that a value is missing.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -58,6 +64,8 @@ class DPQuantileBinarizer(CentralTransformer):
     ----------
     thresholds_ : ndarray of shape (n_features,)
         The private quantiles.
+    bounds_ : ndarray of shape (n_features, 2)
+        The bounds: those declared, or found.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, about the thresholds.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -119,20 +127,24 @@ class DPQuantileBinarizer(CentralTransformer):
         *,
         quantile: float = 0.5,
         bounds: Bounds | None = None,
+        bounds_share: float = 0.2,
         candidates: Candidates | None = None,
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.quantile = quantile
         self.bounds = bounds
+        self.bounds_share = bounds_share
         self.candidates = candidates
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         probability = read_probability(self.quantile, "quantile")
-        candidates = read_candidates(self.candidates, table.names, self.bounds)
+        candidates = read_candidates(self.candidates, table.names, bounds)
         draw = plan_quantiles(table, large, candidates, [probability], share)
 
         def release(source: ByteSource) -> None:
@@ -173,11 +185,17 @@ class DPKBinsDiscretizer(CentralTransformer):
     encode : {"ordinal", "onehot-dense"}, default="ordinal"
         ``"ordinal"``: the number of the bin, from 0, in the columns of the input. ``"onehot-dense"``: a column of 0 and
         1 for each bin, named ``<column>_<bin>``.
-    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
         The lowest and the highest value of all columns, or of each, from what is publicly known: the outer edges.
         Values outside belong to the outer bins.
+        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of epsilon that finds bounds, if some are private.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
         The possible inner edges, as in `DPQuantileBinarizer`.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -190,6 +208,8 @@ class DPKBinsDiscretizer(CentralTransformer):
         right edge. Quantiles that coincide are one edge.
     n_bins_ : ndarray of int, shape (n_features,)
         The resulting number of bins.
+    bounds_ : ndarray of shape (n_features, 2)
+        The bounds: those declared, or found.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, about the edges; epsilon is 0 for uniform bins, which use no value.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -244,7 +264,9 @@ class DPKBinsDiscretizer(CentralTransformer):
         strategy: Strategy = "quantile",
         encode: Encoding = "ordinal",
         bounds: Bounds | None = None,
+        bounds_share: float = 0.2,
         candidates: Candidates | None = None,
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -253,15 +275,17 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.strategy = strategy
         self.encode = encode
         self.bounds = bounds
+        self.bounds_share = bounds_share
         self.candidates = candidates
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         n_bins = check_size(self.n_bins, most=_MOST_BINS, name="n_bins")
         check_choice("strategy", self.strategy, get_args(Strategy))
         check_choice("encode", self.encode, get_args(Encoding))
-        bounds = read_bounds(self.bounds, table.names)
+        bounds = read_bounds(bounds, table.names)
         candidates = read_candidates(self.candidates, table.names, bounds)
         if self.strategy == "uniform":
             read_numbers(table, missing=True)

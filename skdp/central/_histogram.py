@@ -63,6 +63,9 @@ class DPHistogram(CentralStatistic):
     handle_unknown : {"error", "ignore"}, default="error"
         What `fit` does with an undeclared value: an error reveals that there is one; if it is ignored, its record is in
         no cell.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -143,6 +146,7 @@ class DPHistogram(CentralStatistic):
         method: Method = "auto",
         branching: int | None = None,
         handle_unknown: Unknown = "error",
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -151,6 +155,7 @@ class DPHistogram(CentralStatistic):
         self.method = method
         self.branching = branching
         self.handle_unknown = handle_unknown
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
@@ -161,7 +166,7 @@ class DPHistogram(CentralStatistic):
         tags.input_tags.allow_nan = self.handle_unknown == "ignore" or declared
         return tags
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         check_choice("method", self.method, get_args(Method))
         branching = None if self.branching is None else check_size(self.branching, name="branching")
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
@@ -303,7 +308,7 @@ class DPHistogram(CentralStatistic):
 
 def planned_half_width(histogram: DPHistogram, domain: Domain, count: float, level: float) -> float:
     """Return half the width of the widest interval of `to_frame` for cells of a given count, before `fit`."""
-    share = read_share(histogram.epsilon, sampled=True)
+    share = replace(read_share(histogram.epsilon, sampled=True), rows=histogram.max_rows_per_person)
     tree = plan_hierarchy(domain.size, share, _applicable(histogram.method, domain), histogram.branching)
     noise, spread = math.sqrt(_noise_variances(tree, share).max()), float(1 / share.rate - 1)
     lower, upper = count_interval(round(count), noise, level, spread)

@@ -10,7 +10,6 @@ from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Tags
 
 from skdp.base import level_of_the_caller, read_bounds, read_numbers
 from skdp.central._base import Columns, InvertibleTransformer, Plan, Unknown, check_choice, check_flag
@@ -49,14 +48,20 @@ class DPStandardScaler(InvertibleTransformer):
     with_std : bool, default=True
         Whether the values are divided by the standard deviations. If not, the noise of the means is about half as
         large.
-    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside; `transform` does not.
-    missing : {"error", "ignore"}, default="error"
-        ``"error"``: a missing or infinite value is an error, in `fit` and in `transform`, which reveals that there is
-        one. ``"ignore"``: in `fit`, a missing value adds nothing to the statistics of its column, and an infinite one
-        is clipped; `transform` keeps both. Each column then needs its own count, and the noise is larger: by a third
-        for five columns.
+        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of epsilon that finds bounds, if some are private.
+    missing : {"ignore", "error"}, default="ignore"
+        ``"ignore"``, as in scikit-learn: in `fit`, a missing value adds nothing to the statistics of its column, and an
+        infinite one is clipped; `transform` keeps both. ``"error"``: one of them is an error, in `fit` and in
+        `transform`, which reveals that there is one. All columns then have one count, and the noise of two or more is
+        less: by a quarter for five columns.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -78,6 +83,8 @@ class DPStandardScaler(InvertibleTransformer):
     drowned_ : ndarray of bool, shape (n_features,)
         Where the noise hides the variance: `var_` is then that of a uniform distribution between the bounds, which is
         public, and `fit` warns. None without `with_std`.
+    bounds_ : ndarray of shape (n_features, 2)
+        The bounds: those declared, or found.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -99,9 +106,9 @@ class DPStandardScaler(InvertibleTransformer):
 
     Values are placed on a grid of 2**30 steps between the bounds. One record changes the number of rows, and for each
     column the sum of the places and that of their squares, shifted and scaled to ``[-1, 1]``, by at most 1 each. So
-    noise of density ``e**(-epsilon max|z|)`` in D = 2 d + 1 dimensions protects all of them ([1]_, [2]_); it is drawn
-    exactly, and gives each the variance ``(D + 1) (D + 2) / (3 epsilon**2)``. D is d + 1 without `with_std`, and 3 d
-    and 2 d with ``missing="ignore"``.
+    noise of density ``e**(-epsilon max|z|)`` in D = 3 d dimensions protects all of them ([1]_, [2]_); it is drawn
+    exactly, and gives each the variance ``(D + 1) (D + 2) / (3 epsilon**2)``. D is 2 d without `with_std`, and 2 d + 1
+    and d + 1 with ``missing="error"``.
 
     References
     ----------
@@ -117,9 +124,9 @@ class DPStandardScaler(InvertibleTransformer):
     >>> bounds = {"age": (0, 100), "hours-per-week": (0, 100)}
     >>> scaler = DPStandardScaler(epsilon=0.5, bounds=bounds, random_state=0).fit(people)
     >>> scaler.mean_.round(2), people.to_numpy().mean(axis=0).round(2)
-    (array([38.59, 40.42]), array([38.58, 40.44]))
+    (array([38.55, 40.42]), array([38.58, 40.44]))
     >>> scaler.scale_.round(2), people.to_numpy().std(axis=0).round(2)
-    (array([13.64, 12.33]), array([13.64, 12.35]))
+    (array([13.64, 12.31]), array([13.64, 12.35]))
     >>> print(scaler.guarantee_.to("replace"))
     epsilon = 1, central model, replacing one record's values of: age, hours-per-week, NOT SECURE: ...
     """
@@ -136,7 +143,9 @@ class DPStandardScaler(InvertibleTransformer):
         with_mean: bool = True,
         with_std: bool = True,
         bounds: Bounds | None = None,
-        missing: Unknown = "error",
+        bounds_share: float = 0.2,
+        missing: Unknown = "ignore",
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -144,23 +153,20 @@ class DPStandardScaler(InvertibleTransformer):
         self.with_mean = with_mean
         self.with_std = with_std
         self.bounds = bounds
+        self.bounds_share = bounds_share
         self.missing = missing
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "ignore"
-        return tags
-
-    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         check_choice("missing", self.missing, get_args(Unknown))
         check_flag("with_mean", self.with_mean)
         check_flag("with_std", self.with_std)
         if not (self.with_mean or self.with_std):
             raise ValueError("with_mean and with_std are both False: there is nothing to scale by")
         shared = self.missing == "error"
-        columns = sum_columns(table, large, self.bounds, missing=not shared)
+        columns = sum_columns(table, large, bounds, missing=not shared)
         squares = bool(self.with_std)
         noise = joint_noise(share, GRID, n_numbers(len(columns), squares=squares, shared_count=shared))
         half_widths = np.array([(column.high - column.low) / 2 for column in columns])
@@ -219,8 +225,11 @@ class DPMinMaxScaler(InvertibleTransformer):
         secret sample.
     feature_range : tuple of two float, default=(0, 1)
         What the least and the greatest value become.
-    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
         The lowest and the highest value of all columns, or of each, from what is publicly known.
+        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of epsilon that finds bounds, if some are private.
     quantile_range : tuple of two float, optional
         The quantiles that replace the bounds, ascending, between 0 and 1 (not in percent), for bounds far wider than
         nearly all values. Values beyond them are scaled beyond `feature_range`, unless `clip` is set.
@@ -228,6 +237,9 @@ class DPMinMaxScaler(InvertibleTransformer):
         The possible quantiles, as in `DPQuantileBinarizer`.
     clip : bool, default=False
         Whether to move what `transform` would put outside of `feature_range` to its nearer end.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -241,6 +253,8 @@ class DPMinMaxScaler(InvertibleTransformer):
         Their difference.
     scale_, min_ : ndarray of shape (n_features,)
         `transform` returns ``X * scale_ + min_``. Quantiles that coincide are scaled as if they differed by 1.
+    bounds_ : ndarray of shape (n_features, 2)
+        The bounds: those declared, or found.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, about these numbers; epsilon is 0 for bounds alone, which use no value.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -286,26 +300,30 @@ class DPMinMaxScaler(InvertibleTransformer):
         *,
         feature_range: tuple[float, float] = (0, 1),
         bounds: Bounds | None = None,
+        bounds_share: float = 0.2,
         quantile_range: tuple[float, float] | None = None,
         candidates: Candidates | None = None,
         clip: bool = False,
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.feature_range = feature_range
         self.bounds = bounds
+        self.bounds_share = bounds_share
         self.quantile_range = quantile_range
         self.candidates = candidates
         self.clip = clip
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         low, high = self._read_feature_range()
         probabilities = self._read_quantile_range()
         check_flag("clip", self.clip)
-        bounds = read_bounds(self.bounds, table.names)
+        bounds = read_bounds(bounds, table.names)
         candidates = read_candidates(self.candidates, table.names, bounds)
 
         def scale(ends: NDArray[np.float64]) -> None:

@@ -51,15 +51,21 @@ class DPSimpleImputer(CentralTransformer):
         The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
         ``"most_frequent"`` is for a few declared values of any kind, see `categories`. Numbers become floats;
         ``"most_frequent"`` keeps the dtype of a column where it can hold the statistic.
-    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside; `transform` does not.
+        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of epsilon that finds bounds, if some are private.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`. Of an `Interval`, the middle of a bin is
         filled in. None among the values is not filled in.
     handle_unknown : {"error", "ignore"}, default="error"
         What `fit` does with an undeclared value: an error reveals that there is one; if it is ignored, it adds nothing
         to the statistics. `transform` keeps it.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -69,6 +75,8 @@ class DPSimpleImputer(CentralTransformer):
     ----------
     statistics_ : ndarray of shape (n_features,)
         The values to fill in: floats, or for ``"most_frequent"`` objects.
+    bounds_ : ndarray of shape (n_features, 2)
+        The bounds: those declared, or found; not set for ``"most_frequent"``.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -124,16 +132,20 @@ class DPSimpleImputer(CentralTransformer):
         *,
         strategy: Strategy = "mean",
         bounds: Bounds | None = None,
+        bounds_share: float = 0.2,
         categories: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
         handle_unknown: Unknown = "error",
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.strategy = strategy
         self.bounds = bounds
+        self.bounds_share = bounds_share
         self.categories = categories
         self.handle_unknown = handle_unknown
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
@@ -144,19 +156,22 @@ class DPSimpleImputer(CentralTransformer):
             tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
+    def _declared_bounds(self) -> Any:
+        return None if self.strategy == "most_frequent" else self.bounds
+
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         check_choice("strategy", self.strategy, get_args(Strategy))
         if self.strategy == "mean":
-            return self._plan_means(table, large, share)
-        draw = self._choice(table, large, share)
+            return self._plan_means(table, large, share, bounds)
+        draw = self._choice(table, large, share, bounds)
 
         def release(source: ByteSource) -> None:
             self.statistics_ = draw(source)
 
         return Plan(choice_name(share), release)
 
-    def _plan_means(self, table: Table, large: LargeTable | None, share: Share) -> Plan:
-        columns = sum_columns(table, large, self.bounds)
+    def _plan_means(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+        columns = sum_columns(table, large, bounds)
         noise = joint_noise(share, GRID, 2 * len(columns))
 
         def release(source: ByteSource) -> None:
@@ -165,7 +180,7 @@ class DPSimpleImputer(CentralTransformer):
 
         return Plan(noise.name, release, losses=losses_of(share, [noise]))
 
-    def _choice(self, table: Table, large: LargeTable | None, share: Share) -> Draw:
+    def _choice(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Draw:
         """Check what the strategy needs; return a function that draws."""
         if self.strategy == "most_frequent":
             values, counts = self._count(table, large)
@@ -174,7 +189,7 @@ class DPSimpleImputer(CentralTransformer):
             return lambda source: np.fromiter(
                 (known[choose(source, count, part, 1)] for known, count in pairs), object, len(pairs)
             )
-        candidates = read_candidates(None, table.names, self.bounds)
+        candidates = read_candidates(None, table.names, bounds)
         draw = plan_quantiles(table, large, candidates, [Fraction(1, 2)], share)
         return lambda source: draw(source)[:, 0]
 

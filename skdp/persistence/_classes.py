@@ -57,10 +57,10 @@ class _Registered(SavedClass):
 # kernel machines, which keep rows of the training data; and all that holds functions.
 _OURS = (
     "DPHistogram DPKBinsDiscretizer DPLogisticRegression DPMarginalSynthesizer DPMean DPMinMaxScaler "
-    "DPQuantileBinarizer DPSimpleImputer DPStandardScaler FrequencyOracleEncoder HadamardResponseEncoder "
-    "HeavyHitters KeyValueEncoder LocalHashingEncoder LocalTableEncoder MarginalClassifier NumericPerturber "
-    "OnFitOnly PerPerson PosteriorFeatures RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder "
-    "SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer"
+    "DPQuantileBinarizer DPSimpleImputer DPStandardScaler DPTargetEncoder FrequencyOracleEncoder "
+    "HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder LocalTableEncoder MarginalClassifier "
+    "NumericPerturber OnFitOnly PerPerson PosteriorFeatures RandomizedResponseEncoder RapporEncoder ReportSynthesizer "
+    "SetValuedEncoder SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer"
 )
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"
 _OF_OTHERS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal
@@ -30,9 +30,11 @@ class Share:
     amount: Fraction
     """Epsilon, rho or the square of mu."""
     given: Rho | Mu | Sampled | None = None
+    rows: int = 1
+    """The most rows of one person: noise is in proportion to it."""
 
     def __mul__(self, part: Fraction) -> Share:
-        return Share(self.kind, self.amount * part, self.given)
+        return replace(self, amount=self.amount * part)
 
     def __truediv__(self, n: int) -> Share:
         return self * Fraction(1, n)

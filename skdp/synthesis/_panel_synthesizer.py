@@ -15,7 +15,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import SITE, OnSite, all_or_nothing, level_of_the_caller, read_input
-from skdp.central.statistics import is_ordered
+from skdp.central.statistics import is_ordered, number_values
 from skdp.domain import Domain
 from skdp.frames import Table, is_frame
 from skdp.oracles import check_size
@@ -28,7 +28,6 @@ from skdp.synthesis.tables import (
     check_decodable,
     decode,
     lag,
-    number_values,
     public_template,
     read_codes,
     read_declared,

@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 
 from skdp.base import CallCounter, all_or_nothing, declares_missing
 from skdp.central import CentralEstimator, draw_sample
+from skdp.central.statistics import rows_within
 from skdp.domain import Domain, Interval
 from skdp.frames import open_large
 from skdp.oracles import check_size
@@ -50,7 +51,6 @@ from skdp.synthesis.tables import (
     find_values,
     open_rows,
     public_template,
-    rows_within,
     undeclared,
     warn_undiscovered,
     with_target,

@@ -17,6 +17,7 @@ from skdp import (
     DPQuantileBinarizer,
     DPSimpleImputer,
     DPStandardScaler,
+    DPTargetEncoder,
     Interval,
 )
 from tests.conftest import often
@@ -44,6 +45,7 @@ ESTIMATORS = [
     DPQuantileBinarizer(bounds=BOUNDS),
     DPStandardScaler(bounds=BOUNDS),
     DPLogisticRegression(50.0, bounds=(-10, 10)),
+    DPTargetEncoder(categories=Interval(-100, 100, bins=4), bounds=(-10, 10), handle_unknown="ignore"),
     DPSimpleImputer(bounds=BOUNDS),
     DPSimpleImputer(strategy="most_frequent", categories=Interval(-100, 100, bins=8), handle_unknown="ignore"),
     DPHistogram(domain=Interval(-100, 100, bins=2), handle_unknown="ignore"),

@@ -79,10 +79,10 @@ class TestSensitivity:
 
         monkeypatch.setattr("skdp.central.statistics._noise.cube_noise", record)
         for parameters, dimension in [
-            ({}, 7),
-            ({"with_std": False}, 4),
-            ({"missing": "ignore"}, 9),
-            ({"missing": "ignore", "with_std": False}, 6),
+            ({"missing": "error"}, 7),
+            ({"missing": "error", "with_std": False}, 4),
+            ({}, 9),
+            ({"with_std": False}, 6),
         ]:
             DPStandardScaler(0.3, bounds=(0, 100), **parameters).fit(table(5000, 3))
             assert asked.pop() == (GRID / Fraction(0.3), dimension, 1)
@@ -93,10 +93,10 @@ class TestAccuracy:
         ("parameters", "n_columns", "dimension"),
         [
             pytest.param({}, 1, 3, marks=pytest.mark.long),
-            pytest.param({}, 4, 9, marks=pytest.mark.long),
-            ({"missing": "ignore"}, 4, 12),
-            pytest.param({"with_std": False}, 4, 5, marks=pytest.mark.long),
-            pytest.param({"missing": "ignore", "with_std": False}, 4, 8, marks=pytest.mark.long),
+            pytest.param({"missing": "error"}, 4, 9, marks=pytest.mark.long),
+            ({}, 4, 12),
+            pytest.param({"missing": "error", "with_std": False}, 4, 5, marks=pytest.mark.long),
+            pytest.param({"with_std": False}, 4, 8, marks=pytest.mark.long),
         ],
     )
     @pytest.mark.parametrize("epsilon", often([0.5, 2.0], [0.5]))
@@ -131,7 +131,7 @@ class TestAccuracy:
         }
         X = frame[list(bounds)]
         widths = np.array([high - low for low, high in bounds.values()])
-        runs = fits(X, 100, bounds=bounds)
+        runs = fits(X, 100, bounds=bounds, missing="error")
         means = np.array([run.mean_ - X.mean().to_numpy() for run in runs]) / widths
         scales = np.array([run.scale_ - X.std(ddof=0).to_numpy() for run in runs]) / widths
         assert np.sqrt(np.mean(means**2)) <= 1.1 * 132e-6
@@ -227,14 +227,16 @@ class TestData:
         assert scaler.scale_ == pytest.approx(np.nanstd(X, axis=0), abs=0.5)
 
     @pytest.mark.parametrize("hole", [np.nan, np.inf, -np.inf])
-    def test_by_default_they_are_an_error_that_costs_nothing(self, hole):
+    def test_they_may_be_an_error_that_costs_nothing(self, hole):
         ledger = PrivacyLedger(epsilon=1)
         X = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, hole]})
-        scaler = DPStandardScaler(bounds=(0, 100), ledger=ledger)
+        scaler = DPStandardScaler(bounds=(0, 100), missing="error", ledger=ledger)
         with pytest.raises(ValueError, match="column 'b' holds a missing value"):
             scaler.fit(X)
         assert ledger.spent == (0, 0)
-        fitted = scaler.fit(X.fillna(0).clip(0, 9).sample(500, replace=True, random_state=0))
+        fitted = scaler.set_params(ledger=None, epsilon=20.0).fit(
+            X.fillna(0).clip(0, 9).sample(500, replace=True, random_state=0)
+        )
         with pytest.raises(ValueError, match="column 'b' holds a missing value"):
             fitted.transform(X)
 
@@ -331,7 +333,7 @@ class TestPromise:
 
     def test_nothing_else_stays_on_it(self):
         scaler = DPStandardScaler(bounds=(0, 100), random_state=0).fit(table(3000))
-        released = {"mean_", "mean_std_error_", "var_", "scale_", "scale_std_error_", "drowned_"}
+        released = {"mean_", "mean_std_error_", "var_", "scale_", "scale_std_error_", "drowned_", "bounds_"}
         assert set(vars(scaler)) - set(scaler.get_params()) == released | {"guarantee_", "n_features_in_"}
         again = pickle.loads(pickle.dumps(scaler))
         assert again.transform(table(3)) == pytest.approx(scaler.transform(table(3)))

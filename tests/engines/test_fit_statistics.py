@@ -35,7 +35,7 @@ def make_rows(missing):
 
 
 PUBLIC = ("mean_", "std_error_", "interval_", "var_", "scale_", "data_min_", "data_max_", "thresholds_", "statistics_")
-PUBLIC += ("bin_edges_",)
+PUBLIC += ("bin_edges_", "bounds_")
 
 
 @pytest.mark.covering
@@ -47,6 +47,7 @@ PUBLIC += ("bin_edges_",)
         (DPStandardScaler, {}, False),
         (DPStandardScaler, {"missing": "ignore"}, True),
         (DPMinMaxScaler, {}, True),
+        (DPMean, {"bounds": "private", "epsilon": 50.0}, True),
         (DPMinMaxScaler, {"quantile_range": (0.05, 0.95)}, True),
         (DPKBinsDiscretizer, {"n_bins": 4}, True),
         (DPKBinsDiscretizer, {"n_bins": 4, "strategy": "uniform"}, True),
@@ -131,7 +132,7 @@ def test_sums_beyond_64_bits_are_exact():
 def test_missing_values_are_refused_and_cost_nothing(lazy_engine):
     ledger = PrivacyLedger(epsilon=10)
     with pytest.raises(ValueError, match="column 'income' holds a missing value"):
-        DPStandardScaler(bounds=BOUNDS, ledger=ledger).fit(lazy_engine.frame(make_rows(True)))
+        DPStandardScaler(bounds=BOUNDS, missing="error", ledger=ledger).fit(lazy_engine.frame(make_rows(True)))
     with pytest.raises(TypeError, match="column 'age'"):
         DPMean(bounds=(0, 1), ledger=ledger).fit(lazy_engine.frame(pa.table({"age": ["old", "young"]})))
     assert ledger.spent.epsilon == 0

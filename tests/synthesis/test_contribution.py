@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp.synthesis.tables import rows_within
+from skdp.central.statistics import rows_within
 from tests.conftest import each
 
 GROUPS = ["ann", "bob", "ann", "cid", "ann", "bob"]

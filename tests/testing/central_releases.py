@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from skdp import (
     DPQuantileBinarizer,
     DPSimpleImputer,
     DPStandardScaler,
+    DPTargetEncoder,
     Interval,
     SyntheticResampler,
 )
@@ -49,6 +51,14 @@ def of_persons(rows, *, epsilon=1.0, **parameters):
     return made.fit(rows.drop(columns="person"), groups=rows["person"])
 
 
+def statistic_of_persons(estimator, rows):
+    """Fit an estimator to rows of persons: a neighbour lacks all rows of the last one."""
+    made = clone(estimator).set_params(max_rows_per_person=2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # so few rows
+        return made.fit(rows.drop(columns="person"), groups=rows["person"])
+
+
 def resampled(rows):
     resampler = SyntheticResampler(clone(synthesizer(random_state=0)))
     resampler.rows_ = resampler.fit_resample(rows[["a", "b"]], rows["c"])
@@ -62,6 +72,12 @@ def regression(rows, **parameters):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # so few rows
         return model.fit(rows[["a", "b"]], rows["y"])
+
+
+def encoded(rows, **parameters):
+    """Encode words by a target, the last column of a table."""
+    encoder = DPTargetEncoder(**{"categories": WORDS, "bounds": (0, 1), "random_state": 0} | parameters)
+    return encoder.fit(rows[["job", "sex"]], rows["y"])
 
 
 CORNERS = pd.DataFrame({"a": [1.0, 1, -1, 0, 1], "b": [1.0, -1, -1, 0, 1], "y": [0, 1, 1, 0, 1]})
@@ -120,11 +136,14 @@ RELEASES = {
         DPMean(RHO, bounds=BOUNDS, mechanism="sample_and_aggregate", n_chunks=4),
         NUMBERS,
     ),
+    "mean, bounds found": (DPMean(800.0, bounds="private"), NUMBERS),
     "mean of a sample": (DPMean(Sampled(1.0, 0.5), bounds=BOUNDS), NUMBERS),
-    "standard scaler": (DPStandardScaler(bounds=BOUNDS), WHOLE),
-    "standard scaler, missing values": (DPStandardScaler(bounds=BOUNDS, missing="ignore"), NUMBERS),
-    "standard scaler, mu": (DPStandardScaler(MU, bounds=BOUNDS), WHOLE),
+    "mean, one count": (DPMean(bounds=BOUNDS, missing="error"), WHOLE),
+    "standard scaler": (DPStandardScaler(bounds=BOUNDS, missing="error"), WHOLE),
+    "standard scaler, missing values": (DPStandardScaler(bounds=BOUNDS), NUMBERS),
+    "standard scaler, mu": (DPStandardScaler(MU, bounds=BOUNDS, missing="error"), WHOLE),
     "min-max scaler": (DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9)), NUMBERS),
+    "min-max scaler, bounds found, rho": (DPMinMaxScaler(RHO, bounds={"age": "private", "hours": BOUNDS}), NUMBERS),
     "min-max scaler, mu": (DPMinMaxScaler(MU, bounds=BOUNDS, quantile_range=(0.1, 0.9)), NUMBERS),
     "imputer, mean": (DPSimpleImputer(bounds=BOUNDS), NUMBERS),
     "imputer, median": (DPSimpleImputer(bounds=BOUNDS, strategy="median"), NUMBERS),
@@ -139,6 +158,8 @@ RELEASES = {
     "logistic regression": (lambda rows: regression(rows, fit_intercept=True), CORNERS),
     "logistic regression, without intercept": (lambda rows: regression(rows, fit_intercept=False), CORNERS),
     "logistic regression, three classes": (regression, CORNERS.assign(y=[0, 1, 2, 0, 2])),
+    "target encoder": (encoded, JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
+    "target encoder, rho": (partial(encoded, epsilon=RHO), JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
     "histogram": (DPHistogram(domain=WORDS), JOBS),
     "histogram of intervals, hierarchical": (DPHistogram(domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
     "histogram, hierarchical, rho": (DPHistogram(RHO, domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
@@ -159,6 +180,20 @@ RELEASES = {
     "resampler": (resampled, CODED),
     "panel synthesizer": (panel, VISITS),
     "synthesizer of persons": (of_persons, PERSONS),
+    "mean of persons": (partial(statistic_of_persons, DPMean(bounds=(0, 2))), PERSONS),
+    "mean of persons, smooth sensitivity": (
+        partial(statistic_of_persons, DPMean(bounds=(0, 2), mechanism="smooth_sensitivity")),
+        PERSONS,
+    ),
+    "scaler of persons, bounds found, mu": (
+        partial(statistic_of_persons, DPStandardScaler(MU, bounds="private")),
+        PERSONS,
+    ),
+    "binarizer of persons": (
+        partial(statistic_of_persons, DPQuantileBinarizer(bounds=(0, 2))),
+        CODED.iloc[[0, 1, 2, 3, 3, 0, 0]].assign(person=[1, 1, 2, 3, 3, 4, 4]),
+    ),
+    "histogram of persons": (partial(statistic_of_persons, DPHistogram(domain=CODES)), PERSONS),
     "sample and aggregate": (mean_in_chunks, WHOLE),
     "propose-test-release": (proposed, WHOLE),
     "smooth sensitivity": (smooth, WHOLE),
@@ -172,7 +207,7 @@ RELEASES = {
 
 def neighbours_of(name, table):
     """Return pairs of neighbours, of which the second lacks the last row, or the last person."""
-    who = {"synthesizer of persons": "person", "panel synthesizer": "who"}.get(name)
+    who = "person" if "of persons" in name else {"panel synthesizer": "who"}.get(name)
     if who is None:
         return [(table.iloc[: size + 1], table.iloc[:size]) for size in range(len(table))]
     persons = list(dict.fromkeys(table[who]))

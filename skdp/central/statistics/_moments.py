@@ -110,7 +110,13 @@ REFUSED = Estimate(math.nan, math.nan, math.nan, math.nan)
 
 
 def two_sums(
-    columns: Sequence[ColumnSums], noise: Noise, level: float, source: ByteSource, *, rate: float = 1.0
+    columns: Sequence[ColumnSums],
+    noise: Noise,
+    level: float,
+    source: ByteSource,
+    *,
+    rate: float = 1.0,
+    shared_count: bool = False,
 ) -> list[Estimate]:
     """Estimate means from the sums A of ``x - low`` and B of ``high - x``, as ``low + (high - low) A / (A + B)``."""
     # One record adds two numbers of at least 0 to (A, B), together the width of the column, or nothing. So neighbours
@@ -118,11 +124,18 @@ def two_sums(
     # e^(-epsilon |z|) for the norm with this unit ball ([1]_): for one column Laplace noise on A and B. Turned by 45
     # degrees the square lies flat: A - B and A + B move by at most the width each. So for d columns the ball is a cube
     # of 2 d dimensions ([2]_), and one draw with the whole epsilon is smaller than d separate ones. In L2 norm all 2 d
-    # numbers move by at most ``sqrt(2 d)`` widths, for Gaussian noise.
+    # numbers move by at most ``sqrt(2 d)`` widths, for Gaussian noise. Where no value may be missing, all A + B are
+    # that of the first column, in as many widths, and the cube has d + 1 dimensions.
     # .. [1], [2] As in `noisy_moments`.
-    noisy = noise.add(source, [number for column in columns for number in (column.sums.places, column.sums.n * GRID)])
+    pairs = [(column.sums.places, column.sums.n * GRID) for column in columns]
+    if shared_count:
+        (count, *totals) = noise.add(source, [pairs[0][1], *(total for total, _ in pairs)])
+        noisy = [(total, count) for total in totals]
+    else:
+        flat = noise.add(source, [number for pair in pairs for number in pair])
+        noisy = list(zip(flat[::2], flat[1::2], strict=True))
     estimates = []
-    for total, count in zip(noisy[::2], noisy[1::2], strict=True):
+    for total, count in noisy:
         slope = float(min(Fraction(abs(total), count), Fraction(1))) if count > 0 else 1.0
         reach = noise.reach(level, slope)
         estimate = ratio(total, count, (noise.error, noise.error), (reach, reach))

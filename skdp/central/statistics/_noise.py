@@ -141,27 +141,29 @@ class CubeNoise(Noise):
 
 
 def integer_noise(share: Share, sensitivity: int = 1, square: int | None = None) -> Noise:
-    """Return the least noise for integers by their sensitivity in L1 norm, and the square of that in L2 norm."""
+    """Return the least noise for integers by what a row changes in L1 norm, and the square of that in L2 norm."""
     square = sensitivity**2 if square is None else square
-    return _least(share, lambda: LaplaceNoise(share.pure, sensitivity), square)
+    return _least(share, lambda: LaplaceNoise(share.pure, share.rows * sensitivity), square)
 
 
 def joint_noise(share: Share, sensitivity: int, dimension: int) -> Noise:
-    """Return the least noise for some integers of which each changes by at most `sensitivity`."""
-    return _least(share, lambda: CubeNoise(share.pure, sensitivity, dimension), dimension * sensitivity**2)
+    """Return the least noise for some integers of which a row changes each by at most `sensitivity`."""
+    square = dimension * sensitivity**2
+    return _least(share, lambda: CubeNoise(share.pure, share.rows * sensitivity, dimension), square)
 
 
 def _least(share: Share, pure: Callable[[], Noise], square: int) -> Noise:
     if share.kind == "epsilon":
         return pure()
-    gaussian = GaussianNoise(share.mu_squared, square)
+    gaussian = GaussianNoise(share.mu_squared, share.rows**2 * square)
     return gaussian if share.kind == "mu" else min(gaussian, pure(), key=lambda noise: noise.error)
 
 
 def choose(source: ByteSource, scores: ArrayLike, share: Share, sensitivity: Fraction | int) -> int:
-    """Choose a candidate, where the change of one score less that of another is at most `sensitivity`."""
+    """Choose a candidate, where a row changes one score less another by at most `sensitivity`."""
     # Permute-and-flip makes no more errors than the exponential mechanism at the same epsilon. But the losses of the
     # latter lie in an interval of length epsilon, so in rho and mu it may have about twice the epsilon.
+    sensitivity *= share.rows
     if share.kind == "epsilon":
         return permute_and_flip(source, scores, share.amount / sensitivity)
     return exponential_mechanism(source, scores, share.choice / sensitivity)

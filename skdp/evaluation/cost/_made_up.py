@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 
 from skdp.base import TARGET, domains_of_dtypes, read_bounds
+from skdp.central.statistics import split_bounds
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import open_large, read_table
 
@@ -191,9 +192,12 @@ def _declared_by(value: Any, names: Sequence[Any], bounds: bool) -> Iterator[tup
     if bounds:
         own = [name for name in names if name in value] if isinstance(value, Mapping) else names
         wanted = {name: value[name] for name in own} if isinstance(value, Mapping) else value
-        for name, (low, high) in zip(own, read_bounds(wanted, own), strict=True):
+        private, wanted = split_bounds(wanted, own)
+        for place, (low, high) in enumerate(read_bounds(wanted, own)):
+            if place in private:
+                continue
             whole = [float(number) for number in range(int(np.ceil(low)), int(np.floor(high)) + 1)[:1000]]
-            yield name, whole if len(whole) > 1 else [low, high]
+            yield own[place], whole if len(whole) > 1 else [low, high]
     elif isinstance(value, Domain):
         yield from ((name, value[name]) for name in value.columns if name in names)
     elif isinstance(value, Mapping):

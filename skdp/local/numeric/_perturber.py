@@ -278,7 +278,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
             losses=(mechanism.loss,) * size,
         )
         protocol = NumericProtocol(bounds, mechanism, share, guarantee, memo, sampling, self.strategy == "sample")
-        read_numbers(table)
+        read_numbers(table, truth=False)
         return protocol
 
     def _best_size(self, epsilon: Fraction, weights: tuple[int, ...]) -> tuple[int, NumericMechanism]:

@@ -94,7 +94,10 @@ class NumericProtocol(ReportProtocol):
         return [[name] for name in self.columns] if few else []
 
     def prepare(self, table: Table) -> Codes:
-        return [self._scale(numbers, *ends) for numbers, ends in zip(read_numbers(table), self.bounds, strict=True)]
+        return [
+            self._scale(numbers, *ends)
+            for numbers, ends in zip(read_numbers(table, truth=False), self.bounds, strict=True)
+        ]
 
     def _scale(self, numbers: NDArray[np.float64], low: float, high: float) -> NDArray[np.int64]:
         """Place numbers on the grid, in parts of a step: the last use of floats before the noise."""
@@ -131,15 +134,17 @@ class NumericProtocol(ReportProtocol):
 
     def encode(self, table: Table) -> Any:
         """Write the numbers, clipped to their bounds: not private."""
-        columns = [np.clip(numbers, *ends) for numbers, ends in zip(read_numbers(table), self.bounds, strict=True)]
+        columns = [
+            np.clip(numbers, *ends) for numbers, ends in zip(read_numbers(table, truth=False), self.bounds, strict=True)
+        ]
         return table.rebuild(columns, self.columns)
 
     def read(self, reports: Any) -> Reports:
         table = read_report_table(reports, self.report_columns)
         named = Table(self.columns, table.columns, table.native)
         if self.sampling is None:
-            return [self._place(place, numbers) for place, numbers in enumerate(read_numbers(named))]
-        columns = read_numbers(named, missing=True)
+            return [self._place(place, numbers) for place, numbers in enumerate(read_numbers(named, truth=False))]
+        columns = read_numbers(named, missing=True, truth=False)
         given = ~np.isnan(columns)
         if (given.sum(axis=0) != self.sampling.size).any():
             raise ValueError(f"a report of this transformer holds a number in {self.sampling.size} of its columns")
@@ -168,7 +173,7 @@ class NumericProtocol(ReportProtocol):
 
     def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> NumericTally:
         table, tally = read_table(rows), self.empty_tally()
-        for name, numbers in zip(table.names, read_numbers(table), strict=True):
+        for name, numbers in zip(table.names, read_numbers(table, truth=False), strict=True):
             column = self.columns.index(name)
             np.add.at(tally.counts[column], self._place(column, numbers), counts)
         return tally

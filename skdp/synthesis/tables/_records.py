@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol, get_args
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import target_of
-from skdp.central.statistics import CellTally, count_large, declared_domain, find_missing, part_of
+from skdp.central.statistics import CellTally, count_large, declared_domain, limit_persons, part_of
 from skdp.central.statistics import find_codes as find_outside
-from skdp.coding import ColumnError, shielded
 from skdp.domain import Domain, Interval
-from skdp.frames import LargeTable, Table, is_frame, read_table
+from skdp.frames import LargeTable, Table
 from skdp.synthesis.model import Clique, count_cells, cover
 
 Policy = Literal["error", "clip", "ignore"]
@@ -245,40 +242,6 @@ class LargeRecords:
         return self._tables[holder].sum(axis=dropped)
 
 
-def number_values(column: Any, name: str, *, sort: bool = False) -> NDArray[np.intp]:
-    """Return the number of each value among the distinct ones, in order of appearance or sorted; -1 if missing."""
-    if hasattr(column, "__array__") and not isinstance(column, np.ndarray | pd.Series | pd.Index):
-        column = nw.from_native(column, series_only=True).to_pandas()
-    if getattr(column, "ndim", 1) != 1:
-        raise ValueError(f"{name} must be 1-dimensional, got {column.ndim} dimensions")
-    try:
-        return shielded(lambda: pd.factorize(pd.Series(column).reset_index(drop=True), sort=sort)[0])
-    except ColumnError as error:
-        raise ValueError(f"{name} {error}") from None
-
-
-def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Mark at most `most` rows of each person, chosen at random."""
-    # Which of a person's rows are kept does not depend on other persons: one changes at most `most` kept rows.
-    if is_frame(groups):
-        table = read_table(groups)
-        if len(table.columns) != 1:
-            raise ValueError(f"groups must be one column, got {len(table.columns)}")
-        (groups,) = table.columns
-    persons = number_values(groups, "groups")
-    if len(persons) != n_rows:
-        raise ValueError(f"groups has {len(persons)} entries; X has {n_rows} rows")
-    if (persons < 0).any():
-        raise ValueError("groups holds a missing value: every row must be some person's")
-    shuffled = rng.permutation(n_rows)
-    order = shuffled[np.argsort(persons[shuffled], kind="stable")]
-    sizes = np.bincount(persons)
-    rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    kept = np.zeros(n_rows, bool)
-    kept[order[rank < most]] = True
-    return kept
-
-
 def open_rows(
     table: LargeTable, *, y: Any, discover: Any, groups: Any, most: int, rng: np.random.Generator
 ) -> tuple[LargeTable, Any]:
@@ -290,34 +253,4 @@ def open_rows(
             "discover needs the values of a column, and skdp.engines only counts declared ones: declare them, or "
             "collect the frame first"
         )
-    if groups is None:
-        return table, table.sample
-    names = list(read_table(table.sample).names)
-    if not isinstance(groups, str):
-        raise TypeError(f"groups must be the name of a column of X, as X is a large table; got {type(groups).__name__}")
-    if groups not in names:
-        raise ValueError(f"groups must be the name of a column of X, got {groups!r}; X has {names}")
-    names.remove(groups)
-    if not names:
-        raise ValueError("X has no column beside that of the persons")
-    (missing,) = table.add_up([groups], MissingTally())
-    if missing.any():
-        raise ValueError("groups holds a missing value: every row must be some person's")
-    table = table.limit_persons(groups, most, int(rng.integers(1 << 31)))
-    return table, nw.from_native(table.sample, eager_only=True).select(*names).to_native()
-
-
-class MissingTally:
-    """How many values of a column are missing: a `skdp.frames.Summary`."""
-
-    def zeros(self) -> list[NDArray[np.int64]]:
-        return [np.zeros(1, np.int64)]
-
-    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        (column,) = read_table(batch).columns
-        missing = find_missing(column)
-        sums[0] += int(np.count_nonzero(missing) if counts is None else counts[missing].sum())
-
-    def n_distinct(self, sample: Any) -> float:
-        """Return infinity: of the persons nothing is declared."""
-        return math.inf
+    return (table, table.sample) if groups is None else limit_persons(table, groups, most, rng)

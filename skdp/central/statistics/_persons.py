@@ -1,0 +1,82 @@
+"""The rows of persons: at most a few of each are used."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.central.statistics._cells import find_missing
+from skdp.coding import ColumnError, shielded
+from skdp.frames import LargeTable, is_frame, read_table
+
+
+def number_values(column: Any, name: str, *, sort: bool = False) -> NDArray[np.intp]:
+    """Return the number of each value among the distinct ones, in order of appearance or sorted; -1 if missing."""
+    if hasattr(column, "__array__") and not isinstance(column, np.ndarray | pd.Series | pd.Index):
+        column = nw.from_native(column, series_only=True).to_pandas()
+    if getattr(column, "ndim", 1) != 1:
+        raise ValueError(f"{name} must be 1-dimensional, got {column.ndim} dimensions")
+    try:
+        return shielded(lambda: pd.factorize(pd.Series(column).reset_index(drop=True), sort=sort)[0])
+    except ColumnError as error:
+        raise ValueError(f"{name} {error}") from None
+
+
+def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Mark at most `most` rows of each person, chosen at random."""
+    # Which of a person's rows are kept does not depend on other persons: one changes at most `most` kept rows.
+    if is_frame(groups):
+        table = read_table(groups)
+        if len(table.columns) != 1:
+            raise ValueError(f"groups must be one column, got {len(table.columns)}")
+        (groups,) = table.columns
+    persons = number_values(groups, "groups")
+    if len(persons) != n_rows:
+        raise ValueError(f"groups has {len(persons)} entries; X has {n_rows} rows")
+    if (persons < 0).any():
+        raise ValueError("groups holds a missing value: every row must be some person's")
+    shuffled = rng.permutation(n_rows)
+    order = shuffled[np.argsort(persons[shuffled], kind="stable")]
+    sizes = np.bincount(persons)
+    rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    kept = np.zeros(n_rows, bool)
+    kept[order[rank < most]] = True
+    return kept
+
+
+def limit_persons(table: LargeTable, groups: Any, most: int, rng: np.random.Generator) -> tuple[LargeTable, Any]:
+    """Return the rows of a large table, at most `most` of each person, and a table of its columns without rows."""
+    names = list(read_table(table.sample).names)
+    if not isinstance(groups, str):
+        raise TypeError(f"groups must be the name of a column of X, as X is a large table; got {type(groups).__name__}")
+    if groups not in names:
+        raise ValueError(f"groups must be the name of a column of X, got {groups!r}; X has {names}")
+    names.remove(groups)
+    if not names:
+        raise ValueError("X has no column beside that of the persons")
+    (missing,) = table.add_up([groups], MissingTally())
+    if missing.any():
+        raise ValueError("groups holds a missing value: every row must be some person's")
+    table = table.limit_persons(groups, most, int(rng.integers(1 << 31)))
+    return table, nw.from_native(table.sample, eager_only=True).select(*names).to_native()
+
+
+class MissingTally:
+    """How many values of a column are missing: a `skdp.frames.Summary`."""
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        return [np.zeros(1, np.int64)]
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+        (column,) = read_table(batch).columns
+        missing = find_missing(column)
+        sums[0] += int(np.count_nonzero(missing) if counts is None else counts[missing].sum())
+
+    def n_distinct(self, sample: Any) -> float:
+        """Return infinity: of the persons nothing is declared."""
+        return math.inf

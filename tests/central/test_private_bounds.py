@@ -1,0 +1,216 @@
+"""Bounds that are found by noisy counts of cells over all floats."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skdp import (
+    BudgetExceeded,
+    DPKBinsDiscretizer,
+    DPMean,
+    DPMinMaxScaler,
+    DPQuantileBinarizer,
+    DPSimpleImputer,
+    DPStandardScaler,
+    PrivacyLedger,
+    privacy_cost,
+)
+from skdp.central.statistics import NOWHERE
+from skdp.central.statistics._private_bounds import CellCounts, cells_of, count_values, find_bounds
+from skdp.frames import read_table
+from skdp.privacy import Mu, Rho, Sampled
+from tests.conftest import each
+
+N = 20_000
+EVERY = [DPMean, DPStandardScaler, DPMinMaxScaler, DPSimpleImputer, DPQuantileBinarizer, DPKBinsDiscretizer]
+ODD = [0.0, -0.0, 1.0, -1.0, 0.75, 1e308, -1e308, 5e-324, -1e-300, math.inf, -math.inf, math.nan, 3.5, 1 / 3]
+
+
+def column(kind, n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    drawn = {
+        "skewed": lambda: rng.lognormal(0, 1, n),
+        "centred": lambda: rng.normal(0, 1, n),
+        "heavy": lambda: rng.standard_t(3, n),
+        "uniform": lambda: rng.uniform(0, 100, n),
+        "negative": lambda: -rng.exponential(3000, n),
+        "far": lambda: rng.normal(1e6, 1e5, n),
+        "tiny": lambda: rng.uniform(1e-30, 2e-30, n),
+    }
+    return drawn[kind]()
+
+
+class TestCells:
+    def test_one_record_changes_one_count_of_each_column_by_one(self):
+        records = list(itertools.product(ODD, repeat=2))
+
+        def counts(rows):
+            return count_values(read_table(np.array(rows, float).reshape(len(rows), 2)), None, [0, 1])
+
+        none = counts([])
+        for record in records:
+            alone = counts([record]) - none
+            assert alone.min() >= 0
+            assert alone.sum(axis=1).tolist() == [int(math.isfinite(value)) for value in record]
+        for rows in itertools.combinations_with_replacement(records[::9], 2):  # counts are sums over the records
+            assert (counts(rows) == sum(counts([row]) for row in rows)).all()
+
+    def test_cells_are_in_order_and_hold_what_is_between_their_edges(self):
+        numbers = np.sort(np.concatenate([column(kind, 500) for kind in ("centred", "skewed", "negative", "tiny")]))
+        assert (np.diff(cells_of(numbers)) >= 0).all()
+        assert cells_of(np.array([0.0, -0.0, 5e-324]))[:2].tolist() == [cells_of(np.array([0.0]))[0]] * 2
+        for number in (1.0, 1.2499, 1.25, -1.25, 1e-200, -3e200):
+            counts = np.zeros(CellCounts(1).zeros()[0].size)
+            counts[cells_of(np.array([number]))] = 1000
+            low, high = find_bounds(counts, 1.0)
+            assert low <= number <= high
+            assert high - low <= abs(number) / 4 * (1 + 1e-12)
+
+    def test_a_large_table_is_counted_as_one_in_memory(self):
+        frame = pl.DataFrame({"a": ODD, "b": [None, *range(len(ODD) - 1)]})
+        wanted = count_values(read_table(frame), None, [0, 1])
+        tally, sums = CellCounts(2), CellCounts(2).zeros()
+        tally.add(sums, frame[:5])
+        tally.add(sums, frame[5:])
+        assert (np.array(sums) == wanted).all()
+        grouped = tally.zeros()
+        tally.add(grouped, frame, np.full(len(ODD), 3))
+        assert (np.array(grouped) == 3 * wanted).all()
+
+
+class TestAccuracy:
+    @pytest.mark.parametrize("kind", ["skewed", "centred", "heavy", "uniform", "negative"])
+    def test_the_mean_is_nearly_as_good_as_with_good_bounds(self, kind):
+        """Good bounds are the range of the values; 1.5 is wanted on average, and a few runs spread by a fifth."""
+        X = column(kind).reshape(-1, 1)
+        low, high = X.min(), X.max()
+        half, place = (high - low) / 2, (2 * X.mean() - low - high) / (high - low)
+        good = 2 * half * math.sqrt(1 + place**2) / N
+        runs = [DPMean(bounds="private", random_state=seed).fit(X) for seed in range(10)]
+        assert np.sqrt(np.mean([(run.mean_[0] - X.mean()) ** 2 for run in runs])) <= 1.9 * good
+        for run in runs:
+            inside = np.clip(X, *run.bounds_[0]) == X
+            assert inside.mean() > 0.995
+            assert np.diff(run.bounds_[0])[0] <= 2.5 * (high - low)
+
+    def test_values_far_from_0_are_found(self):
+        X = column("far").reshape(-1, 1)
+        low, high = DPMean(bounds="private", random_state=0).fit(X).bounds_[0]
+        assert 2**18 < low <= np.quantile(X, 0.005) < np.quantile(X, 0.995) <= high < 2**21
+
+    def test_a_peak_at_zero_and_a_far_one(self):
+        X = np.repeat([0.0, 5.0, 99_999.0], [15_000, 4_000, 1_000]).reshape(-1, 1)
+        for seed in range(5):
+            low, high = DPMinMaxScaler(bounds="private", random_state=seed).fit(X).bounds_[0]
+            assert -10_000 < low <= 0
+            assert 99_999 <= high < 150_000
+        constant = DPMean(bounds="private", random_state=0).fit(np.zeros((5000, 1)))
+        assert constant.bounds_.tolist() == [[*NOWHERE]]
+
+    def test_tiny_and_huge_epsilons(self):
+        X = column("skewed", 500).reshape(-1, 1)
+        for epsilon in (5e-324, 1e-300, Rho(1e-50, delta=1e-6)):
+            with pytest.warns(UserWarning, match="the noise hides"):
+                assert DPMean(epsilon, bounds="private", random_state=0).fit(X).bounds_.tolist() == [[*NOWHERE]]
+        for epsilon in (1e4, 1e300, Mu(900.0, delta=1e-6)):
+            low, high = DPMinMaxScaler(epsilon, bounds="private", random_state=0).fit(X).bounds_[0]
+            assert -1 < low < np.quantile(X, 0.03)
+            assert np.quantile(X, 0.98) < high < 2 * X.max()
+
+    @pytest.mark.parametrize("rows", [0, 1, 30])
+    def test_few_rows_are_answered_with_a_warning(self, rows):
+        for kind in (DPMean, DPMinMaxScaler, DPQuantileBinarizer):
+            with pytest.warns(UserWarning, match=r"the noise hides where the values of \['x0'\] are"):
+                fitted = kind(0.5, bounds="private", random_state=0).fit(np.full((rows, 1), 7.0))
+            assert fitted.bounds_.tolist() == [[*NOWHERE]]
+
+
+class TestPromise:
+    @pytest.mark.parametrize("kind", EVERY)
+    def test_everything_is_one_charge_of_epsilon(self, kind):
+        ledger = PrivacyLedger(epsilon=2.5)
+        fitted = kind(1.25, bounds="private", ledger=ledger, random_state=0).fit(column("skewed").reshape(-1, 1))
+        assert fitted.guarantee_.epsilon == ledger.spent.epsilon == 1.25
+        assert len(ledger.report()) == 1
+        assert "on counts for bounds" in fitted.guarantee_.mechanism
+        assert fitted.bounds_[0, 0] < 0.1 < 15 < fitted.bounds_[0, 1] < 300
+        with pytest.raises(BudgetExceeded):
+            kind(1.26, bounds="private", ledger=ledger).fit(column("skewed").reshape(-1, 1))
+
+    @pytest.mark.parametrize(
+        ("epsilon", "n_columns", "scale"),
+        [(0.5, 1, Fraction(10)), (0.5, 3, Fraction(30)), (Sampled(0.5, 0.5), 2, None)],
+    )
+    def test_the_noise_is_that_of_a_count_a_column(self, epsilon, n_columns, scale, monkeypatch):
+        asked = []
+
+        def record(source, scale, size):
+            asked.append((scale, size))
+            return np.zeros(size, int)
+
+        monkeypatch.setattr("skdp.central.statistics._noise.discrete_laplace", record)
+        with pytest.warns(UserWarning, match="the noise hides"):
+            DPMean(epsilon, bounds="private", random_state=0).fit(np.ones((50, n_columns)))
+        ((found, size),) = asked
+        assert size == n_columns * CellCounts(1).zeros()[0].size
+        given = Fraction(epsilon.given_sample) if scale is None else Fraction(0.5)
+        assert found == n_columns / (given * Fraction(0.2))
+        assert scale is None or float(found) == pytest.approx(float(scale))
+
+    @pytest.mark.parametrize("epsilon", [Rho(0.3, delta=1e-6), Mu(0.7, delta=1e-6)])
+    @pytest.mark.parametrize("kind", EVERY)
+    def test_shares_of_rho_and_mu_add_up(self, kind, epsilon):
+        X = np.column_stack([column("skewed"), column("centred")])
+        ledger = PrivacyLedger(rho=0.3) if isinstance(epsilon, Rho) else PrivacyLedger(mu=0.7)
+        fitted = kind(epsilon, bounds="private", ledger=ledger, random_state=0).fit(X)
+        assert fitted.guarantee_.rho <= (0.3 if isinstance(epsilon, Rho) else 0.7**2 / 2) * (1 + 1e-9)
+        assert (fitted.bounds_[:, 1] > 2).all()
+
+    def test_some_columns_may_be_declared(self):
+        X = pd.DataFrame({"a": column("skewed"), "b": column("uniform")})
+        for bounds in ({"a": "private", "b": (0, 100)}, ["private", (0, 100)]):
+            fitted = DPStandardScaler(bounds=bounds, random_state=0).fit(X)
+            assert fitted.bounds_[1].tolist() == [0, 100]
+            assert 10 < fitted.bounds_[0, 1] < 300
+        assert DPMean(bounds=(0, 1)).fit(X).bounds_.tolist() == [[0, 1], [0, 1]]
+
+    def test_the_cost_is_known_before_the_data(self):
+        model = DPStandardScaler(0.5, bounds={"age": "private", "hours": (0, 100)})
+        assert privacy_cost(model, {"age": int, "hours": float}).totals["fit"].epsilon == 0.5
+
+    def test_a_lazy_table_gives_what_one_in_memory_gives(self):
+        pytest.importorskip("skdp.engines")
+        frame = pl.DataFrame({"a": column("skewed", 3000), "b": [None, *column("far", 2999)]})
+        for model in (DPMean(4.0, bounds="private", random_state=0), DPMinMaxScaler(bounds="private", random_state=0)):
+            eager, lazy = (model.fit(table).bounds_.tolist() for table in (frame, frame.lazy()))
+            assert eager == lazy
+
+
+@each(
+    "parameters error message",
+    [
+        ({"bounds": "auto"}, TypeError, "bounds must be"),
+        ({"bounds": {"a": "auto", "b": (0, 1)}}, ValueError, "bounds of column 'a' must be a pair"),
+        ({"bounds": {"a": "private"}}, ValueError, "bounds declares nothing for the columns"),
+        ({"bounds": ["private"]}, ValueError, "bounds has 1 rows"),
+        ({"bounds_share": 0}, ValueError, "bounds_share must be between 0 and 1"),
+        ({"bounds_share": 1.0}, ValueError, "bounds_share must be between 0 and 1"),
+        ({"bounds_share": True}, TypeError, "bounds_share must be a number"),
+        ({"bounds_share": "half"}, TypeError, "bounds_share must be a number"),
+        ({"candidates": "integers"}, ValueError, "candidates of column 'a' must be None or a number of steps"),
+        ({"candidates": {"b": [1.0, 2.0]}}, ValueError, "candidates of column 'b' must be None"),
+    ],
+)
+def test_mistakes_cost_nothing(parameters, error, message):
+    ledger = PrivacyLedger(epsilon=1.0)
+    X = pd.DataFrame({"a": column("centred", 100), "b": column("skewed", 100)})
+    with pytest.raises(error, match=message):
+        DPQuantileBinarizer(**{"bounds": "private", "ledger": ledger} | parameters).fit(X)
+    assert ledger.spent.epsilon == 0
