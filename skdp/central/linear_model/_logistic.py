@@ -28,6 +28,8 @@ from skdp.base import (
 )
 from skdp.central._base import CentralEstimator, check_flag
 from skdp.central.linear_model._descent import (
+    PLAIN,
+    SCALED,
     UNIT,
     BinaryLoss,
     Loss,
@@ -35,6 +37,8 @@ from skdp.central.linear_model._descent import (
     SoftmaxLoss,
     descend,
     largest_change,
+    plain_step,
+    scaled_step,
     widths,
 )
 from skdp.central.statistics import GaussianNoise
@@ -58,6 +62,12 @@ _MOST_ITER = 1 << 20
 _FEWEST_STEPS, _MOST_STEPS, _PER_STEP = 20, 160, 50.0
 """Steps are mu times the number of rows over 50: later, noise adds more to the logits than a step improves them."""
 
+_MOMENT_PART = Fraction(1, 8)
+"""Of the budget, for the moments that scale the steps where more than the most would be taken."""
+
+_PER_MOMENT = 8.0
+"""From mu times the number of rows over the 3/2nd power of that of columns on, noise does not hide the moments."""
+
 
 class DPLogisticRegression(ClassifierMixin, CentralEstimator):
     """Logistic regression by gradient descent with noise: coefficients that are private for the whole record.
@@ -80,7 +90,8 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
     fit_intercept : bool, default=True
         Whether the model has a constant.
     max_iter : int, optional
-        The number of steps, at least 1. None takes 20 to 160, by what remains to be learnt beside the noise.
+        The number of steps, at least 1. None takes 20 to 160, by what remains to be learnt beside the noise; 20 where
+        there is so little noise that second moments scale the steps.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -124,7 +135,11 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
     which is the row x times its residual, with rounded Gaussian noise. Values of rows, logits and residuals are
     integers: a row changes the sum by exactly its own, of a norm of at most that of x (times the root of 2 for more
     than two classes), and 1 / T of the rest of mu**2 pays for it ([2]_). Momentum makes up for the small rate that no
-    table can make diverge; later, noisier steps are averaged ([3]_).
+    table can make diverge; the second half of the steps is averaged ([3]_).
+
+    If mu times the noisy number of rows is above 8,000, and above 8 times the 3/2nd power of the number of columns, a
+    further eighth of mu**2 is spent on the sums of the products of two columns. Their inverse scales all steps ([4]_),
+    of which 20 are then enough.
 
     References
     ----------
@@ -134,6 +149,8 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
        error bounds. FOCS.
     .. [3] B. T. Polyak, A. B. Juditsky (1992). Acceleration of stochastic approximation by averaging. SIAM Journal on
        Control and Optimization 30(4).
+    .. [4] A. Ganesh, M. Haghifam, T. Steinke, A. Thakurta (2023). Faster differentially private convex optimization via
+       second-order methods. NeurIPS.
 
     Examples
     --------
@@ -240,21 +257,31 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
                 UserWarning,
                 stacklevel=level_of_the_caller(),
             )
-        middle, constant = np.zeros(len(table.names)), 0
+        middle, constant = np.zeros(len(table.names), np.int16), 0
         if centred:
             sums = replace(means, square=square).add(source, rows.total())
-            middle = np.clip(np.rint([total / max(n_rows, 1) for total in sums]), -UNIT, UNIT)
+            middle = np.clip(np.rint([total / max(n_rows, 1) for total in sums]), 1 - UNIT, UNIT - 1).astype(np.int16)
             rows = rows.centred(middle)
             rows = rows.clipped(_choose_limit(rows, sizes, source)[0])
             constant = math.isqrt(rows.square) // 2
             rows = rows.with_constant(constant)
         loss: Loss = BinaryLoss() if len(classes) == 2 else SoftmaxLoss(len(classes))
-        n_steps = self.max_iter or int(np.clip(math.sqrt(rest) * n_rows / _PER_STEP, _FEWEST_STEPS, _MOST_STEPS))
+        strength, n_columns = math.sqrt(rest) * n_rows, len(middle)
+        n_rows = max(1.0, n_rows + 2 * error)  # too small a number would make the steps too long
+        step: float | NDArray[np.float64] = plain_step(rows, loss, n_rows)
+        pace, n_steps = PLAIN, strength / _PER_STEP
+        if n_steps > _MOST_STEPS and strength > _PER_MOMENT * n_columns**1.5:
+            noise = GaussianNoise(whole * _MOMENT_PART, rows.largest_moments)
+            rest -= noise.mu_squared
+            pairs = np.triu_indices(n_columns)
+            moments = np.zeros((n_columns, n_columns))
+            moments[pairs] = moments.T[pairs] = noise.add(source, rows.moments()[pairs].tolist())
+            pace, step, n_steps = SCALED, scaled_step(rows, loss, moments, float(noise.error), n_rows), _FEWEST_STEPS
+        n_steps = self.max_iter or int(np.clip(n_steps, _FEWEST_STEPS, _MOST_STEPS))
         gradients = GaussianNoise(rest / n_steps, largest_change(rows, loss))
-        shape = n_steps, rows.places.shape[1], loss.n_outputs
-        noise = gradients.draw(source, math.prod(shape)).reshape(shape)
-        # Too small a divisor would make the rate too large.
-        found = descend(rows, loss, noise, max(1.0, n_rows + 2 * error))
+        shape = n_steps, rows.n_weights, loss.n_outputs
+        drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
+        found = descend(rows, loss, drawn, step, pace.momentum)
         slopes = found[: len(middle)]
         self.coef_ = (slopes / widths(ends, starts)[:, np.newaxis]).T
         self.intercept_ = (constant * found[-1] - middle @ slopes) / UNIT - self.coef_ @ starts
@@ -343,7 +370,7 @@ def _choose_limit(rows: Rows, noise: GaussianNoise, source: ByteSource) -> tuple
     """Choose the least limit of the norm that few rows exceed, from noisy numbers of rows; and count all rows."""
     # A row is in one of the numbers: adding or removing it changes this one by 1.
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
-    places = np.minimum(np.searchsorted(limits, rows.squares()), _N_NORMS - 1)
+    places = np.minimum(np.searchsorted(limits, rows.squares), _N_NORMS - 1)
     counts = noise.add(source, np.bincount(places, minlength=_N_NORMS).tolist())
     n_rows = max(sum(counts), 0)
     few = (place for place in range(_N_NORMS) if sum(counts[place + 1 :]) <= _CUT * n_rows)
