@@ -56,10 +56,10 @@ class _Registered(SavedClass):
 # Left out: trees, forests and boosting, whose compiled code uses numbers of the file as addresses; neighbours and
 # kernel machines, which keep rows of the training data; and all that holds functions.
 _OURS = (
-    "DPHistogram DPKBinsDiscretizer DPLogisticRegression DPMarginalSynthesizer DPMean DPMinMaxScaler "
-    "DPQuantileBinarizer DPSimpleImputer DPStandardScaler FrequencyOracleEncoder HadamardResponseEncoder "
-    "HeavyHitters KeyValueEncoder LocalHashingEncoder LocalTableEncoder NumericPerturber OnFitOnly PerPerson "
-    "PosteriorFeatures RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder "
+    "DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression DPMarginalSynthesizer DPMean "
+    "DPMinMaxScaler DPQuantileBinarizer DPRidge DPSimpleImputer DPStandardScaler FrequencyOracleEncoder "
+    "HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder LocalTableEncoder NumericPerturber "
+    "OnFitOnly PerPerson PosteriorFeatures RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder "
     "SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer"
 )
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"

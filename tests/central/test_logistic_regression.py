@@ -23,9 +23,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from skdp import DPLogisticRegression, DPStandardScaler, PrivacyLeakWarning, PrivacyLedger, privacy_statement
-from skdp.central.linear_model import _descent
-from skdp.central.linear_model._descent import _CERTAIN, UNIT, BinaryLoss, Rows, SoftmaxLoss, gradient, largest_change
-from skdp.central.linear_model._logistic import _choose_limit
+from skdp.central.linear_model import _rows
+from skdp.central.linear_model._descent import _CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
+from skdp.central.linear_model._rows import UNIT, Rows, choose_limit, largest_moments
 from skdp.central.statistics import GaussianNoise
 from skdp.privacy import Mu, Rho, Sampled
 from skdp.randomness import SeededSource
@@ -47,7 +47,7 @@ def test_a_row_changes_the_gradient_by_its_own_and_no_more(loss, limit, monkeypa
     n_classes = max(loss.n_outputs, 2)
     cases = [(row, code) for row in GRID for code in range(n_classes)]
     others = rows_of(rng.uniform(-1, 1, (7, 2)), rng.integers(0, n_classes, 7), limit)
-    monkeypatch.setattr(_descent, "_BLOCK", 3 * 4)  # a row in front moves all others to another place of a block
+    monkeypatch.setattr(_rows, "_BLOCK", 3 * 4)  # a row in front moves all others to another place of a block
     for size in (0.0, 0.1, 3.0, 500.0, 1e9):
         coefficients = size * rng.normal(size=(3, loss.n_outputs))
         before = gradient(others, coefficients, loss)
@@ -72,7 +72,7 @@ def test_neither_order_nor_blocks_show(loss, monkeypatch):
     whole = gradient(rows_of(values, codes), coefficients, loss)
     order = rng.permutation(500)
     assert (gradient(rows_of(values[order], codes[order]), coefficients, loss) == whole).all()
-    monkeypatch.setattr(_descent, "_BLOCK", 7)
+    monkeypatch.setattr(_rows, "_BLOCK", 7)
     assert (gradient(rows_of(values, codes), coefficients, loss) == whole).all()
 
 
@@ -103,7 +103,7 @@ def test_clipped_rows_are_no_longer_than_the_limit_and_point_the_same_way():
 
 
 def test_a_row_changes_the_moments_by_its_own_and_no_more(monkeypatch):
-    monkeypatch.setattr(_descent, "_BLOCK", 7)
+    monkeypatch.setattr(_rows, "_BLOCK", 7)
     ends, starts = np.tile([-1.0, 1.0], (2, 1)), np.zeros(2)
     for middle, limit in itertools.product([(0, 0), (UNIT - 1, 1 - UNIT), (17, -300)], [None, UNIT**2 // 2, UNIT**2]):
         table = Rows.of(list(GRID.T), ends, starts, np.zeros(len(GRID), int)).centred(np.array(middle, np.int16))
@@ -115,8 +115,9 @@ def test_a_row_changes_the_moments_by_its_own_and_no_more(monkeypatch):
             fewer = replace(table, places=np.delete(table.places, place, axis=0))
             changes.append((table.moments() - fewer.moments())[np.triu_indices(2)])
         largest = max(sum(int(one) ** 2 for one in change) for change in changes)
-        assert largest <= table.largest_moments
-        assert largest > 0.45 * table.largest_moments  # reached by a single column, or by equal values of all
+        bound = largest_moments(table.square - 5**2, 2 * UNIT)
+        assert largest <= bound
+        assert largest > 0.45 * bound  # reached by a single column, or by equal values of all
 
 
 def test_a_row_changes_one_number_of_rows_by_1_and_the_total_by_itself(monkeypatch):
@@ -128,12 +129,14 @@ def test_a_row_changes_one_number_of_rows_by_1_and_the_total_by_itself(monkeypat
         own = rows_of(row[np.newaxis], [0])
         more = Rows(np.vstack([own.places, table.places]), np.zeros(31, int), table.square)
         for rows in (table, more):
-            _choose_limit(rows, GaussianNoise(1), SeededSource(0))
+            choose_limit(rows, GaussianNoise(1), 0.05, SeededSource(0))
         change = np.subtract(given[1], given[0])
         assert (np.sort(change) == [0] * 23 + [1]).all()
         assert np.subtract(more.total(), table.total()).tolist() == own.places[0].tolist()
     few_are_longer = np.repeat([1.0, 0.3], [2, 48])
-    limit, n_rows = _choose_limit(Rows(few_are_longer[:, np.newaxis] * UNIT, None, UNIT**2), GaussianNoise(1), None)
+    limit, n_rows = choose_limit(
+        Rows(few_are_longer[:, np.newaxis] * UNIT, None, UNIT**2), GaussianNoise(1), 0.05, None
+    )
     assert n_rows == 50
     assert 0.3 <= limit**0.5 / UNIT < 0.3 * 2 ** (1 / 6)
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-UNIT = 1 << 14
-"""Of the values of a row: the place of the end of its bounds that is farther from where they start."""
+from skdp.central.linear_model._rows import UNIT, Rows
 
 _CERTAIN = 1 << 15
 """Of residuals: that of a certain prediction of the wrong class."""
@@ -39,121 +36,6 @@ SCALED = Pace(0.7, 1.5)
 
 _RIDGE = 10.0
 """Added to noisy moments, over the noise's standard deviation and the root of their dimension: its norm is about 2."""
-
-_BLOCK = 1 << 17
-"""Values at a time, which stay in the cache. Floats add up their products exactly: below 2**(15 + 15 + 17)."""
-
-
-def widths(ends: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the distance of the end of each pair of bounds that is farther from a start."""
-    distances: NDArray[np.float64] = np.abs(ends.T - starts).max(axis=0)
-    return distances
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Private rows whose values are integers, of a bounded norm; they live inside `fit` only."""
-
-    # A float sum of real values depends on the order of its terms, so that a row could change it by more than itself.
-    # All products and sums here are of integers below 2**53, which floats hold exactly, in any order.
-
-    places: NDArray[np.int16]
-    codes: NDArray[np.intp]
-    """The class of each row."""
-    square: int
-    """The square of the largest norm of a row, its constant included."""
-    constant: int = 0
-    """A last value, of all rows; 0 for none."""
-
-    @classmethod
-    def of(
-        cls,
-        columns: list[NDArray[np.float64]],
-        ends: NDArray[np.float64],
-        starts: NDArray[np.float64],
-        codes: NDArray[Any],
-    ) -> Rows:
-        """Place values between bounds on a grid whose 0 is at a start."""
-        places = np.empty((len(codes), len(columns)), np.int16)
-        lows, highs = ends.T
-        scale = widths(ends, starts)
-        for rows in _slices(places):
-            part = np.stack([column[rows] for column in columns], axis=1)
-            np.clip(part, lows, highs, out=part)
-            part -= starts
-            part /= scale
-            part *= UNIT
-            places[rows] = part  # cut towards 0
-        return cls(places, codes.astype(np.intp), len(columns) * UNIT**2)
-
-    @property
-    def reach(self) -> float:
-        """The largest norm, in units of the bounds."""
-        return math.sqrt(self.square) / UNIT
-
-    @property
-    def n_weights(self) -> int:
-        """The number of values of a row, its constant included."""
-        return self.places.shape[1] + (self.constant > 0)
-
-    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Return some rows after others, without their constant; the next overwrite them."""
-        buffer = np.empty((0, 0))
-        for rows in _slices(self.places):
-            part = self.places[rows]
-            if not buffer.size:
-                buffer = np.empty(part.shape)
-            np.copyto(buffer[: len(part)], part)
-            yield rows, buffer[: len(part)]
-
-    @cached_property
-    def squares(self) -> NDArray[np.float64]:
-        """The squared norm of each row, without its constant."""
-        squares = np.empty(len(self.places))
-        for rows, part in self.blocks():
-            np.einsum("ij,ij->i", part, part, out=squares[rows])
-        return squares
-
-    def clipped(self, square: int) -> Rows:
-        """Shrink the rows whose squared norm is larger, towards 0."""
-        places = self.places.copy()
-        (long,) = np.nonzero(self.squares > square)
-        # The three roundings make the factor too large by less than 2**-50, and values are cut towards 0.
-        factors = np.sqrt(square / self.squares[long]) * (1 - 2.0**-40)
-        places[long] = places[long] * factors[:, np.newaxis]
-        return Rows(places, self.codes, square)
-
-    def total(self) -> list[int]:
-        """Return the sum of the rows, which one row changes by at most the largest norm."""
-        sums = [part.sum(axis=0) for _, part in self.blocks()]
-        return [sum(map(int, column)) for column in zip(*sums, strict=True)] or [0] * self.places.shape[1]
-
-    def moments(self) -> NDArray[np.int64]:
-        """Return the sums of the products of two values, of all pairs, without the constant."""
-        total = np.zeros((self.places.shape[1],) * 2, np.int64)
-        for _, part in self.blocks():
-            total += (part.T @ part).astype(np.int64)
-        return total
-
-    @property
-    def largest_moments(self) -> int:
-        """The square of the largest norm of what one row adds to the moments, each pair counted once."""
-        # Half the sum of the fourth power of its norm and the fourth powers of its values, each below 2 UNIT.
-        square = self.square - self.constant**2
-        return (square * (square + min(square, 4 * UNIT**2)) + 1) // 2
-
-    def centred(self, middle: NDArray[np.int16]) -> Rows:
-        """Subtract a public row of integers, of less than `UNIT` in size."""
-        return Rows(self.places - middle, self.codes, sum((UNIT + abs(int(place))) ** 2 for place in middle))
-
-    def with_constant(self, constant: int) -> Rows:
-        """Add a last column of one integer."""
-        return replace(self, square=self.square + constant**2, constant=constant)
-
-
-def _slices(table: NDArray[Any]) -> Iterator[slice]:
-    step = max(1, _BLOCK // max(table.shape[1], 1))
-    return (slice(start, start + step) for start in range(0, len(table), step))
 
 
 class Loss(Protocol):

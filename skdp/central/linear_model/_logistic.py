@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Self
 
@@ -19,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import (
     all_or_nothing,
     check_names,
-    level_of_the_caller,
     read_bounds,
     read_domain,
     read_input,
@@ -30,33 +27,24 @@ from skdp.central._base import CentralEstimator, check_flag
 from skdp.central.linear_model._descent import (
     PLAIN,
     SCALED,
-    UNIT,
     BinaryLoss,
     Loss,
-    Rows,
     SoftmaxLoss,
     descend,
     largest_change,
     plain_step,
     scaled_step,
-    widths,
 )
+from skdp.central.linear_model._rows import UNIT, Rows, find_limits, largest_moments, widths
 from skdp.central.statistics import GaussianNoise
 from skdp.domain import Domain
 from skdp.frames import Table, is_frame
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
-from skdp.randomness import ByteSource
 from skdp.typing import Bounds, ColumnLike, TableLike
 
-_SIZE_PART, _MEAN_PART = Fraction(1, 32), Fraction(1, 16)
-"""Of the budget, for the numbers of rows by norm, and for their mean."""
-
-_N_NORMS = 24
-"""Limits of the norm to choose from."""
-
 _CUT = 0.05
-"""The share of the rows that the chosen limit may shrink."""
+"""The share of the rows that are shrunk."""
 
 _MOST_ITER = 1 << 20
 _FEWEST_STEPS, _MOST_STEPS, _PER_STEP = 20, 160, 50.0
@@ -240,38 +228,22 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
         # A constant makes up for a shift; without it, a column of large numbers would hide what differs between rows.
         starts = np.clip(0.0, *ends.T) if centred else np.zeros(len(ends))
         rows = Rows.of(read_numbers(table), ends, starts, codes)
-        sizes, means = GaussianNoise(whole * _SIZE_PART), GaussianNoise(whole * _MEAN_PART)
-        rest = whole - (2 if centred else 1) * sizes.mu_squared - centred * means.mu_squared
         losses = (GaussianNoise(whole).loss,) if share.kind == "rho" else ()
         source = self._spend(
             share, (*table.names, *domain.columns), "noisy gradient descent, rounded Gaussian", losses=losses
         )
 
-        square, n_rows = _choose_limit(rows, sizes, source)
-        rows = rows.clipped(square)
-        error = math.sqrt(_N_NORMS) * float(sizes.error)
-        if n_rows < 3 * error:
-            warnings.warn(
-                "the noise hides how many rows there are, and so what they say: there are too few rows for this "
-                "epsilon",
-                UserWarning,
-                stacklevel=level_of_the_caller(),
-            )
-        middle, constant = np.zeros(len(table.names), np.int16), 0
-        if centred:
-            sums = replace(means, square=square).add(source, rows.total())
-            middle = np.clip(np.rint([total / max(n_rows, 1) for total in sums]), 1 - UNIT, UNIT - 1).astype(np.int16)
-            rows = rows.centred(middle)
-            rows = rows.clipped(_choose_limit(rows, sizes, source)[0])
-            constant = math.isqrt(rows.square) // 2
-            rows = rows.with_constant(constant)
+        found = find_limits(rows, whole, _CUT, source, centred=centred)
+        rows = found.rows.clipped(found.square)
+        constant = math.isqrt(rows.square) // 2 if centred else 0
+        rows, rest = rows.with_constant(constant), found.rest
         loss: Loss = BinaryLoss() if len(classes) == 2 else SoftmaxLoss(len(classes))
-        strength, n_columns = math.sqrt(rest) * n_rows, len(middle)
-        n_rows = max(1.0, n_rows + 2 * error)  # too small a number would make the steps too long
+        strength, n_columns = math.sqrt(rest) * found.n_rows, len(ends)
+        n_rows = max(1.0, found.n_rows + 2 * found.error)  # too small a number would make the steps too long
         step: float | NDArray[np.float64] = plain_step(rows, loss, n_rows)
         pace, n_steps = PLAIN, strength / _PER_STEP
         if n_steps > _MOST_STEPS and strength > _PER_MOMENT * n_columns**1.5:
-            noise = GaussianNoise(whole * _MOMENT_PART, rows.largest_moments)
+            noise = GaussianNoise(whole * _MOMENT_PART, largest_moments(found.square, 2 * UNIT))
             rest -= noise.mu_squared
             pairs = np.triu_indices(n_columns)
             moments = np.zeros((n_columns, n_columns))
@@ -281,10 +253,10 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
         gradients = GaussianNoise(rest / n_steps, largest_change(rows, loss))
         shape = n_steps, rows.n_weights, loss.n_outputs
         drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
-        found = descend(rows, loss, drawn, step, pace.momentum)
-        slopes = found[: len(middle)]
+        weights = descend(rows, loss, drawn, step, pace.momentum)
+        slopes = weights[:n_columns]
         self.coef_ = (slopes / widths(ends, starts)[:, np.newaxis]).T
-        self.intercept_ = (constant * found[-1] - middle @ slopes) / UNIT - self.coef_ @ starts
+        self.intercept_ = (constant * weights[-1] - found.middle @ slopes) / UNIT - self.coef_ @ starts
         self.classes_, self.domain_, self.n_iter_ = classes, domain, int(n_steps)
         return self
 
@@ -364,17 +336,6 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
         """
         logits = self.decision_function(X)
         return self.classes_[logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0).astype(np.intp)]
-
-
-def _choose_limit(rows: Rows, noise: GaussianNoise, source: ByteSource) -> tuple[int, float]:
-    """Choose the least limit of the norm that few rows exceed, from noisy numbers of rows; and count all rows."""
-    # A row is in one of the numbers: adding or removing it changes this one by 1.
-    limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
-    places = np.minimum(np.searchsorted(limits, rows.squares), _N_NORMS - 1)
-    counts = noise.add(source, np.bincount(places, minlength=_N_NORMS).tolist())
-    n_rows = max(sum(counts), 0)
-    few = (place for place in range(_N_NORMS) if sum(counts[place + 1 :]) <= _CUT * n_rows)
-    return limits[next(few)], float(n_rows)
 
 
 def _read_target(table: Table, y: Any, classes: Any) -> tuple[NDArray[np.intp], NDArray[Any], Domain]:
