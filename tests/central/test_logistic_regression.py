@@ -94,6 +94,7 @@ def test_clipped_rows_are_no_longer_than_the_limit_and_point_the_same_way():
     for limit in (1, UNIT**2 // 3, UNIT**2 + 1, 2 * UNIT**2 - 1, 2 * UNIT**2):
         whole, cut = rows_of(values, np.zeros(5_000, int)), rows_of(values, np.zeros(5_000, int), limit)
         squares = [sum(int(place) ** 2 for place in row) for row in cut.places]
+        assert whole.total(limit) == cut.places.sum(axis=0, dtype=int).tolist()
         assert (cut.squares == squares).all()
         assert max(squares) <= limit
         long = whole.squares > limit
@@ -132,7 +133,7 @@ def test_a_row_changes_one_number_of_rows_by_1_and_the_total_by_itself(monkeypat
             choose_limit(rows, GaussianNoise(1), 0.05, SeededSource(0))
         change = np.subtract(given[1], given[0])
         assert (np.sort(change) == [0] * 23 + [1]).all()
-        assert np.subtract(more.total(), table.total()).tolist() == own.places[0].tolist()
+        assert np.subtract(more.total(2 * UNIT**2), table.total(2 * UNIT**2)).tolist() == own.places[0].tolist()
     few_are_longer = np.repeat([1.0, 0.3], [2, 48])
     limit, n_rows = choose_limit(
         Rows(few_are_longer[:, np.newaxis] * UNIT, None, UNIT**2), GaussianNoise(1), 0.05, None
@@ -157,7 +158,7 @@ DECLARED = {"bounds": (-4, 4), "classes": [0, 1]}
 @pytest.mark.parametrize("epsilon", [Rho(0.1, delta=1e-6), Mu(0.3, delta=1e-6), 0.7, Mu(5, delta=1e-6)])
 @pytest.mark.parametrize("parameters", [{}, {"max_iter": np.int64(7)}, {"fit_intercept": False}])
 def test_the_draws_spend_what_is_given(epsilon, parameters, monkeypatch):
-    drawn, limits, whole, clipped = [], [], GaussianNoise.draw, Rows.clipped
+    drawn, limits, whole, factors = [], [], GaussianNoise.draw, Rows.factors
 
     def recorded(self, source, size):
         drawn.append((self, size))
@@ -165,10 +166,10 @@ def test_the_draws_spend_what_is_given(epsilon, parameters, monkeypatch):
 
     def limited(self, square):
         limits.append(square)
-        return clipped(self, square)
+        return factors(self, square)
 
     monkeypatch.setattr(GaussianNoise, "draw", recorded)
-    monkeypatch.setattr(Rows, "clipped", limited)
+    monkeypatch.setattr(Rows, "factors", limited)
     model = DPLogisticRegression(epsilon, **DECLARED, **parameters, random_state=0).fit(TABLE, TARGET)
     steps, n_numbers = drawn[-1]
     once = [noise for noise, _ in drawn[:-1]]

@@ -82,7 +82,9 @@ class Moments:
         """Choose the ridge of the least estimated error of prediction, by eigenvalues."""
         # The error on noisy moments, plus what the noise makes it look smaller by (Stein's identity, to first order):
         # the coefficients move by the inverse times the noise.
-        least = max(0.0, _LEAST * self.size - float(values[0]))
+        # Where the noise is a tenth of the number of rows or more, little else can be learnt.
+        hidden = self.product_error / max(float(self.products[-1, -1]), self.product_error)
+        least = max(0.0, _LEAST * self.size * max(1.0, 10 * hidden) - float(values[0]))
         tries = least + self.size * np.append(0.0, 2.0 ** np.arange(-3, 12))
         risks = []
         for ridge in tries:

@@ -107,9 +107,10 @@ class Rows:
         long = self.squares > square
         return np.where(long, np.sqrt(square / np.where(long, self.squares, 1)) * (1 - 2.0**-40), 1.0)
 
-    def total(self) -> list[int]:
-        """Return the sum of the rows, which one row changes by at most the largest norm."""
-        sums = [part.sum(axis=0) for _, part in self.blocks()]
+    def total(self, square: int) -> list[int]:
+        """Return the sum of the rows, shrunk as by `clipped`: a row changes it by at most the root of `square`."""
+        factors = self.factors(square)
+        sums = [np.trunc(part * factors[block, np.newaxis]).sum(axis=0) for block, part in self.blocks()]
         return [sum(map(int, column)) for column in zip(*sums, strict=True)] or [0] * self.places.shape[1]
 
     def moments(self) -> NDArray[np.int64]:
@@ -166,7 +167,7 @@ def find_limits(rows: Rows, mu_squared: Fraction, cut: float, source: ByteSource
         warnings.warn(TOO_FEW, UserWarning, stacklevel=level_of_the_caller())
     middle, rest = np.zeros(rows.places.shape[1], np.int16), mu_squared - sizes.mu_squared
     if centred:
-        sums = replace(means, square=square).add(source, rows.clipped(square).total())
+        sums = replace(means, square=square).add(source, rows.total(square))
         middle = np.array([total / max(n_rows, 3 * error) for total in sums])
         middle = np.clip(np.rint(middle), 1 - UNIT, UNIT - 1).astype(np.int16)
         rows = rows.centred(middle)
