@@ -203,8 +203,8 @@ if __name__ == "__main__":
         f"Mean squared errors on a quarter of the rows that was held out, over the variance of the target there, "
         f"δ = {DELTA:g}: means and medians over {FITS} fits. Of skdp only bounds are declared, and the number of rows "
         "is protected. AdaSSP gets columns and target between -1 and 1 with a constant; once the largest norm of a row "
-        "is read from the data, in its favour. The target is that of the better AdaSSP at each ε. Constants of skdp were "
-        "chosen with tables like all of these in view but for *uniform*.",
+        "is read from the data, in its favour. The target is that of the better AdaSSP at each ε. Constants of skdp "
+        "were chosen with tables like all of these in view but for *uniform*.",
         {
             "Errors": (columns, errors),
             "A million rows of 50 columns": (("what", "seconds", "× scikit-learn", "target", "met?"), speed()),
