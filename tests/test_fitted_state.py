@@ -7,17 +7,19 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 
 from skdp import (
     DPHistogram,
     DPKBinsDiscretizer,
+    DPLinearRegression,
     DPLogisticRegression,
     DPMarginalSynthesizer,
     DPMean,
     DPMinMaxScaler,
     DPQuantileBinarizer,
+    DPRidge,
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
@@ -68,6 +70,8 @@ SUBJECTS = [
     (DPKBinsDiscretizer(bounds=BOUNDS), NUMBERS),
     (DPKBinsDiscretizer(bounds=BOUNDS, strategy="uniform"), NUMBERS),
     (DPLogisticRegression(bounds=BOUNDS, classes=[0, 1], max_iter=2), NUMBERS),
+    (DPLinearRegression(bounds=BOUNDS, target_bounds=(0, 1)), NUMBERS),
+    (DPRidge(delta=1e-6, bounds=BOUNDS, target_bounds=(0, 1)), NUMBERS),
     (DPHistogram(domain=DECLARED), WORDS),
     (DPMarginalSynthesizer(domain=DECLARED, max_iter=3), WORDS),
     (DPMarginalSynthesizer(5.0, delta=0.1, domain={"sex": ["f", "m"]}, discover=0.5, max_iter=3), WORDS),
@@ -101,7 +105,7 @@ class Stop(BaseException):
 
 
 def fit(estimator, X):
-    if is_classifier(estimator) or isinstance(estimator, DPTargetEncoder):
+    if is_classifier(estimator) or is_regressor(estimator) or isinstance(estimator, DPTargetEncoder):
         return estimator.fit(X, np.arange(len(X)) % 2)
     return estimator.fit_resample(X) if hasattr(estimator, "fit_resample") else estimator.fit(X)
 

@@ -107,7 +107,10 @@ TREE: Node = (
                 (
                     "A private model",
                     "answer",
-                    [skdp_leaf("skdp.DPLogisticRegression", "classes from numbers")],
+                    [
+                        skdp_leaf("skdp.DPLogisticRegression", "classes from numbers"),
+                        skdp_leaf("skdp.DPLinearRegression", "a number from numbers"),
+                    ],
                 ),
                 (
                     "Rows to share",

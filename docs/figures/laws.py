@@ -6,7 +6,7 @@ from itertools import combinations, product
 import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
-from scipy.stats import binom, norm, t
+from scipy.stats import binom, gamma, norm, t
 
 from skdp import DPHistogram, DPMean, DPQuantileBinarizer
 from skdp.central import sample_and_aggregate
@@ -236,6 +236,23 @@ def gradients():
             density = norm.pdf(sums * 8, shift, deviation)
             axes.plot(sums * 8, density, color=color, linestyle=style, label=label)
     axes.set(xlabel="released sum less the true one, in norms of a row", ylabel="density")
+    axes.legend()
+
+
+def products():
+    """Draw the laws of a released sum of products by Gaussian and by cube noise, with and without a row."""
+    sums = np.linspace(-40, 40, 400)
+    deviation = 1 / (Mu.of(1.0, 1e-6).mu * math.sqrt(0.46 * 7 / 8))
+    # Of cube noise: uniform on a cube whose half side has a gamma distribution of shape 11, one more than the sums.
+    radii = gamma(11).ppf((np.arange(2_000) + 0.5) / 2_000)
+    axes = plt.subplots()[1]
+    for shift, style in ((0, "-"), (1, "--")):
+        label = "one row more" if shift else "a table"
+        gaussian = norm.pdf(sums, shift, deviation)
+        cubes = ((np.abs(sums[:, np.newaxis] - shift) < radii) / (2 * radii)).mean(axis=1)
+        axes.plot(sums, gaussian, color="C0", linestyle=style, label=f"Gaussian, {label}")
+        axes.plot(sums, cubes, color="C1", linestyle=style, label=f"cube, {label}")
+    axes.set(xlabel="released sum less the true one, in changes by a row", ylabel="density")
     axes.legend()
 
 

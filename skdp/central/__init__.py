@@ -16,17 +16,19 @@ from skdp.central.frameworks import (
     sample_and_aggregate,
     smooth_sensitivity_release,
 )
-from skdp.central.linear_model import DPLogisticRegression
+from skdp.central.linear_model import DPLinearRegression, DPLogisticRegression, DPRidge
 from skdp.central.statistics import CountEstimate
 
 __all__ = [
     "CountEstimate",
     "DPHistogram",
     "DPKBinsDiscretizer",
+    "DPLinearRegression",
     "DPLogisticRegression",
     "DPMean",
     "DPMinMaxScaler",
     "DPQuantileBinarizer",
+    "DPRidge",
     "DPSimpleImputer",
     "DPStandardScaler",
     "DPTargetEncoder",

@@ -56,11 +56,12 @@ class _Registered(SavedClass):
 # Left out: trees, forests and boosting, whose compiled code uses numbers of the file as addresses; neighbours and
 # kernel machines, which keep rows of the training data; and all that holds functions.
 _OURS = (
-    "DPHistogram DPKBinsDiscretizer DPLogisticRegression DPMarginalSynthesizer DPMean DPMinMaxScaler "
-    "DPQuantileBinarizer DPSimpleImputer DPStandardScaler DPTargetEncoder FrequencyOracleEncoder "
-    "HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder LocalTableEncoder MarginalClassifier "
-    "NumericPerturber OnFitOnly PerPerson PosteriorFeatures RandomizedResponseEncoder RapporEncoder ReportSynthesizer "
-    "SetValuedEncoder SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer"
+    "DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression DPMarginalSynthesizer DPMean "
+    "DPMinMaxScaler DPQuantileBinarizer DPRidge DPSimpleImputer DPStandardScaler DPTargetEncoder "
+    "FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder "
+    "LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PerPerson PosteriorFeatures "
+    "RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder SubsetSelectionEncoder "
+    "SyntheticResampler UnaryEncodingTransformer"
 )
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"
 _OF_OTHERS = {

@@ -13,11 +13,13 @@ from skdp import (
     Domain,
     DPHistogram,
     DPKBinsDiscretizer,
+    DPLinearRegression,
     DPLogisticRegression,
     DPMarginalSynthesizer,
     DPMean,
     DPMinMaxScaler,
     DPQuantileBinarizer,
+    DPRidge,
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
@@ -78,6 +80,13 @@ def encoded(rows, **parameters):
     """Encode words by a target, the last column of a table."""
     encoder = DPTargetEncoder(**{"categories": WORDS, "bounds": (0, 1), "random_state": 0} | parameters)
     return encoder.fit(rows[["job", "sex"]], rows["y"])
+
+
+def of_numbers(model, rows):
+    """Fit a regressor to a table whose last column is the target."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # so few rows
+        return model.set_params(bounds=(-1, 1), target_bounds=(0, 1), random_state=0).fit(rows[["a", "b"]], rows["y"])
 
 
 CORNERS = pd.DataFrame({"a": [1.0, 1, -1, 0, 1], "b": [1.0, -1, -1, 0, 1], "y": [0, 1, 1, 0, 1]})
@@ -160,6 +169,12 @@ RELEASES = {
     "logistic regression, three classes": (regression, CORNERS.assign(y=[0, 1, 2, 0, 2])),
     "target encoder": (encoded, JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
     "target encoder, rho": (partial(encoded, epsilon=RHO), JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
+    "linear regression": (lambda rows: of_numbers(DPLinearRegression(3.0, delta=1e-6), rows), CORNERS),
+    "ridge regression, pure": (lambda rows: of_numbers(DPRidge(3.0), rows), CORNERS),
+    "linear regression, mu, without intercept": (
+        lambda rows: of_numbers(DPLinearRegression(MU, fit_intercept=False), rows),
+        CORNERS,
+    ),
     "histogram": (DPHistogram(domain=WORDS), JOBS),
     "histogram of intervals, hierarchical": (DPHistogram(domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
     "histogram, hierarchical, rho": (DPHistogram(RHO, domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),

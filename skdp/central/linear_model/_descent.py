@@ -9,8 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-UNIT = 1 << 15
-"""Of the values of a row: the place of the end of its bounds that is farther from where they start."""
+from skdp.central.linear_model._rows import UNIT, Rows
 
 _CERTAIN = 1 << 15
 """Of residuals: that of a certain prediction of the wrong class."""
@@ -21,79 +20,22 @@ _FINE = 1 << 10
 _MOST_LOGIT = 16
 """Beyond, probabilities hardly change."""
 
-_MOMENTUM = 0.85
-_STEP = 3.0
-"""The rate over the inverse of the largest curvature; below ``2 (1 + momentum)`` no quadratic loss diverges."""
 
-_BLOCK = 1 << 17
-"""Values at a time, which stay in the cache. Floats add up their products exactly: below 2**(15 + 15 + 17)."""
+@dataclass(frozen=True)
+class Pace:
+    """How steps add up."""
 
-
-def widths(ends: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the distance of the end of each pair of bounds that is farther from a start."""
-    distances: NDArray[np.float64] = np.abs(ends.T - starts).max(axis=0)
-    return distances
+    momentum: float
+    rate: float
+    """Over the inverse of the largest curvature; below ``2 (1 + momentum)`` no quadratic loss diverges."""
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Private rows whose values are integers, of a bounded norm; they live inside `fit` only."""
+PLAIN = Pace(0.85, 3.0)
+SCALED = Pace(0.7, 1.5)
+"""Of steps that moments have scaled: they are equally long in all directions, and fewer."""
 
-    # A float sum of real values depends on the order of its terms, so that a row could change it by more than itself.
-    # All products and sums here are of integers below 2**53, which floats hold exactly, in any order.
-
-    places: NDArray[np.float64]
-    codes: NDArray[np.intp]
-    """The class of each row."""
-    square: int
-    """The square of the largest norm of a row."""
-
-    @classmethod
-    def of(
-        cls,
-        columns: list[NDArray[np.float64]],
-        ends: NDArray[np.float64],
-        starts: NDArray[np.float64],
-        codes: NDArray[Any],
-    ) -> Rows:
-        """Place values between bounds on a grid whose 0 is at a start."""
-        places = np.empty((len(codes), len(columns)))
-        for place, (column, (low, high), start, width) in enumerate(
-            zip(columns, ends, starts, widths(ends, starts), strict=True)
-        ):
-            np.trunc((np.clip(column, low, high) - start) / width * UNIT, out=places[:, place])
-        return cls(places, codes.astype(np.intp), len(columns) * UNIT**2)
-
-    @property
-    def reach(self) -> float:
-        """The largest norm, in units of the bounds."""
-        return math.sqrt(self.square) / UNIT
-
-    def squares(self) -> NDArray[np.float64]:
-        """Return the squared norm of each row."""
-        return np.einsum("ij,ij->i", self.places, self.places)
-
-    def clipped(self, square: int) -> Rows:
-        """Shrink the rows whose squared norm is larger, towards 0."""
-        squares = np.maximum(self.squares(), 1.0)
-        # The three roundings make the factor too large by less than 2**-50, and values are cut towards 0.
-        factor = np.where(squares > square, np.sqrt(square / squares) * (1 - 2.0**-40), 1.0)
-        return Rows(np.trunc(self.places * factor[:, np.newaxis]), self.codes, square)
-
-    def total(self) -> list[int]:
-        """Return the sum of the rows, which one row changes by at most the largest norm."""
-        starts = range(0, len(self.places), _BLOCK)
-        blocks = [self.places[start : start + _BLOCK].sum(axis=0) for start in starts]
-        return [sum(map(int, column)) for column in zip(*blocks, strict=True)] or [0] * self.places.shape[1]
-
-    def centred(self, middle: NDArray[np.float64]) -> Rows:
-        """Subtract a public row of integers."""
-        return Rows(self.places - middle, self.codes, sum((UNIT + abs(int(place))) ** 2 for place in middle))
-
-    def with_constant(self, constant: int) -> Rows:
-        """Add a last column of one integer."""
-        places = np.hstack([self.places, np.full((len(self.places), 1), float(constant))])
-        return Rows(places, self.codes, self.square + constant**2)
+_RIDGE = 10.0
+"""Added to noisy moments, over the noise's standard deviation and the root of their dimension: its norm is about 2."""
 
 
 class Loss(Protocol):
@@ -145,13 +87,20 @@ def gradient(rows: Rows, coefficients: NDArray[np.float64], loss: Loss) -> NDArr
     # Logits, too, are sums of integers: otherwise, the place of a row in a block would show in its logit.
     largest = float(np.linalg.norm(coefficients)) * (math.isqrt(rows.square) + 1) + 1
     weights = np.rint(coefficients * 2.0 ** (scale := 50 - int(np.frexp(largest)[1])))
+    n_columns = rows.places.shape[1]
     total = np.zeros(coefficients.shape, np.int64)
-    step = max(1, _BLOCK // coefficients.shape[0])
-    for start in range(0, len(rows.codes), step):
-        part = rows.places[start : start + step]
-        logits = np.floor(part @ weights * (_FINE / UNIT * 2.0**-scale))
-        logits = np.clip(logits, -_MOST_LOGIT * _FINE, _MOST_LOGIT * _FINE).astype(np.int64)
-        total += (part.T @ loss.residuals(logits, rows.codes[start : start + step])).astype(np.int64)
+    for block, part in rows.blocks():
+        logits = part @ weights[:n_columns]
+        if rows.constant:
+            logits += rows.constant * weights[-1]
+        logits *= _FINE / UNIT * 2.0**-scale
+        np.floor(logits, out=logits)
+        np.maximum(logits, -_MOST_LOGIT * _FINE, out=logits)  # np.clip takes several times as long on a block
+        np.minimum(logits, _MOST_LOGIT * _FINE, out=logits)
+        residuals = loss.residuals(logits.astype(np.int64), rows.codes[block])
+        total[:n_columns] += (part.T @ residuals).astype(np.int64)
+        if rows.constant:
+            total[-1] += rows.constant * residuals.sum(axis=0).astype(np.int64)
     return total
 
 
@@ -160,15 +109,32 @@ def largest_change(rows: Rows, loss: Loss) -> int:
     return rows.square * loss.square * _CERTAIN**2
 
 
-def descend(rows: Rows, loss: Loss, noise: NDArray[np.object_], n_rows: float) -> NDArray[np.float64]:
+def plain_step(rows: Rows, loss: Loss, n_rows: float) -> float:
+    """Return the step that no table can make diverge."""
+    return PLAIN.rate / (loss.curvature * rows.reach**2 * n_rows)
+
+
+def scaled_step(rows: Rows, loss: Loss, moments: NDArray[np.float64], error: float, n_rows: float) -> NDArray[Any]:
+    """Return the matrix of a step that noisy moments scale: the inverse of a bound of the second derivatives."""
+    values, vectors = np.linalg.eigh(moments / UNIT**2)
+    ridge = _RIDGE * math.sqrt(len(values)) * error / UNIT**2
+    step = np.zeros((rows.n_weights, rows.n_weights))
+    step[: len(values), : len(values)] = vectors / (np.maximum(values, 0) + ridge) @ vectors.T
+    if rows.constant:
+        step[-1, -1] = 1 / ((rows.constant / UNIT) ** 2 * n_rows + ridge)
+    return SCALED.rate / loss.curvature * step
+
+
+def descend(
+    rows: Rows, loss: Loss, noise: NDArray[np.object_], step: float | NDArray[np.float64], momentum: float
+) -> NDArray[np.float64]:
     """Minimise the loss by its gradients plus noise, one per step; return the mean of the second half of the steps."""
-    rate = _STEP / (loss.curvature * rows.reach**2)
     coefficients = velocity = mean = np.zeros(noise.shape[1:])
     late = range(len(noise) // 2, len(noise))
-    for step, drawn in enumerate(noise):
+    for place, drawn in enumerate(noise):
         total = (gradient(rows, coefficients, loss).astype(object) + drawn).astype(float)
-        velocity = _MOMENTUM * velocity + total / (UNIT * _CERTAIN * n_rows)
-        coefficients = coefficients - rate * velocity
-        if step in late:
+        velocity = momentum * velocity + np.dot(step, total / (UNIT * _CERTAIN))
+        coefficients = coefficients - velocity
+        if place in late:
             mean = mean + coefficients / len(late)
     return mean

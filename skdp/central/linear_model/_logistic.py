@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Self
 
@@ -19,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import (
     all_or_nothing,
     check_names,
-    level_of_the_caller,
     read_bounds,
     read_domain,
     read_input,
@@ -28,35 +25,36 @@ from skdp.base import (
 )
 from skdp.central._base import CentralEstimator, check_flag
 from skdp.central.linear_model._descent import (
-    UNIT,
+    PLAIN,
+    SCALED,
     BinaryLoss,
     Loss,
-    Rows,
     SoftmaxLoss,
     descend,
     largest_change,
-    widths,
+    plain_step,
+    scaled_step,
 )
+from skdp.central.linear_model._rows import UNIT, Rows, find_limits, largest_moments, widths
 from skdp.central.statistics import GaussianNoise
 from skdp.domain import Domain
 from skdp.frames import Table, is_frame
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
-from skdp.randomness import ByteSource
 from skdp.typing import Bounds, ColumnLike, TableLike
 
-_SIZE_PART, _MEAN_PART = Fraction(1, 32), Fraction(1, 16)
-"""Of the budget, for the numbers of rows by norm, and for their mean."""
-
-_N_NORMS = 24
-"""Limits of the norm to choose from."""
-
 _CUT = 0.05
-"""The share of the rows that the chosen limit may shrink."""
+"""The share of the rows that are shrunk."""
 
 _MOST_ITER = 1 << 20
 _FEWEST_STEPS, _MOST_STEPS, _PER_STEP = 20, 160, 50.0
 """Steps are mu times the number of rows over 50: later, noise adds more to the logits than a step improves them."""
+
+_MOMENT_PART = Fraction(1, 8)
+"""Of the budget, for the moments that scale the steps where more than the most would be taken."""
+
+_PER_MOMENT = 8.0
+"""From mu times the number of rows over the 3/2nd power of that of columns on, noise does not hide the moments."""
 
 
 class DPLogisticRegression(ClassifierMixin, CentralEstimator):
@@ -80,7 +78,8 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
     fit_intercept : bool, default=True
         Whether the model has a constant.
     max_iter : int, optional
-        The number of steps, at least 1. None takes 20 to 160, by what remains to be learnt beside the noise.
+        The number of steps, at least 1. None takes 20 to 160, by what remains to be learnt beside the noise; 20 where
+        there is so little noise that second moments scale the steps.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -124,7 +123,11 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
     which is the row x times its residual, with rounded Gaussian noise. Values of rows, logits and residuals are
     integers: a row changes the sum by exactly its own, of a norm of at most that of x (times the root of 2 for more
     than two classes), and 1 / T of the rest of mu**2 pays for it ([2]_). Momentum makes up for the small rate that no
-    table can make diverge; later, noisier steps are averaged ([3]_).
+    table can make diverge; the second half of the steps is averaged ([3]_).
+
+    If mu times the noisy number of rows is above 8,000, and above 8 times the 3/2nd power of the number of columns, a
+    further eighth of mu**2 is spent on the sums of the products of two columns. Their inverse scales all steps ([4]_),
+    of which 20 are then enough.
 
     References
     ----------
@@ -134,6 +137,8 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
        error bounds. FOCS.
     .. [3] B. T. Polyak, A. B. Juditsky (1992). Acceleration of stochastic approximation by averaging. SIAM Journal on
        Control and Optimization 30(4).
+    .. [4] A. Ganesh, M. Haghifam, T. Steinke, A. Thakurta (2023). Faster differentially private convex optimization via
+       second-order methods. NeurIPS.
 
     Examples
     --------
@@ -223,41 +228,35 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
         # A constant makes up for a shift; without it, a column of large numbers would hide what differs between rows.
         starts = np.clip(0.0, *ends.T) if centred else np.zeros(len(ends))
         rows = Rows.of(read_numbers(table), ends, starts, codes)
-        sizes, means = GaussianNoise(whole * _SIZE_PART), GaussianNoise(whole * _MEAN_PART)
-        rest = whole - (2 if centred else 1) * sizes.mu_squared - centred * means.mu_squared
         losses = (GaussianNoise(whole).loss,) if share.kind == "rho" else ()
         source = self._spend(
             share, (*table.names, *domain.columns), "noisy gradient descent, rounded Gaussian", losses=losses
         )
 
-        square, n_rows = _choose_limit(rows, sizes, source)
-        rows = rows.clipped(square)
-        error = math.sqrt(_N_NORMS) * float(sizes.error)
-        if n_rows < 3 * error:
-            warnings.warn(
-                "the noise hides how many rows there are, and so what they say: there are too few rows for this "
-                "epsilon",
-                UserWarning,
-                stacklevel=level_of_the_caller(),
-            )
-        middle, constant = np.zeros(len(table.names)), 0
-        if centred:
-            sums = replace(means, square=square).add(source, rows.total())
-            middle = np.clip(np.rint([total / max(n_rows, 1) for total in sums]), -UNIT, UNIT)
-            rows = rows.centred(middle)
-            rows = rows.clipped(_choose_limit(rows, sizes, source)[0])
-            constant = math.isqrt(rows.square) // 2
-            rows = rows.with_constant(constant)
+        found = find_limits(rows, whole, _CUT, source, centred=centred)
+        rows = found.rows.clipped(found.square)
+        constant = math.isqrt(rows.square) // 2 if centred else 0
+        rows, rest = rows.with_constant(constant), found.rest
         loss: Loss = BinaryLoss() if len(classes) == 2 else SoftmaxLoss(len(classes))
-        n_steps = self.max_iter or int(np.clip(math.sqrt(rest) * n_rows / _PER_STEP, _FEWEST_STEPS, _MOST_STEPS))
+        strength, n_columns = math.sqrt(rest) * found.n_rows, len(ends)
+        n_rows = max(1.0, found.n_rows + 2 * found.error)  # too small a number would make the steps too long
+        step: float | NDArray[np.float64] = plain_step(rows, loss, n_rows)
+        pace, n_steps = PLAIN, strength / _PER_STEP
+        if n_steps > _MOST_STEPS and strength > _PER_MOMENT * n_columns**1.5:
+            noise = GaussianNoise(whole * _MOMENT_PART, largest_moments(found.square, 2 * UNIT))
+            rest -= noise.mu_squared
+            pairs = np.triu_indices(n_columns)
+            moments = np.zeros((n_columns, n_columns))
+            moments[pairs] = moments.T[pairs] = noise.add(source, rows.moments()[pairs].tolist())
+            pace, step, n_steps = SCALED, scaled_step(rows, loss, moments, float(noise.error), n_rows), _FEWEST_STEPS
+        n_steps = self.max_iter or int(np.clip(n_steps, _FEWEST_STEPS, _MOST_STEPS))
         gradients = GaussianNoise(rest / n_steps, largest_change(rows, loss))
-        shape = n_steps, rows.places.shape[1], loss.n_outputs
-        noise = gradients.draw(source, math.prod(shape)).reshape(shape)
-        # Too small a divisor would make the rate too large.
-        found = descend(rows, loss, noise, max(1.0, n_rows + 2 * error))
-        slopes = found[: len(middle)]
+        shape = n_steps, rows.n_weights, loss.n_outputs
+        drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
+        weights = descend(rows, loss, drawn, step, pace.momentum)
+        slopes = weights[:n_columns]
         self.coef_ = (slopes / widths(ends, starts)[:, np.newaxis]).T
-        self.intercept_ = (constant * found[-1] - middle @ slopes) / UNIT - self.coef_ @ starts
+        self.intercept_ = (constant * weights[-1] - found.middle @ slopes) / UNIT - self.coef_ @ starts
         self.classes_, self.domain_, self.n_iter_ = classes, domain, int(n_steps)
         return self
 
@@ -337,17 +336,6 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
         """
         logits = self.decision_function(X)
         return self.classes_[logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0).astype(np.intp)]
-
-
-def _choose_limit(rows: Rows, noise: GaussianNoise, source: ByteSource) -> tuple[int, float]:
-    """Choose the least limit of the norm that few rows exceed, from noisy numbers of rows; and count all rows."""
-    # A row is in one of the numbers: adding or removing it changes this one by 1.
-    limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
-    places = np.minimum(np.searchsorted(limits, rows.squares()), _N_NORMS - 1)
-    counts = noise.add(source, np.bincount(places, minlength=_N_NORMS).tolist())
-    n_rows = max(sum(counts), 0)
-    few = (place for place in range(_N_NORMS) if sum(counts[place + 1 :]) <= _CUT * n_rows)
-    return limits[next(few)], float(n_rows)
 
 
 def _read_target(table: Table, y: Any, classes: Any) -> tuple[NDArray[np.intp], NDArray[Any], Domain]:

@@ -1,0 +1,383 @@
+"""Linear and ridge regression whose coefficients are private."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import (
+    all_or_nothing,
+    check_names,
+    level_of_the_caller,
+    read_bounds,
+    read_input,
+    read_numbers,
+    target_of,
+)
+from skdp.central._base import CentralEstimator, check_flag
+from skdp.central.linear_model._moments import ExactMoments
+from skdp.central.linear_model._rows import TOO_FEW, UNIT, Rows, find_limits, widths
+from skdp.central.statistics import GaussianNoise
+from skdp.frames import Table, is_frame
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
+from skdp.typing import Bounds, ColumnLike, TableLike
+
+_CUT = 0.2
+"""The share of the rows that count less."""
+
+
+class _LinearModel(RegressorMixin, CentralEstimator):
+    """A linear model by least squares, from noisy sums of products."""
+
+    delta: float | None
+    bounds: Bounds | None
+    target_bounds: tuple[float, float] | None
+    fit_intercept: bool
+    coef_: NDArray[np.float64]
+    coef_std_error_: NDArray[np.float64]
+    intercept_: float
+    intercept_std_error_: float
+    ridge_: float
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
+
+    def _penalty(self) -> float:
+        """Check and return the penalty of squared coefficients."""
+        return 0.0
+
+    @all_or_nothing
+    def fit(self, X: TableLike, y: ColumnLike) -> Self:
+        """Release coefficients that predict the target.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            The private rows: numbers without missing values.
+        y : series or array-like of shape (n_samples,)
+            The private target: numbers without missing values.
+
+        Returns
+        -------
+        self
+            The fitted regressor.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, X is 1-D, sparse, not numeric or holds a missing value, or y has another
+            number of rows, is not numeric or holds a missing value.
+        BudgetExceeded
+            If the ledger does not cover it.
+
+        Warns
+        -----
+        UserWarning
+            If the noise hides the number of rows: there are too few for this epsilon.
+        """
+        share = self._check_share()
+        check_flag("fit_intercept", self.fit_intercept)
+        penalty, centred = self._penalty(), bool(self.fit_intercept)
+        table = self._read_table(X)
+        ends = read_bounds(self.bounds, table.names)
+        target, target_ends = self._read_target(table, y)
+        every = np.vstack([ends, target_ends])
+        # A constant makes up for a shift; without it, numbers are measured from 0.
+        starts = every[:, 0] + (every[:, 1] - every[:, 0]) / 2 if centred else np.zeros(len(every))
+        scales = widths(every, starts)
+        goal = Rows.of([*target.columns], target_ends, starts[-1:], np.zeros(len(target.columns[0]), int))
+        rows = Rows.of(read_numbers(table), ends, starts[:-1], goal.places[:, 0])
+        pure = share.kind == "epsilon"
+        losses = () if share.kind != "rho" else (GaussianNoise(share.mu_squared).loss,)
+        kind = "cube" if pure else GaussianNoise.name
+        source = self._spend(share, (*table.names, *target.names), f"noisy sums of products, {kind}", losses=losses)
+
+        square, middle, largest, constant = rows.square, np.zeros(len(ends)), UNIT, UNIT
+        if not pure:
+            found = find_limits(rows, share.mu_squared, _CUT, source, centred=centred)
+            rows, square, middle, largest = found.rows, found.square, found.middle / UNIT, 2 * UNIT
+            share, constant = replace(share, kind="mu", amount=found.rest), max(math.isqrt(square) // 2, 1)
+        moments = ExactMoments.of(rows, square, constant, largest).release(share, source)
+        unit = (constant / UNIT) ** 2
+        n_rows = moments.products[-1, -1] / unit
+        if pure and n_rows < 3 * moments.product_error / unit:
+            warnings.warn(TOO_FEW, UserWarning, stacklevel=level_of_the_caller())
+        with np.errstate(over="ignore"):  # the narrowest bounds
+            penalties = np.minimum(penalty / scales[:-1] / scales[:-1], 2.0**200)
+        solved = moments.solve(penalties, n_rows, constant=centred)
+
+        # What each coefficient adds to the numbers that are stated, in units of the target's bounds.
+        to_slopes = np.eye(len(ends), len(solved.coefficients)) / scales[:-1, np.newaxis]
+        to_intercept = np.zeros(len(solved.coefficients))
+        if centred:
+            to_intercept = np.append(-middle, constant / UNIT) - np.append(starts[:-1] / scales[:-1], 0.0)
+        both = np.vstack([to_slopes, to_intercept]) * scales[-1]
+        *slopes, intercept = both @ solved.coefficients
+        *errors, error = np.sqrt(np.einsum("ij,jk,ik->i", both, solved.covariance, both))
+        self.coef_, self.coef_std_error_ = np.array(slopes), np.array(errors)
+        self.intercept_, self.intercept_std_error_ = float(intercept + starts[-1]), float(error)
+        self.ridge_ = solved.ridge
+        return self
+
+    def _check_share(self) -> Share:
+        """Check the promise; a delta makes a mu of a number."""
+        share = self._check_promise()
+        if share.given is None and self.delta is not None:
+            return read_share(Mu.of(self.epsilon, self.delta))
+        if share.kind == "epsilon" and share.given is not None:
+            raise TypeError("epsilon must be a number, a Rho or a Mu: a secret sample is not supported, got Sampled")
+        return share
+
+    def _read_target(self, table: Table, y: Any) -> tuple[Table, NDArray[np.float64]]:
+        """Return the target as a table of one column of numbers, and its bounds."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        if self.target_bounds is None:
+            raise ValueError(
+                "target_bounds must be declared, as (low, high), from what is publicly known: the lowest and the "
+                "highest value of the target are private"
+            )
+        column, name = target_of(table, y)
+        target = Table((name,), (column,), y if is_frame(y) else np.empty((len(column), 1)))
+        (numbers,) = read_numbers(target)
+        return replace(target, columns=(numbers,)), read_bounds([self.target_bounds], (name,))
+
+    def predict(self, X: TableLike) -> NDArray[np.float64]:
+        """Return the expected target of rows.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Rows, in the columns of `fit`, without missing values.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Numbers, which may lie outside of `target_bounds`.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if X has other columns, is not numeric, or holds a missing value.
+        """
+        check_is_fitted(self)
+        table = read_input(self, X, reset=False)
+        check_names(self, table, self.guarantee_.scope[:-1])
+        return np.stack(read_numbers(table), axis=1) @ self.coef_ + self.intercept_
+
+
+class DPLinearRegression(_LinearModel):
+    """Linear regression by least squares on noisy sums: coefficients that are private for the whole record.
+
+    Parameters
+    ----------
+    epsilon : float, Rho or Mu, default=1.0
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
+        of a budget in rho or mu, which has a delta of its own.
+    delta : float, optional
+        The delta of an `epsilon` that is a number, in (0, 1), far below one over the number of rows. None for pure
+        privacy, whose noise grows with the square of the number of columns: of more than about five, a delta is better.
+    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        outside.
+    target_bounds : pair of float
+        The lowest and the highest value of the target, from what is publicly known. `fit` clips values outside.
+    fit_intercept : bool, default=True
+        Whether the model has a constant. Without it, numbers are measured from 0.
+    ledger : PrivacyLedger, optional
+        What each `fit` is charged to, before anything is drawn.
+    random_state : None or int, default=None
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        The noisy coefficients.
+    coef_std_error_ : ndarray of shape (n_features,)
+        Their standard errors: of the sample, if errors have one variance, and of the noise.
+    intercept_ : float
+        The noisy constant; 0 without `fit_intercept`.
+    intercept_std_error_ : float
+        Its standard error; 0 without `fit_intercept`.
+    ridge_ : float
+        What is added to the sums of squares of the columns, in units of half the width of their bounds, as the noise
+        needs it. It draws coefficients towards 0: standard errors do not cover that, unless it is 0 or little.
+    guarantee_ : PrivacyGuarantee
+        The guarantee of this `fit`, for the columns of X and the target.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
+
+    See Also
+    --------
+    DPRidge : With a penalty of large coefficients.
+    DPLogisticRegression : Classes.
+    sklearn.linear_model.LinearRegression : Without privacy.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
+    changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta;
+    the latter is Gaussian differential privacy ([1]_). Predictions are post-processing, and cost nothing: but those for
+    a row of the table are about this row. The number of rows is protected too, and a table without rows is answered.
+    Not covered: an error shows that a value is missing.
+
+    Values are integers on a grid between the bounds. Without delta, all sums of products of two columns, a constant and
+    the target change by at most 1 in units of the bounds, and get noise of density ``e**(-epsilon max|z|)`` together.
+    With one, an eighth of mu**2 is spent on noisy numbers of rows by their norm and on the mean of the rows, from which
+    they are then measured. Rows that exceed a norm R, about a fifth, are multiplied with a factor that shortens them to
+    R, together with their target and constant, which is weighted least squares. Then a row changes the products of the
+    columns by at most the square of its norm, and those with the target by its norm, in Euclidean norm. Sums of
+    products with noise were proposed in [2]_; as there, the noise decides on a ridge, here by an unbiased estimate of
+    the error of prediction ([3]_).
+
+    References
+    ----------
+    .. [1] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B
+       84(1), corollary 3.3.
+    .. [2] Y.-X. Wang (2018). Revisiting differentially private linear regression: optimal and adaptive prediction and
+       estimation in unbounded domain. UAI.
+    .. [3] C. M. Stein (1981). Estimation of the mean of a multivariate normal distribution. Annals of Statistics 9(6).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (5_000, 2))
+    >>> y = 20 + X @ [2.0, -1.0] + rng.normal(size=5_000)
+    >>> model = DPLinearRegression(1.0, delta=1e-6, bounds=(0, 10), target_bounds=(0, 50), random_state=0).fit(X, y)
+    >>> model.coef_.round(1), round(model.score(X, y), 1)
+    (array([ 2., -1.]), 1.0)
+    >>> model.coef_std_error_.round(3)
+    array([0.028, 0.029])
+    >>> print(model.guarantee_)
+    epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: x0,
+    x1, target, NOT SECURE: ...
+    """
+
+    def __init__(
+        self,
+        epsilon: float | Rho | Mu = 1.0,
+        *,
+        delta: float | None = None,
+        bounds: Bounds | None = None,
+        target_bounds: tuple[float, float] | None = None,
+        fit_intercept: bool = True,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.target_bounds = target_bounds
+        self.fit_intercept = fit_intercept
+        self.ledger = ledger
+        self.random_state = random_state
+
+
+class DPRidge(_LinearModel):
+    """Ridge regression on noisy sums: coefficients that are private for the whole record.
+
+    Parameters
+    ----------
+    epsilon : float, Rho or Mu, default=1.0
+        Privacy loss of all that `fit` releases, as of `DPLinearRegression`.
+    alpha : float, default=1.0
+        The penalty of squared coefficients in the units of the columns, as of scikit-learn's `Ridge`, finite and >= 0.
+        The ridge that the noise needs is added to it.
+    delta : float, optional
+        The delta of an `epsilon` that is a number, in (0, 1); None for pure privacy, as of `DPLinearRegression`.
+    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        outside.
+    target_bounds : pair of float
+        The lowest and the highest value of the target, from what is publicly known. `fit` clips values outside.
+    fit_intercept : bool, default=True
+        Whether the model has a constant, which is not penalised. Without it, numbers are measured from 0.
+    ledger : PrivacyLedger, optional
+        What each `fit` is charged to, before anything is drawn.
+    random_state : None or int, default=None
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        The noisy coefficients.
+    coef_std_error_ : ndarray of shape (n_features,)
+        Their standard errors, of the sample and the noise, about what they are on average: penalties draw them towards
+        0.
+    intercept_ : float
+        The noisy constant; 0 without `fit_intercept`.
+    intercept_std_error_ : float
+        Its standard error; 0 without `fit_intercept`.
+    ridge_ : float
+        What the noise adds to the penalty, as in `DPLinearRegression`.
+    guarantee_ : PrivacyGuarantee
+        The guarantee of this `fit`, for the columns of X and the target.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
+
+    See Also
+    --------
+    DPLinearRegression : Without a penalty of its own.
+    sklearn.linear_model.Ridge : Without privacy.
+
+    Notes
+    -----
+    **Privacy.** That of `DPLinearRegression`: central model, adding or removing a record with its target, the number of
+    rows included. The penalty is post-processing. Not covered: an error shows that a value is missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (5_000, 2))
+    >>> y = X @ [2.0, -1.0] + rng.normal(size=5_000)
+    >>> for alpha in (0, 1_000):
+    ...     model = DPRidge(
+    ...         1.0, alpha=alpha, delta=1e-6, bounds=(-1, 1), target_bounds=(-6, 6), random_state=0
+    ...     ).fit(X, y)
+    ...     print(model.coef_.round(1))
+    [ 1.9 -1. ]
+    [ 1.2 -0.6]
+    """
+
+    def __init__(
+        self,
+        epsilon: float | Rho | Mu = 1.0,
+        *,
+        alpha: float = 1.0,
+        delta: float | None = None,
+        bounds: Bounds | None = None,
+        target_bounds: tuple[float, float] | None = None,
+        fit_intercept: bool = True,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.alpha = alpha
+        self.delta = delta
+        self.bounds = bounds
+        self.target_bounds = target_bounds
+        self.fit_intercept = fit_intercept
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def _penalty(self) -> float:
+        if isinstance(self.alpha, bool | np.bool_) or not isinstance(self.alpha, Real):
+            raise TypeError(f"alpha must be a number, got {type(self.alpha).__name__}")
+        if not (math.isfinite(self.alpha) and self.alpha >= 0):
+            raise ValueError(f"alpha must be a finite number >= 0, got {self.alpha}")
+        return float(self.alpha)
