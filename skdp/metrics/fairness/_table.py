@@ -51,8 +51,8 @@ _RANGES = tuple(
     for kind, words in (("difference", "largest − smallest"), ("ratio", "smallest / largest"))
 )
 _THEIL = Metric("theil_index", "Theil index", "mean of b/μ·ln(b/μ), b = 1 + ŷ − y")
-_CONSISTENCY = Metric("consistency", "consistency", "1 − mean |ŷ − that of 5 neighbours|")
-LABELS = {one.name: one.label for one in (*RATES, *COMPARISONS, *_RANGES, _THEIL, _CONSISTENCY)}
+CONSISTENCY = Metric("consistency", "consistency", "1 − mean |ŷ − that of 5 neighbours|")
+LABELS = {one.name: one.label for one in (*RATES, *COMPARISONS, *_RANGES, _THEIL, CONSISTENCY)}
 _OF_RANGE = ((0,), (1,), (2,), (1, 2))
 """The rates that each pair of `_RANGES` compares."""
 
@@ -208,12 +208,6 @@ def _outer_ends(rates: Estimate, quotient: bool) -> tuple[Numbers, Numbers]:
         if quotient:
             return (low / high_ends).min(axis=-1), np.minimum(high / low_ends, 1).min(axis=-1)
     return np.maximum(low_ends - high, 0).max(axis=-1), (high_ends - low).max(axis=-1)
-
-
-def add_consistency(value: float) -> Row:
-    """Return the row of a consistency, for which no interval is known."""
-    none = np.asarray(np.nan)
-    return _CONSISTENCY, _CONSISTENCY.definition, None, Estimate(np.asarray(value), none, none, none)
 
 
 def write_table(

@@ -179,5 +179,5 @@ def debiased_fairness(
         own = labels[chosen]
         sums = sums_of_estimated(reported.take(chosen).indicators(), groups.members, own)
         metrics = measure(sums, own.benefits(), groups, precision)
-        found.append((cell, [*metrics, *consistency_rows(features, labels.predicted, chosen)]))
+        found.append((cell, [*metrics, *consistency_rows(features, labels.predicted, chosen, precision)]))
     return write_table(found, controls, level, estimated=True)
