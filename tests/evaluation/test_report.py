@@ -407,9 +407,7 @@ def test_only_what_is_beyond_chance_is_called_a_cost(interval, text):
     assert difference(*interval) == text
 
 
-@pytest.mark.parametrize(
-    ("lower", "text"), [(0.51, "Best known is r1 (4.0% of the rows)"), (0.49, "Of no value is it")]
-)
+@pytest.mark.parametrize(("lower", "text"), [(0.51, "Best known is r1 (4.0% of the rows)"), (0.49, "Of no value")])
 def test_only_a_value_that_is_known_better_than_by_chance_is_called_known(lower, text):
     shares = {"epsilon": [1.0], "with the report": [0.06], "without the report": [0.04], "prior": [0.11]}
     values = {"value": ["r1"], "share": [0.04], "auc": [0.57], "auc_lower": [lower], "auc_upper": [0.65]}

@@ -73,7 +73,7 @@ def _of_leakage(tables: Mapping[str, pd.DataFrame], epsilon: float, column: Any)
             )
         else:
             lines.append(
-                f"Of no value is it shown that who has it can be found: of {known} the AUC may be 50 % or less ({ends})."
+                f"Of no value are records found beyond chance: of {known} the AUC may be 50 % or less ({ends})."
             )
     return lines
 
