@@ -110,7 +110,7 @@ class Study:
         found = list(measure(sums, tuple(benefits), groups, Precision(rows, LEVEL, simultaneous)))
         truth = self.truth(groups)
         if rows == "fixed":  # the metrics of the rows that were drawn
-            exact = measure(self.known(groups), tuple(benefits), groups, Precision(rows, LEVEL))
+            exact = measure(self.known(groups), tuple(benefits), groups, Precision(rows, LEVEL, intervals=False))
             truth = [row[3].value for row in exact]
         by_metric: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray, str]]] = {}
         for (metric, _, _, one), value in zip(found, truth, strict=True):
