@@ -16,7 +16,7 @@ from skdp.datasets import load_adult
 from skdp.evaluation import age_sex_report, study_report
 from skdp.evaluation.report import _report
 from skdp.evaluation.report._progress import in_proportion
-from skdp.evaluation.report._summary import difference
+from skdp.evaluation.report._summary import _of_leakage, difference
 
 
 class Page(HTMLParser):
@@ -400,10 +400,21 @@ class TestStudyReport:
         ((0.02, 0.01, 0.03), "privacy adds 0.020 (95 % interval 0.010 to 0.030)"),
         ((-0.0001, -0.002, 0.001), "a difference of 0.000 (95 % interval −0.002 to 0.001), which may be chance"),
         ((-0.01, np.nan, np.nan), "−0.010 on one split of the rows"),
+        ((0.05, -2.4, 2.5), "a difference of 0.050 (95 % interval −1.000 to 1.000), which may be chance"),
     ],
 )
 def test_only_what_is_beyond_chance_is_called_a_cost(interval, text):
     assert difference(*interval) == text
+
+
+@pytest.mark.parametrize(("lower", "text"), [(0.51, "Best known is r1 (4.0% of the rows)"), (0.49, "Of no value")])
+def test_only_a_value_that_is_known_better_than_by_chance_is_called_known(lower, text):
+    shares = {"epsilon": [1.0], "with the report": [0.06], "without the report": [0.04], "prior": [0.11]}
+    values = {"value": ["r1"], "share": [0.04], "auc": [0.57], "auc_lower": [lower], "auc_upper": [0.65]}
+    tables = {"leakage": pd.DataFrame(shares), "leakage_by_value": pd.DataFrame({"epsilon": [1.0]} | values)}
+    lines = _of_leakage(tables, 1.0, "region")
+    assert lines[1].startswith(text)
+    assert f"{lower:.1%} to 65.0%" in lines[1]
 
 
 def test_a_word_is_a_number_if_the_column_holds_numbers():

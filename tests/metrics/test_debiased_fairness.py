@@ -16,7 +16,19 @@ from skdp.local import (
     UnaryEncodingTransformer,
 )
 from skdp.metrics import debiased_fairness, fairness_report, joint_distribution
-from skdp.metrics.fairness import Estimate, Groups, Labels, Precision, measure, sums_of_estimated, sums_of_known
+from skdp.metrics.fairness import (
+    Estimate,
+    Groups,
+    Labels,
+    Precision,
+    RateSums,
+    compare_rates,
+    measure,
+    sums_of_estimated,
+    sums_of_known,
+    two_sided,
+)
+from skdp.metrics.fairness._table import _odds_ends, compare
 from skdp.metrics.private_groups._reports import GroupReports, find_privileged, indicate_privileged_rows, read_groups
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import SeededSource
@@ -711,3 +723,29 @@ def test_showing_only_what_stands_out_is_noticed():
 
     with pytest.raises(AssertionError, match="disparate_impact: "):
         check_intervals(selected, POPULATION.set_axis(few_women(0).index), n_repeats=60)
+
+
+def odds_of_noisy_counts(spread, n):
+    """Return sums with noise of this standard deviation in each count, their average odds, and the true ones."""
+    counts = np.array([[[9.0, 6.0], [15.0, 20.0]], [[4.0, 12.0], [16.0, 20.0]]])  # by rate, selected or not, and group
+    drawn = counts + np.random.default_rng(0).normal(0, spread, (n, *counts.shape))
+    top, bottom = (part[:, [0, 0, 1]] for part in (drawn[:, :, 0], drawn.sum(axis=2)))
+    noise = np.broadcast_to(spread**2 * np.array([2.0, 1.0, 1.0]), (*top.shape, 3))
+    none, every = np.zeros_like(noise), np.ones(top.shape, bool)
+    sums = RateSums(top, bottom, none, noise, none, every, every)
+    rates = counts[:, 0] / counts.sum(axis=1)
+    return sums, compare(sums, "fixed", 0.95)[3], (rates[:, 0] - rates[:, 1]).mean()
+
+
+def test_average_odds_cover_where_a_group_may_have_no_rows():
+    sums, odds, truth = odds_of_noisy_counts(8.0, 300)
+    assert ((odds.lower <= truth) & (truth <= odds.upper)).mean() > 0.94
+    tpr, fpr = (compare_rates(sums, "fixed", 0.95)[0][:, place] for place in (1, 2))
+    worst = (tpr.upper + fpr.upper - tpr.lower - fpr.lower) / 2
+    assert np.median(odds.upper - odds.lower) < 0.9 * np.median(worst)
+
+
+def test_where_all_groups_have_rows_the_pairs_of_differences_give_the_usual_ends():
+    sums, odds, _ = odds_of_noisy_counts(0.3, 20)
+    for ends, usual in zip(_odds_ends(sums, "fixed", two_sided(0.95)), (odds.lower, odds.upper), strict=True):
+        np.testing.assert_allclose(ends, usual, atol=0.003)
