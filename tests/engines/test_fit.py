@@ -198,6 +198,7 @@ def test_a_column_that_cannot_be_coded_shows_before_a_row_is_read(lazy_engine, r
         synthesizer().fit(lazy_engine.frame(table))
 
 
+@pytest.mark.whole
 def test_the_ledger_is_charged_once(lazy_engine, rows):
     ledger = PrivacyLedger(epsilon=60.0, delta=1e-6)
     fitted = synthesizer(ledger=ledger, marginals="tree").fit(lazy_engine.frame(rows))

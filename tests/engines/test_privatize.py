@@ -37,6 +37,7 @@ def reports_of(frame):
     return frame.select(["color", "size"])
 
 
+@pytest.mark.whole
 def test_a_seeded_release_is_the_same_on_every_engine(engine, people):
     expected = privatize(people, encoder())
     found = engine.table(privatize(engine.frame(people), encoder()))
@@ -127,6 +128,7 @@ def test_batches_and_partitions_have_coins_of_their_own(engine):
         assert cut > rows - 25_000 or not (reports[:25_000] == reports[cut : cut + 25_000]).all()
 
 
+@pytest.mark.whole
 def test_the_ledger_is_charged_once(engine, people):
     ledger = PrivacyLedger(epsilon=1.5)
     fitted = encoder(ledger=ledger)

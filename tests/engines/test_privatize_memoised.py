@@ -211,6 +211,7 @@ def test_seeded_second_rounds_do_not_depend_on_where_the_table_is_cut(make):
         pd.testing.assert_frame_equal(released(frame, fitted, cuts), whole)
 
 
+@pytest.mark.whole
 def test_seeded_second_rounds_are_the_same_on_every_engine(engine, people):
     if engine.name in ("reader", "spark"):
         return

@@ -38,6 +38,7 @@ def only(table):
     return table.select(list(BOUNDS))
 
 
+@pytest.mark.whole
 def test_a_seeded_release_is_the_same_on_every_engine(engine):
     expected = privatize(numbers(), perturber())
     found = engine.table(privatize(engine.frame(numbers()), perturber()))
@@ -144,6 +145,7 @@ def test_reports_have_the_probabilities_of_the_channel(mechanism):
     assert fits(fitted.tally(between).counts[0], shares)
 
 
+@pytest.mark.whole
 def test_the_charge_is_that_of_one_call(engine):
     ledger = PrivacyLedger(epsilon=3)
     fitted = perturber(ledger=ledger)

@@ -44,6 +44,7 @@ def bits(table):
     return table.drop_columns("number") if "number" in table.column_names else table
 
 
+@pytest.mark.whole
 def test_a_seeded_release_is_the_same_on_every_engine(engine):
     expected = privatize(words(), rappor())
     found = engine.table(privatize(engine.frame(words()), rappor()))
