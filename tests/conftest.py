@@ -44,6 +44,16 @@ def pytest_addoption(parser):
 
 # Exact probabilities and certified bounds, which are wrong for one combination of numbers only.
 WHOLE = "tests/oracles", "tests/privacy", "tests/randomness", "tests/coding"
+# Examples of docstrings whose code other tests run on less.
+LONG_EXAMPLES = {
+    "skdp.evaluation.attacks._attribute_inference.attribute_inference",
+    "skdp.evaluation.audits._audit.AuditResult",
+    "skdp.evaluation.audits._audit.audit_epsilon",
+    "skdp.evaluation.audits._survey.audit_table",
+    "skdp.evaluation.report._report.study_report",
+    "skdp.testing._interval_checks.check_intervals",
+    "skdp.testing._privatizer.check_privatizer",
+}
 # Of what is alike, each test takes one in its turn, so that each is in many tests, unless it is `whole` or `covering`.
 IN_TURNS = {
     "frame_kind": [
@@ -62,6 +72,8 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: not (item.get_closest_marker("processes") or "check_privatizer" in item.nodeid))
     crosses = {}
     for item in items:
+        if item.name in LONG_EXAMPLES:
+            item.add_marker("long")
         if hasattr(item, "callspec") and not item.get_closest_marker("long"):
             crosses.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cross in crosses.values():
@@ -79,14 +91,14 @@ def pytest_collection_modifyitems(config, items):
 def _in_make_test(cross):
     """Choose the cases of a cross of parameters that `make test` runs."""
     name = cross[0].nodeid.partition("[")[0]
-    if chosen := cross[0].get_closest_marker("chosen"):
-        return _chosen(cross, chosen.args)
-    if cross[0].get_closest_marker("whole") or name.startswith(WHOLE):
+    listed, chosen = (cross[0].get_closest_marker(mark) for mark in ("covering", "chosen"))
+    if chosen:
+        cross = _chosen(cross, chosen.args)
+    if not listed and (cross[0].get_closest_marker("whole") or name.startswith(WHOLE)):
         return cross
-    listed = cross[0].get_closest_marker("covering")
     given = " ".join(str(mark.args[0]) for mark in cross[0].iter_markers("parametrize"))
     for fixture, alike in IN_TURNS.items():
-        if not listed and fixture in cross[0].callspec.params and fixture not in given:
+        if not listed and not chosen and fixture in cross[0].callspec.params and fixture not in given:
             turn = {kinds[crc32(name.encode()) % len(kinds)] for kinds in alike}
             cross = [case for case in cross if case.callspec.params[fixture] in turn]
     return _needed(cross, listed) if listed or len(cross) > 4 else cross

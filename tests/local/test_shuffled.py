@@ -108,6 +108,7 @@ def test_every_transformer_takes_a_guarantee_after_shuffling(made):
     assert len(fitted.transform(table)) == len(table)
 
 
+@pytest.mark.chosen("hybrid")
 @pytest.mark.parametrize(
     "mechanism", often(["hybrid", "duchi", "piecewise", "square_wave", "laplace"], ["hybrid", "laplace"])
 )
@@ -285,6 +286,7 @@ def test_only_tables_are_shuffled():
         shuffle_reports(PEOPLE, random_state="1")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_calls")
 @pytest.mark.parametrize(
     ("oracle", "other"),
