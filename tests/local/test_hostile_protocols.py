@@ -153,6 +153,7 @@ def test_hostile_texts_are_refused_in_two_seconds(name):
     assert caught.value.__context__ is None
 
 
+@pytest.mark.long
 def test_columns_of_one_size_share_an_oracle():
     text = split(
         "FrequencyOracleEncoder", 1000, ["0", "1", "2"], epsilon=2000.0, instantaneous_epsilon=1000.0, memoize=True

@@ -286,6 +286,7 @@ class TestChannel:
         supports = oracle.supports(reports.astype(np.uint64)).mean(axis=0)
         assert supports == pytest.approx([float(oracle.p if v == 2 else oracle.q) for v in range(5)], abs=0.035)
 
+    @pytest.mark.long
     def test_of_an_undeclared_value(self):
         """It is one more value, whose row of the channel is the mean of the others."""
         encoder, reports = self.reports(RandomizedResponseEncoder, "undeclared", handle_unknown="uniform")

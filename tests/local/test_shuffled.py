@@ -61,6 +61,7 @@ def test_columns_that_stay_together_reveal_more_than_their_sums():
     assert sums.epsilon < rows.epsilon / 3 < split.guarantee_.epsilon / 3
 
 
+@pytest.mark.long
 def test_many_columns_are_bounded_as_any_randomiser():
     many = {f"x{place}": range(2 + place) for place in range(7)}
     table = pd.DataFrame({name: [0] for name in many})

@@ -174,6 +174,7 @@ def test_groups_are_drawn_without_looking_at_a_value(purpose):
     assert shares == pytest.approx(fitted.plan_.reports["inclusion"].tolist(), abs=0.07)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", often(STRATEGIES, ["weighted"]))
 def test_errors_are_those_of_the_plan_and_intervals_cover(strategy):
     """Of 25 collections of uniform data, whose records are drawn again each time."""
@@ -427,7 +428,7 @@ def test_the_statement_and_the_ledger_know_it():
 
 
 class TestShuffled:
-    @pytest.mark.chosen("split", "sample")
+    @pytest.mark.chosen("split-reports", "sample-tally")
     @pytest.mark.parametrize("released", ["tally", "reports"])
     @pytest.mark.parametrize("strategy", ["auto", "split", "sample"])
     def test_what_is_wanted_is_reached_by_the_plan_that_is_used(self, strategy, released):
