@@ -118,6 +118,7 @@ def test_calls_have_coins_of_their_own(engine, people):
     assert not first.equals(second)  # 10,000 equal reports: never
 
 
+@pytest.mark.chosen("polars_lazy", "reader", "dask")
 def test_batches_and_partitions_have_coins_of_their_own(engine):
     """Equal rows everywhere: equal coins would give equal reports (false alarm: 2**-30000)."""
     rows = 600_000 if engine.name in ("polars_lazy", "dataset", "reader", "duckdb") else 90_000
@@ -387,6 +388,7 @@ def test_what_cannot_be_lazy_says_so(people):
         privatize(duckdb.from_arrow(people), encoder(), persist=False)
 
 
+@pytest.mark.chosen("stored-TABLE", "beside-VIEW", "skdp_rows-TABLE")
 @pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
 @pytest.mark.parametrize("name", ["stored", "beside", "tables", "skdp_true_rows", "skdp_rows"])
 def test_no_table_of_the_user_is_taken_for_the_reports(kind, name, tmp_path):

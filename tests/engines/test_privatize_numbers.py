@@ -75,6 +75,7 @@ def released(frame, fitted, cuts):
     return pd.concat([release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)])
 
 
+@pytest.mark.chosen("laplace", "piecewise")
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_seeded_reports_of_a_row_depend_on_no_other_row_and_no_cut(mechanism):
     frame = only(numbers(ROWS)).to_pandas()
@@ -204,6 +205,7 @@ def test_a_stranger_among_reports_is_refused(engine):
     assert "12.3456" not in str(caught.value)
 
 
+@pytest.mark.chosen("parquet")
 @pytest.mark.parametrize("before", ["csv", "parquet"])
 def test_files_have_the_seeded_reports_of_memory(tmp_path, before):
     source = tmp_path / f"in.{before}"

@@ -169,6 +169,7 @@ def _text_dtypes():
     return dtypes
 
 
+@pytest.mark.chosen("category", "arrow", "string[python]")
 @pytest.mark.covering
 @pytest.mark.parametrize("converted", [True, False], ids=["Dask's text", "as it is"])
 @pytest.mark.parametrize("dtype", _text_dtypes().values(), ids=_text_dtypes())
