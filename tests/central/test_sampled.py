@@ -116,6 +116,7 @@ def test_intervals_of_means_cover(parameters):
     assert 0.88 < covered <= 1
 
 
+@pytest.mark.long
 def test_intervals_of_rare_values_cover():
     """A sample of a tenth has none or a few of them, and its size does not tell how many there are."""
     true = np.array([5, 20, 50, 100, 825])
@@ -129,6 +130,7 @@ def test_intervals_of_rare_values_cover():
     assert np.mean([one.lower <= 70 <= one.upper for one in few]) > 0.87
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "parameters",
     [{"method": "flat"}, pytest.param({"method": "hierarchical", "branching": 3}, marks=pytest.mark.long)],
@@ -190,6 +192,7 @@ def test_tiny_and_huge_epsilons(estimator, epsilon):
     assert estimator.guarantee_.epsilon == epsilon
 
 
+@pytest.mark.chosen("parameters0")
 @pytest.mark.parametrize("parameters", [{}, {"mechanism": "noisy_sum_count"}])
 def test_epsilons_that_are_hardly_floats(parameters):
     for _ in range(5):
