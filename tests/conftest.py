@@ -50,6 +50,7 @@ LONG_EXAMPLES = {
     "skdp.evaluation.audits._audit.AuditResult",
     "skdp.evaluation.audits._audit.audit_epsilon",
     "skdp.evaluation.audits._survey.audit_table",
+    "skdp.evaluation.curves._privacy_curve.privacy_curve",
     "skdp.evaluation.report._report.study_report",
     "skdp.testing._interval_checks.check_intervals",
     "skdp.testing._privatizer.check_privatizer",

@@ -130,7 +130,6 @@ def test_intervals_of_rare_values_cover():
     assert np.mean([one.lower <= 70 <= one.upper for one in few]) > 0.87
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "parameters",
     [{"method": "flat"}, pytest.param({"method": "hierarchical", "branching": 3}, marks=pytest.mark.long)],
