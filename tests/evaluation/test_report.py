@@ -247,12 +247,14 @@ class TestStudyReport:
         carriers = pd.read_csv(tmp_path / "carriers.csv").set_index("column")
         assert carriers["alone"].idxmax() == "shoes"
 
+    @pytest.mark.long
     def test_with_a_target_without_groups(self, people, domain, tmp_path):
         page = read(self.run(people, domain, tmp_path, target="pay", positive_label="high"))
         assert page.headings == [name for name in SECTIONS if name != "Fairness seen through reports"]
         assert "no groups to compare were named" in " ".join(page.words)
         assert set(pd.read_csv(tmp_path / "model_scores.csv")["metric"]) == {"accuracy", "AUC"}
 
+    @pytest.mark.long
     def test_all_columns_may_be_protected_and_named_as_numbers_of_the_report(self, people, tmp_path, monkeypatch):
         monkeypatch.undo()  # figures have these names, too
         _save_nothing(monkeypatch)
@@ -287,11 +289,13 @@ class TestStudyReport:
         assert not [phrase for phrase in ("dashed black", "models on them", "together,") if phrase in text]
         assert pd.read_csv(tmp_path / "release_counts.csv").columns[1] == "sex"
 
-    @pytest.mark.parametrize("drawn", [False, pytest.param(True, marks=pytest.mark.long)])
-    def test_a_seed_repeats_and_another_does_not(self, people, domain, tmp_path, monkeypatch, drawn):
-        if drawn:
+    @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.long)])
+    def test_a_seed_repeats_and_another_does_not(self, people, domain, tmp_path, monkeypatch, whole):
+        options, drawn = {}, ["index.html", "release_counts.csv", "count_errors.csv", "synthesis.csv"]
+        if whole:
             monkeypatch.undo()  # figures repeat, too
-        options = {"target": "pay", "positive_label": "high", "sensitive": "sex", "privileged": ["M"]}
+            options = {"target": "pay", "positive_label": "high", "sensitive": "sex", "privileged": ["M"]}
+            drawn.append("fairness_audits.csv")
         pages = [self.run(people, domain, tmp_path / name, random_state=1, **options) for name in ("one", "two")]
         _draw_nothing(monkeypatch)
         pages.append(self.run(people, domain, tmp_path / "three", random_state=2, **options))
@@ -300,7 +304,7 @@ class TestStudyReport:
             for page in pages
         )
         assert one == two
-        for name in ("index.html", "release_counts.csv", "count_errors.csv", "fairness_audits.csv", "synthesis.csv"):
+        for name in drawn:
             assert one[name] != three[name]
 
     def test_a_column_of_one_value_leaks_nothing(self, people, tmp_path):
@@ -366,6 +370,7 @@ class TestStudyReport:
                 self.run(people, domain, tmp_path / "out", privileged=privileged, **given)
         assert not started
 
+    @pytest.mark.long
     def test_missing_values_of_the_sensitive_column_are_a_group(self, people, tmp_path):
         people["sex"] = people["sex"].where(np.arange(len(people)) % 7 > 0, None)
         domain = Domain({"sex": ["F", "M", None]})
@@ -464,6 +469,7 @@ class TestCommand:
         words = ["report", "--epsilon", 1, "--repeats", 2, "--model-repeats", 1, "--jobs", 1, "--seed", 1, *words]
         return main([str(word) for word in words])
 
+    @pytest.mark.long
     def test_own_data(self, own, tmp_path, capsys):
         out = tmp_path / "out"
         words = ["--data", own, "--columns", "sex", "age", "mark", "--edges", "age=0,38,120", "--epsilon", 1, 4]
@@ -494,6 +500,7 @@ class TestCommand:
         scores = pd.read_csv(tmp_path / "out" / "model_scores.csv")
         assert set(scores["classifier"]) == {"logistic regression", "gradient boosting"}
 
+    @pytest.mark.long
     def test_own_parquet(self, own, tmp_path):
         path = tmp_path / "own.parquet"
         pd.read_csv(own).to_parquet(path)

@@ -278,6 +278,7 @@ def sums_of_reports(oracle, codes, cells, privileged, source):
     return sums_of(indicate_privileged_rows(groups, privileged), cells)
 
 
+@pytest.mark.chosen("RandomizedResponse")
 @pytest.mark.parametrize(
     ("oracle", "privileged"),
     [pytest.param(*case, marks=[] if place in (1, 2) else pytest.mark.long) for place, case in enumerate(CASES)],
@@ -303,6 +304,7 @@ def test_errors_are_those_of_the_randomness_and_intervals_cover_the_truth_on_giv
     assert (covered <= binom.isf(1e-7, times, 0.96)).all()
 
 
+@pytest.mark.long
 def test_intervals_of_sampled_rows_cover_the_population():
     # As above; by the randomness alone, the intervals are too narrow.
     rng, source, oracle = np.random.default_rng(0), SeededSource(2), RandomizedResponse(2, 2.5)
@@ -344,6 +346,7 @@ def test_at_the_ends_a_rate_is_as_far_from_0_as_the_level_says(rows):
     assert (found.upper < wide.upper).all()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", often([0.3, 1.0], [0.3]))
 def test_intervals_cover_in_all_draws_where_what_a_rate_divides_by_is_hardly_told_from_0(epsilon):
@@ -385,6 +388,7 @@ def test_without_noise_intervals_of_sampled_rows_are_those_of_known_groups(make)
     assert (found["upper"] > found["lower"]).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("epsilon", "seed"),
     [pytest.param(0.5, 0, marks=pytest.mark.long), (1.0, 1), pytest.param(2.0, 2, marks=pytest.mark.long), (5.0, 3)],
@@ -708,6 +712,7 @@ POPULATION = pd.Series([0.6, 0.16] * 3 + [0.44, 3.75, 0.44, 0.44])
 LEAST, MOST = np.r_[np.zeros(6), -1, 0, -1, -1], np.r_[np.ones(6), 1, np.inf, 1, 1]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_intervals_cover_in_all_draws():
     """Shown only where it stood out, disparate impact was biased and covered too rarely in the draws that show it."""
@@ -716,6 +721,7 @@ def test_intervals_cover_in_all_draws():
     assert (found["shown"] == 1).all()
 
 
+@pytest.mark.long
 def test_showing_only_what_stands_out_is_noticed():
     def selected(seed):
         found = few_women(seed)

@@ -147,6 +147,7 @@ def test_neither_the_order_of_rows_nor_labels_matter():
     pd.testing.assert_frame_equal(panel(1.0).fit(other).sample(), first)
 
 
+@pytest.mark.chosen("pl")
 @pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas], ids=["pd", "pl", "pa"])
 def test_kinds_of_frames(convert):
     rows = ROWS.reset_index(drop=True)
@@ -166,6 +167,7 @@ def test_columns_that_are_no_text():
     assert fitted.domain_.columns == (0, 2)
 
 
+@pytest.mark.chosen("tree", "full")
 @pytest.mark.parametrize("marginals", ["tree", "adaptive", "full"])
 def test_other_ways_to_choose_marginals(marginals):
     small = ROWS[["person", "day", "state"]]
