@@ -226,8 +226,8 @@ def fit_table(
     start_from: FittedTable | None = None,
 ) -> FittedTable:
     """Fit a model to all that was measured."""
-    # The descent starts at independent columns: what remains where little is known of their dependence; or where another
-    # one ended, unless a column is found to follow by now.
+    # The descent starts at independent columns: what remains where little is known of their dependence. Or it starts
+    # where another one ended, unless a further column is found to follow.
     merged = merge(marginals)
     total, std_error = estimate_total(merged)
     cliques = [marginal.clique for marginal in merged] + [clique for clique, _ in zeros]
