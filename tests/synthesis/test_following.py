@@ -79,6 +79,14 @@ def test_a_value_of_small_rows_alone_is_not_taken_to_come_with_all():
     np.testing.assert_array_equal(marked[2].counted, expected)
 
 
+def test_an_uneven_value_is_not_taken_to_come_with_all():
+    """Without the first value, the others would nearly follow: 440 of the records were taken for noise."""
+    counts = np.array([[0, 22, 950], [2025, 440, 706], [1165, 32, 4078], [432, 10019, 0]])
+    rows = np.repeat(np.indices(counts.shape).reshape(2, -1).T, counts.ravel(), axis=0)
+    marginals = noisy(rows, counts.shape, 20)
+    assert started_at(marginals, counts.shape)[1] == marginals
+
+
 @pytest.mark.parametrize(("exceptions", "std_error"), [(0.3, 4), (1.0, 4), (0.0, 80)])
 def test_a_start_is_independent_if_nothing_follows_or_noise_prevails(exceptions, std_error):
     marginals = noisy(followed(exceptions=exceptions), SIZES, std_error)

@@ -15,8 +15,8 @@ from skdp.synthesis.model import Clique, JunctionTree, Marginal, estimate_total,
 _CLEAR, _SURE = 0.9, 3.0
 """The share of the squares of counts, if a column followed, from which it does; standard errors that are exceptions."""
 
-_MOST_COMMON = 0.5
-"""The share of records that values may have that come with all values of another column."""
+_MOST_COMMON, _UNEVEN = 0.5, 0.02
+"""The share of records that values may have that come with all values of another column; of squares, what is alike."""
 
 _COUNTED, _LEAST = 0.5, 1e-6
 """From which probability a count is fitted, and the least that a value has, as a share of what it has alone."""
@@ -121,12 +121,15 @@ def _read(
 def _common(noisy: NDArray[np.float64], noise: float, rows: Column, alone: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Find values that come with all values of another column alike, as a missing one; at most half of the records."""
     # The squares of such a value's counts add up to the square of its share of those of all rows; if it followed, to at
-    # least those of the smallest rows that hold its records.
-    have = (noisy**2).sum(axis=0) - len(noisy) * noise**2
-    error = noise * np.sqrt(2 * len(noisy) * noise**2 + 4 * np.maximum(0.0, have))
+    # least those of the smallest rows that hold its records. And its counts are near this share of each row's.
+    n, total = len(noisy), float(noisy.sum())
+    have = (noisy**2).sum(axis=0) - n * noise**2
+    error = noise * np.sqrt(2 * n * noise**2 + 4 * np.maximum(0.0, have))
     sizes = np.sort(rows.shares)
     squares = np.cumsum(sizes**2)
     least = np.interp(alone, np.cumsum(sizes), squares / squares[-1])
-    common = have + 2 * error < (alone**2 + least) / 2 * rows.squares
-    common &= alone**2 < least
+    common = (alone**2 < least) & (have + 2 * error < (alone**2 + least) / 2 * rows.squares)
+    chance = n * noise**2 + alone**2 * n * rows.std_error**2 + total * alone * (1 - alone)
+    off = ((noisy - total * np.multiply.outer(rows.shares, alone)) ** 2).sum(axis=0) - chance
+    common &= off < _UNEVEN * alone**2 * rows.squares + 2 * math.sqrt(2 / n) * chance
     return np.asarray(common & (float(alone[common].sum()) <= _MOST_COMMON))
