@@ -15,8 +15,8 @@ from skdp.synthesis.model import Clique, JunctionTree, Marginal, estimate_total,
 _CLEAR, _SURE = 0.9, 3.0
 """The share of the squares of counts, if a column followed, from which it does; standard errors that are exceptions."""
 
-_MOST_COMMON, _UNEVEN = 0.5, 0.02
-"""The share of records that values may have that come with all values of another column; of squares, what is alike."""
+_MANY, _MOST_COMMON, _UNEVEN = 20, 0.5, 0.02
+"""Of values that come with all of another column: of how many, their share of records, and of squares what is alike."""
 
 _COUNTED, _LEAST = 0.5, 1e-6
 """From which probability a count is fitted, and the least that a value has, as a share of what it has alone."""
@@ -132,4 +132,4 @@ def _common(noisy: NDArray[np.float64], noise: float, rows: Column, alone: NDArr
     chance = n * noise**2 + alone**2 * n * rows.std_error**2 + total * alone * (1 - alone)
     off = ((noisy - total * np.multiply.outer(rows.shares, alone)) ** 2).sum(axis=0) - chance
     common &= off < _UNEVEN * alone**2 * rows.squares + 2 * math.sqrt(2 / n) * chance
-    return np.asarray(common & (float(alone[common].sum()) <= _MOST_COMMON))
+    return np.asarray(common & (n >= _MANY) & (float(alone[common].sum()) <= _MOST_COMMON))
