@@ -211,6 +211,18 @@ def test_too_few_rows_are_warned_of_and_coefficients_are_small(delta):
     assert np.abs(model.predict(TABLE)).max() < 24
 
 
+@pytest.mark.filterwarnings("ignore:the noise hides how many rows:UserWarning")
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e300, Rho(1e-50, delta=1e-6), Mu(1e-30, delta=1e-6)])
+def test_tiny_and_huge_epsilons_and_bounds_are_answered(epsilon):
+    for high, fit_intercept, rows in itertools.product([1e-290, 8e307], [True, False], [0, 1, 50]):
+        ends = {"bounds": (-high, high), "target_bounds": (-high, high), "fit_intercept": fit_intercept}
+        table = np.tile([[high], [0.1 * high]], (rows, 2))  # two columns are the same
+        model = DPLinearRegression(epsilon, **ends, random_state=0).fit(table, table[:, 0])
+        for found in (model.coef_, model.coef_std_error_, model.intercept_, model.intercept_std_error_):
+            assert np.isfinite(found).all()
+        assert model.coef_std_error_.min() > 0
+
+
 def test_a_pipeline_states_one_total_for_columns_and_target():
     ledger = PrivacyLedger(epsilon=3, delta=1e-5)
     scaled = DPLinearRegression(**DECLARED, ledger=ledger)

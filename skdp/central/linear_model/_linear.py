@@ -124,7 +124,10 @@ class _LinearModel(RegressorMixin, CentralEstimator):
             to_intercept = np.append(-middle, constant / UNIT) - np.append(starts[:-1] / scales[:-1], 0.0)
         both = np.vstack([to_slopes, to_intercept]) * scales[-1]
         *slopes, intercept = both @ solved.coefficients
-        *errors, error = np.sqrt(np.einsum("ij,jk,ik->i", both, solved.covariance, both))
+        # In parts of the largest number of each: squares of wide bounds are beyond all floats, and of narrow ones 0.
+        largest = np.abs(both).max(axis=1) + (~both.any(axis=1))
+        parts = both / largest[:, np.newaxis]
+        *errors, error = largest * np.sqrt(np.einsum("ij,jk,ik->i", parts, solved.covariance, parts))
         self.coef_, self.coef_std_error_ = np.array(slopes), np.array(errors)
         self.intercept_, self.intercept_std_error_ = float(intercept + starts[-1]), float(error)
         self.ridge_ = solved.ridge

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -19,8 +20,14 @@ Floats = NDArray[np.float64]
 _PARTS = 23, 23, 4
 """Shares of the budget: for products of two columns, for those with the target, and for the square of the target."""
 
+_MOST = 1 << 200
+"""Beyond all sums. With a tiny epsilon noise is larger, also than all floats."""
+
 _LEAST = 3.0
 """The least sum of squares in a direction, in norms of the noise."""
+
+_SINGULAR = 2.0**-40
+"""The least sum of squares in a direction, in those of the largest one, so that floats can divide by it."""
 
 
 class Fit(NamedTuple):
@@ -84,7 +91,8 @@ class Moments:
         # the coefficients move by the inverse times the noise.
         # Where the noise is a tenth of the number of rows or more, little else can be learnt.
         hidden = self.product_error / max(float(self.products[-1, -1]), self.product_error)
-        least = max(0.0, _LEAST * self.size * max(1.0, 10 * hidden) - float(values[0]))
+        wanted = max(_LEAST * self.size * max(1.0, 10 * hidden), _SINGULAR * float(values[-1]))
+        least = max(0.0, wanted - float(values[0]))
         tries = least + self.size * np.append(0.0, 2.0 ** np.arange(-3, 12))
         risks = []
         for ridge in tries:
@@ -135,7 +143,7 @@ class ExactMoments:
         if share.kind == "epsilon":
             joint = joint_noise(share, self.largest**2, sum(map(len, parts)))
             noisy = joint.add(source, [number for part in parts for number in part])
-            errors = [float(joint.error)] * 3
+            errors = [joint.error] * 3
             drawn = [noisy[: len(parts[0])], noisy[len(parts[0]) : -1], noisy[-1:]]
         else:
             squares = largest_moments(self.square, self.largest), self.square * UNIT**2, UNIT**4
@@ -144,10 +152,13 @@ class ExactMoments:
                 for part, square in zip(_PARTS, squares, strict=True)
             ]
             drawn = [noise.add(source, part) for noise, part in zip(noises, parts, strict=True)]
-            errors = [float(noise.error) for noise in noises]
+            errors = [noise.error for noise in noises]
+        found, with_target, (square,) = (np.array([*map(_in_units, part)]) for part in drawn)
         products = np.zeros((size, size))
-        products[pairs] = products.T[pairs] = drawn[0]
-        unit = float(UNIT) ** 2
-        return Moments(
-            products / unit, np.array(drawn[1], float) / unit, drawn[2][0] / unit, *(error / unit for error in errors)
-        )
+        products[pairs] = products.T[pairs] = found
+        # A value is placed on a grid, which is an error of up to a step.
+        return Moments(products, with_target, float(square), *(_in_units(max(error, 1)) for error in errors))
+
+
+def _in_units(number: int | Fraction) -> float:
+    return float(min(max(number, -_MOST), _MOST)) / UNIT**2
