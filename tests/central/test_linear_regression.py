@@ -55,6 +55,26 @@ def test_a_row_changes_sums_by_no_more_than_is_paid_for(middle, limit, constant,
     assert all(one > 0.1 * bound for one, bound in zip(largest, bounds, strict=True))
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_no_row_of_a_fit_changes_sums_by_more_than_is_paid_for(fit_intercept, monkeypatch):
+    whole, draw, changes, drawn = ExactMoments.of, GaussianNoise.draw, [], []
+
+    def check(rows, *given):
+        for place in np.unique(rows.places, axis=0, return_index=True)[1]:
+            change = whole(Rows(rows.places[[place]], rows.codes[[place]], rows.square), *given).sums
+            parts = change[np.triu_indices(2)], change[:-1, -1], change[-1:, -1]
+            changes.append([sum(int(one) ** 2 for one in part) for part in parts])
+        return whole(rows, *given)
+
+    monkeypatch.setattr(ExactMoments, "of", check)
+    monkeypatch.setattr(GaussianNoise, "draw", lambda self, *more: drawn.append(self.square) or draw(self, *more))
+    X = np.repeat([-1.0, 1.0], [3_000, 1_000])[:, np.newaxis]  # many rows are far from the mean
+    model = DPLinearRegression(Mu(10, delta=1e-6), bounds=(-1, 1), target_bounds=(-1, 1), fit_intercept=fit_intercept)
+    model.set_params(random_state=0).fit(X, X[:, 0])
+    assert len(changes) == 2
+    assert (np.max(changes, axis=0) <= drawn[-3:]).all()
+
+
 def test_without_delta_a_row_changes_each_sum_by_1_at_most():
     whole = ExactMoments.of(placed(GRID), 2 * UNIT**2, UNIT, UNIT)
     assert whole.largest == UNIT

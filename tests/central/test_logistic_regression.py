@@ -22,8 +22,15 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from skdp import DPLogisticRegression, DPStandardScaler, PrivacyLeakWarning, PrivacyLedger, privacy_statement
-from skdp.central.linear_model import _rows
+from skdp import (
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPStandardScaler,
+    PrivacyLeakWarning,
+    PrivacyLedger,
+    privacy_statement,
+)
+from skdp.central.linear_model import _descent, _rows
 from skdp.central.linear_model._descent import _CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
 from skdp.central.linear_model._rows import UNIT, Rows, choose_limit, largest_moments
 from skdp.central.statistics import GaussianNoise
@@ -196,6 +203,37 @@ def test_the_draws_spend_what_is_given(epsilon, parameters, monkeypatch):
     assert type(model.n_iter_) is int
     assert model.guarantee_.delta == 1e-6
     assert model.guarantee_.epsilon <= (epsilon if isinstance(epsilon, float) else 40)
+
+
+def test_no_row_of_a_fit_changes_the_moments_by_more_than_is_paid_for(monkeypatch):
+    moments, draw, changes, drawn = Rows.moments, GaussianNoise.draw, [], []
+
+    def check(rows):
+        for place in np.unique(rows.places, axis=0, return_index=True)[1]:
+            alone = replace(rows, places=rows.places[[place]], codes=rows.codes[[place]])
+            changes.append(int(moments(alone)[0, 0]) ** 2)
+        return moments(rows)
+
+    monkeypatch.setattr(Rows, "moments", check)
+    monkeypatch.setattr(GaussianNoise, "draw", lambda self, *more: drawn.append(self.square) or draw(self, *more))
+    X = np.repeat([-1.0, 0.5, 1.0], [2_900, 1_000, 100])[:, np.newaxis]  # a few rows are too long
+    y = (X[:, 0] > 0).astype(int)
+    DPLogisticRegression(Mu(10, delta=1e-6), bounds=(-1, 1), classes=[0, 1], random_state=0).fit(X, y)
+    assert len(changes) == 3
+    assert max(changes) <= drawn[-2]
+
+
+@pytest.mark.parametrize("most", [50, 10**6])  # in the second case, moments scale the steps
+@pytest.mark.parametrize("model", [DPLinearRegression, DPLogisticRegression])
+def test_all_follows_from_noisy_numbers_alone(model, most, monkeypatch):
+    monkeypatch.setattr(GaussianNoise, "add", lambda self, source, numbers: [*range(most, most + len(numbers))])
+    monkeypatch.setattr(_descent, "gradient", lambda rows, coefficients, loss: np.ones_like(coefficients, np.int64))
+    declared = {"target_bounds": (0, 1)} if model is DPLinearRegression else {"classes": [0, 1]}
+    found = []
+    for X, y in [(TABLE, TARGET), (TABLE[:7] / 9, TARGET[:7]), (TABLE[:0], TARGET[:0])]:
+        fitted = model(Mu(2, delta=1e-6), bounds=(-4, 4), **declared, random_state=0).fit(X, y)
+        found.append({name: str(value) for name, value in vars(fitted).items()})
+    assert found[0] == found[1] == found[2]
 
 
 def test_with_little_noise_it_is_logistic_regression():

@@ -144,12 +144,26 @@ class TestRows:
             assert histogram.fit(X, groups=people).counts_.tolist() == [min(rows, n) for n in range(1, 7)]
             assert histogram.fit(X).counts_.tolist() == [1, 2, 3, 4, 5, 6]
 
+    @pytest.mark.parametrize("rows", [1, 3])
+    def test_of_large_tables_too(self, rows):
+        pytest.importorskip("skdp.engines")
+        people = np.repeat(np.arange(6), [1, 2, 3, 4, 5, 6])
+        frame = pl.DataFrame({"x": people.astype(float), "who": people})
+        histogram = DPHistogram(
+            1e6, domain={"x": [*map(float, range(6))]}, max_rows_per_person=rows, random_state=0
+        ).fit(frame.lazy(), groups="who")
+        assert histogram.counts_.tolist() == [min(rows, n) for n in range(1, 7)]
+
     def test_which_rows_is_random(self):
         X = pd.DataFrame({"x": np.arange(50.0)})
         histogram = DPHistogram(1e6, domain={"x": [*map(float, range(50))]})
         kept = {tuple(histogram.fit(X, groups=["ann"] * 50).counts_) for _ in range(8)}
         assert len(kept) > 1
         assert all(sum(counts) == 1 for counts in kept)
+
+    def test_large_numbers_of_a_list_are_different_persons(self):
+        X, people = np.ones((4, 1)), [1 << 53, (1 << 53) + 1, 0.5, 0.5]
+        assert DPHistogram(1e6, domain=[[1.0]], random_state=0).fit(X, groups=people).counts_.tolist() == [3]
 
     @pytest.mark.parametrize("estimator", EVERY[:3], ids=lambda one: type(one).__name__)
     def test_transformers_of_frames_of_all_kinds(self, estimator):

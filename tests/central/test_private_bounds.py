@@ -22,7 +22,8 @@ from skdp import (
     PrivacyLedger,
     privacy_cost,
 )
-from skdp.central.statistics import NOWHERE
+from skdp.central.statistics import NOWHERE, GaussianNoise
+from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
 from skdp.central.statistics._private_bounds import CellCounts, cells_of, count_values, find_bounds
 from skdp.frames import read_table
 from skdp.privacy import Mu, Rho, Sampled
@@ -173,6 +174,26 @@ class TestPromise:
         assert fitted.guarantee_.rho <= (0.3 if isinstance(epsilon, Rho) else 0.7**2 / 2) * (1 + 1e-9)
         assert (fitted.bounds_[:, 1] > 2).all()
 
+    @pytest.mark.parametrize("epsilon", [0.5, Rho(0.3, delta=1e-6), Mu(0.7, delta=1e-6)])
+    @pytest.mark.parametrize("kind", [DPMean, DPMinMaxScaler])
+    def test_the_draws_spend_what_is_given(self, kind, epsilon, monkeypatch):
+        drawn = []
+        for noise in (LaplaceNoise, GaussianNoise, CubeNoise):
+            draw = noise.draw
+            monkeypatch.setattr(noise, "draw", lambda self, *more, draw=draw: drawn.append(self) or draw(self, *more))
+        X = np.column_stack([column("skewed"), column("centred"), column("uniform")])
+        guarantee = kind(epsilon, bounds="private", max_rows_per_person=2, random_state=0).fit(X).guarantee_
+        assert len(drawn) == (2 if kind is DPMean else 1)
+        if epsilon == 0.5:
+            assert sum(noise.epsilon for noise in drawn) == Fraction(0.5)
+            assert drawn[0] == LaplaceNoise(drawn[0].epsilon, 2 * 3)
+        else:
+            given = 2 * Fraction(epsilon.rho) if isinstance(epsilon, Rho) else Fraction(epsilon.mu) ** 2
+            assert sum(noise.mu_squared for noise in drawn) == given
+            assert drawn[0] == GaussianNoise(drawn[0].mu_squared, 2**2 * 3)
+        if isinstance(epsilon, Rho):
+            assert guarantee.losses == tuple(noise.loss for noise in drawn)
+
     def test_some_columns_may_be_declared(self):
         X = pd.DataFrame({"a": column("skewed"), "b": column("uniform")})
         for bounds in ({"a": "private", "b": (0, 100)}, ["private", (0, 100)]):
@@ -180,6 +201,16 @@ class TestPromise:
             assert fitted.bounds_[1].tolist() == [0, 100]
             assert 10 < fitted.bounds_[0, 1] < 300
         assert DPMean(bounds=(0, 1)).fit(X).bounds_.tolist() == [[0, 1], [0, 1]]
+
+    def test_bounds_of_another_fit_are_forgotten(self):
+        imputer = DPSimpleImputer(bounds="private", random_state=0).fit(column("skewed").reshape(-1, 1))
+        assert imputer.bounds_.shape == (1, 2)
+        imputer.set_params(strategy="most_frequent", categories=[[1.0, 2.0]]).fit(np.ones((5, 1)))
+        assert not hasattr(imputer, "bounds_")
+
+    def test_the_widest_bounds_have_a_finite_error(self):
+        X = 1e306 * column("uniform", 3000).reshape(-1, 1)
+        assert np.isfinite(DPMean(4.0, bounds="private", random_state=0).fit(X).std_error_).all()
 
     def test_the_cost_is_known_before_the_data(self):
         model = DPStandardScaler(0.5, bounds={"age": "private", "hours": (0, 100)})
@@ -200,6 +231,7 @@ class TestPromise:
         ({"bounds": {"a": "auto", "b": (0, 1)}}, ValueError, "bounds of column 'a' must be a pair"),
         ({"bounds": {"a": "private"}}, ValueError, "bounds declares nothing for the columns"),
         ({"bounds": ["private"]}, ValueError, "bounds has 1 rows"),
+        ({"bounds": ["private"] * 3}, ValueError, "bounds has 3 rows"),
         ({"bounds_share": 0}, ValueError, "bounds_share must be between 0 and 1"),
         ({"bounds_share": 1.0}, ValueError, "bounds_share must be between 0 and 1"),
         ({"bounds_share": True}, TypeError, "bounds_share must be a number"),

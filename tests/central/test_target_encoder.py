@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from skdp import DPTargetEncoder, Interval, PrivacyLedger, load, privacy_cost, privacy_statement, save
 from skdp.central._target_encoder import _distances, _sum_of_squares
-from skdp.central.statistics import GRID, to_places
+from skdp.central.statistics import GRID, GaussianNoise, to_places
 from skdp.privacy import Mu, Rho, Sampled
 from skdp.testing import curator_checks
 from tests.conftest import each
@@ -74,6 +74,23 @@ class TestSensitivity:
             share = Fraction(1, 2)
             assert asked == [(rows * 4 * GRID / (share * Fraction(19, 20)), 10), (rows * GRID / (share / 20), 1)]
             asked.clear()
+
+    @pytest.mark.parametrize("epsilon", [Rho(0.1, delta=1e-6), Mu(0.4, delta=1e-6)])
+    def test_gaussian_noise_spends_what_is_given(self, epsilon, monkeypatch):
+        drawn, draw = [], GaussianNoise.draw
+        monkeypatch.setattr(GaussianNoise, "draw", lambda self, *more: drawn.append(self) or draw(self, *more))
+        guarantee = encoder(epsilon, max_rows_per_person=3).fit(WORDS, ILL).guarantee_
+        assert [noise.square for noise in drawn] == [3**2 * 2 * (2 * GRID) ** 2, 3**2 * GRID**2]
+        given = 2 * Fraction(epsilon.rho) if isinstance(epsilon, Rho) else Fraction(epsilon.mu) ** 2
+        assert sum(noise.mu_squared for noise in drawn) == given
+        if isinstance(epsilon, Rho):
+            assert guarantee.losses == tuple(noise.loss for noise in drawn)
+
+    def test_at_most_a_few_rows_of_each_person_are_used(self):
+        who = [0] * 398 + [1, 2]
+        ill = np.array(who) == 0
+        assert encoder(1e6).fit(WORDS, ill, groups=who).target_mean_ == pytest.approx(1 / 3, abs=1e-3)
+        assert encoder(1e6).fit(WORDS, ill).target_mean_ == pytest.approx(398 / 400, abs=1e-3)
 
 
 class TestAccuracy:

@@ -22,7 +22,9 @@ def number_values(column: Any, name: str, *, sort: bool = False) -> NDArray[np.i
     if getattr(column, "ndim", 1) != 1:
         raise ValueError(f"{name} must be 1-dimensional, got {column.ndim} dimensions")
     try:
-        return shielded(lambda: pd.factorize(pd.Series(column).reset_index(drop=True), sort=sort)[0])
+        # Of a list, pandas would make floats where one is a fraction: large integers would be one person.
+        dtype = object if isinstance(column, list | tuple) else None
+        return shielded(lambda: pd.factorize(pd.Series(column, dtype=dtype).reset_index(drop=True), sort=sort)[0])
     except ColumnError as error:
         raise ValueError(f"{name} {error}") from None
 

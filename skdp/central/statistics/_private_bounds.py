@@ -53,7 +53,7 @@ def split_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
         places = [place for place, name in enumerate(names) if name in bounds and name not in wanted]
         return places, dict(bounds) | {names[place]: NOWHERE for place in places}
     if isinstance(bounds, list | tuple) and any(map(_is_private, bounds)):
-        return [place for place, pair in enumerate(bounds) if _is_private(pair)], [
+        return [place for place, pair in enumerate(bounds[: len(names)]) if _is_private(pair)], [
             NOWHERE if _is_private(pair) else pair for pair in bounds
         ]
     return [], bounds
