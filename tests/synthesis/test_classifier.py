@@ -126,6 +126,13 @@ class TestClassifier:
         clipping = MarginalClassifier(synthesizer(handle_unknown="clip")).fit(X, Y)
         assert set(clipping.predict(X.assign(age=-1.0))) == {"no"}
 
+    def test_names_that_are_no_strings_are_compared(self):
+        domain, rows = {0: ["F", "M"], 1: ["F", "M"], 2: ["no", "yes"]}, pd.DataFrame({0: ["F"] * 9, 1: ["M"] * 9})
+        model = MarginalClassifier(synthesizer(domain=domain)).fit(rows, pd.Series(["no"] * 9, name=2))
+        assert model.n_features_in_ == 2
+        with pytest.raises(ValueError, match="X has the columns"):
+            model.predict(rows[[1, 0]])
+
     def test_classes_are_sorted_whatever_is_declared_first(self):
         domain = DOMAIN | {"ill": ["yes", "no", "some"]}
         assert MarginalClassifier(synthesizer(domain=domain)).fit(X, Y).score(X, Y) > 0.95
@@ -163,6 +170,11 @@ class TestPromises:
         assert privacy_cost(model, X, Y).totals["fit"].epsilon == 2
         search = GridSearchCV(model, {"synthesizer__max_iter": [2, 3]}, cv=2)
         assert privacy_cost(search, X, Y).totals["fit"].epsilon == 10
+
+    def test_the_guarantee_is_that_of_what_predicts(self):
+        model = MarginalClassifier(synthesizer(2.0)).fit(X, Y)
+        model.synthesizer = synthesizer(0.01).fit(X.assign(ill=Y)[list(DOMAIN)])
+        assert (model.guarantee_.epsilon, privacy_statement(model).total.epsilon) == (2, 2)
 
     def test_the_ledger_is_charged_by_each_fit(self):
         ledger = PrivacyLedger(epsilon=100)
