@@ -238,7 +238,7 @@ class CentralStatistic(CentralEstimator):
                     warnings.simplefilter("ignore")
                     plan = self._plan(table, large, share * (1 - part), bounds)
         plan.release(source)
-        vars(self).pop("bounds_", None)  # that of another guarantee
+        self.__dict__.pop("bounds_", None)  # that of another guarantee
         if bounds is not None:
             self.bounds_ = read_bounds(bounds, table.names)
         if hidden:

@@ -157,7 +157,7 @@ class ExactMoments:
         products = np.zeros((size, size))
         products[pairs] = products.T[pairs] = found
         # A value is placed on a grid, which is an error of up to a step.
-        return Moments(products, with_target, float(square), *(_in_units(max(error, 1)) for error in errors))
+        return Moments(products, with_target, float(square), *(_in_units(max(error, Fraction(1))) for error in errors))
 
 
 def _in_units(number: int | Fraction) -> float:
