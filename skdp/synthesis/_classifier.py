@@ -106,12 +106,13 @@ class MarginalClassifier(ClassifierMixin, OnSite, BaseEstimator):
             If the synthesizer's ledger does not cover it.
         """
         if not (isinstance(self.synthesizer, CentralEstimator) and hasattr(self.synthesizer, "classifier")):
-            kind = self.synthesizer.__name__ if isinstance(self.synthesizer, type) else type(self.synthesizer).__name__
+            given = self.synthesizer
+            kind = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
             raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {kind}")
         if y is None:
             raise ValueError("MarginalClassifier requires y to be passed, but the target y is None")
         synthesizer = clone(self.synthesizer)
-        table = with_target(read_input(synthesizer, X, reset=True), y)
+        table = with_target(read_input(synthesizer, X, reset=True, least=0), y)
         target = table.names[-1]
         if synthesizer.discover is None:  # before anything is charged
             _check_target(read_declared(table, synthesizer.domain), target)

@@ -126,6 +126,15 @@ class TestClassifier:
         clipping = MarginalClassifier(synthesizer(handle_unknown="clip")).fit(X, Y)
         assert set(clipping.predict(X.assign(age=-1.0))) == {"no"}
 
+    def test_a_row_that_is_asked_for_cannot_be_left_out(self):
+        leaving = MarginalClassifier(synthesizer(handle_unknown="ignore")).fit(X.assign(age=X["age"] - 5), Y)
+        with pytest.raises(ValueError, match="column 'age' .* every row is answered") as caught:
+            leaving.predict(X.assign(age=-1.0))
+        assert "leave such rows out" not in str(caught.value)
+
+    def test_a_table_without_rows_is_answered(self):
+        assert MarginalClassifier(synthesizer()).fit(X[:0], Y[:0]).predict(X).shape == Y.shape
+
     def test_classes_are_sorted_whatever_is_declared_first(self):
         domain = DOMAIN | {"ill": ["yes", "no", "some"]}
         assert MarginalClassifier(synthesizer(domain=domain)).fit(X, Y).score(X, Y) > 0.95
@@ -198,6 +207,8 @@ class TestErrors:
     def test_what_is_no_synthesizer(self):
         with pytest.raises(TypeError, match="must be a DPMarginalSynthesizer, got NumericPerturber"):
             MarginalClassifier(NumericPerturber()).fit(X, Y)
+        with pytest.raises(TypeError, match="must be a DPMarginalSynthesizer, got the class DPMarginalSynthesizer"):
+            MarginalClassifier(DPMarginalSynthesizer).fit(X, Y)
         with pytest.raises(ValueError, match="requires y"):
             MarginalClassifier(synthesizer()).fit(X, None)
         with pytest.raises(NotFittedError):

@@ -28,7 +28,7 @@ from skdp.central.linear_model._moments import ExactMoments
 from skdp.central.linear_model._rows import TOO_FEW, UNIT, Rows, find_limits, widths
 from skdp.central.statistics import GaussianNoise
 from skdp.frames import Table, is_frame
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta, read_share
 from skdp.typing import Bounds, ColumnLike, TableLike
 
 _CUT = 0.2
@@ -133,7 +133,7 @@ class _LinearModel(RegressorMixin, CentralEstimator):
     def _check_share(self) -> Share:
         """Check the promise; a delta makes a mu of a number."""
         share = self._check_promise()
-        if share.given is None and self.delta is not None:
+        if share.given is None and self.delta is not None and check_delta(self.delta) > 0:
             return read_share(Mu.of(self.epsilon, self.delta))
         if share.kind == "epsilon" and share.given is not None:
             raise TypeError("epsilon must be a number, a Rho or a Mu: a secret sample is not supported, got Sampled")
@@ -151,7 +151,8 @@ class _LinearModel(RegressorMixin, CentralEstimator):
         column, name = target_of(table, y)
         target = Table((name,), (column,), y if is_frame(y) else np.empty((len(column), 1)))
         (numbers,) = read_numbers(target)
-        return replace(target, columns=(numbers,)), read_bounds([self.target_bounds], (name,))
+        ends = read_bounds([self.target_bounds], (name,), parameter="target_bounds")
+        return replace(target, columns=(numbers,)), ends
 
     def predict(self, X: TableLike) -> NDArray[np.float64]:
         """Return the expected target of rows.
@@ -186,8 +187,8 @@ class DPLinearRegression(_LinearModel):
         Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
         of a budget in rho or mu, which has a delta of its own.
     delta : float, optional
-        The delta of an `epsilon` that is a number, in (0, 1), far below one over the number of rows. None for pure
-        privacy, whose noise grows with the square of the number of columns: of more than about five, a delta is better.
+        The delta of an `epsilon` that is a number, far below one over the number of rows. None or 0 for pure privacy,
+        whose noise grows with the square of the number of columns: of more than about five, a delta is better.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside.
@@ -297,7 +298,7 @@ class DPRidge(_LinearModel):
         The penalty of squared coefficients in the units of the columns, as of scikit-learn's `Ridge`, finite and >= 0.
         The ridge that the noise needs is added to it.
     delta : float, optional
-        The delta of an `epsilon` that is a number, in (0, 1); None for pure privacy, as of `DPLinearRegression`.
+        The delta of an `epsilon` that is a number; None or 0 for pure privacy, as of `DPLinearRegression`.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside.
