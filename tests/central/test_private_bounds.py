@@ -200,7 +200,7 @@ class TestPromise:
         (
             {"bounds": {"a": "auto", "b": (0, 1)}},
             ValueError,
-            "bounds of column 'a' must be 'private' or .*, got 'auto'",
+            "bounds of column 'a' must be 'private' or",
         ),
         ({"bounds": [(0, 1), "auto"]}, ValueError, "a row of bounds must be 'private' or .*, got 'auto'"),
         ({"bounds": {"a": "private"}}, ValueError, "bounds declares nothing for the columns"),

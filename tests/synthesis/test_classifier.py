@@ -128,7 +128,7 @@ class TestClassifier:
 
     def test_a_row_that_is_asked_for_cannot_be_left_out(self):
         leaving = MarginalClassifier(synthesizer(handle_unknown="ignore")).fit(X.assign(age=X["age"] - 5), Y)
-        with pytest.raises(ValueError, match="column 'age' .* every row is answered") as caught:
+        with pytest.raises(ValueError, match=r"column 'age' .* every row is answered") as caught:
             leaving.predict(X.assign(age=-1.0))
         assert "leave such rows out" not in str(caught.value)
 
