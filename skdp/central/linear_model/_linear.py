@@ -213,7 +213,8 @@ class DPLinearRegression(_LinearModel):
         Its standard error; 0 without `fit_intercept`.
     ridge_ : float
         What is added to the sums of squares of the columns, in units of half the width of their bounds, as the noise
-        needs it. It draws coefficients towards 0: standard errors do not cover that, unless it is 0 or little.
+        needs it. It draws coefficients towards 0, which standard errors do not cover: that of a column of deviation s,
+        not correlated with others, by the share ``ridge_ / (ridge_ + n_rows * (2 * s / width)**2)`` of its size.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
