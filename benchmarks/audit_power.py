@@ -1,4 +1,4 @@
-"""Which leaks of local transformers audits and checks see, and how often they alarm falsely.
+"""Which faults audits, checks and replays see, of local transformers and of curators, and how often they alarm falsely.
 
 Run ``make bench``, or ``python benchmarks/audit_power.py`` wherever skdp is installed.
 """
@@ -10,7 +10,7 @@ import io
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,17 @@ from skdp.testing import privatizer_checks
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.evaluation.leaky_transformers import LEAKS
-from tests.testing.test_check_privatizer import KEEPING
+from audit import FEWER as MORE
+from audit import faults
+from sensitivity import UNSEEN, fault
 
-DRAWS, MANY = 100_000, 1_000_000
-FEWER = 2_000
-UNSEEN = "not seen"
+from tests.evaluation.leaky_transformers import LEAKS
+from tests.testing.broken_curators import FAULTS, TABLE
+from tests.testing.test_check_privatizer import KEEPING, MUTANTS
+
+TRIES, MANY = (20_000, 100_000), 1_000_000
+FEWER = 10_000  # of correct transformers, and calls of a curator
+RARE = "RarelyFails"
 CHECKED = [f"contract: {name}" for name in ("split", "joint", "missing", "sets", "numbers", "buckets")]
 NEW = ("check_calls_are_alike", "check_rows_draw_their_own_coins", "check_warnings_hide_values")
 
@@ -41,32 +46,68 @@ NEW = ("check_calls_are_alike", "check_rows_draw_their_own_coins", "check_warnin
 def main() -> None:
     warnings.simplefilter("ignore")
     logging.lastResort = None
-    right = [false_alarms(*one) for one in correct()]
     leaks = [leak(kind) for kind in LEAKS]
-    audited = sum(audit != UNSEEN for _, audit, _ in leaks)
-    seen = sum(audit != UNSEEN or check != UNSEEN for _, audit, check in leaks)
-    counts = [
-        ["leaks", f"{len(leaks)}", f"{seen}"],
-        ["leaks, by audit_epsilon alone", f"{len(leaks)}", f"{audited}"],
-        ["correct, alarms", f"{len(right)}", f"{sum(alarm != 'none' for _, alarm in right)}"],
+    others = [[type(one).__name__, seen_by_audit(one, tables, (MORE,), **more)] for one, tables, more in faults()]
+    breaks = [[kind.__name__, broken(name, kind(**given))] for kind, given, name in MUTANTS]
+    curators = [curator(kind) for kind in FAULTS]
+    right = [false_alarms(*one) for one in correct()]
+    together = [
+        count("leaks beside the reports", leaks, ("audit", "checks")),
+        count("faults of other libraries", others, ("audit",)),
+        count("breaks of a transformer's contract", breaks, ("checks",)),
+        count("faults of curators", curators, ("audit", "replay")),
     ]
+    alarms = sum(alarm != "none" for _, alarm in right)
     write_results(
         "audit_power",
         "What audits see",
-        ("skdp", "numpy", "scipy", "pandas"),
-        f"Audits have {DRAWS:,} draws ({MANY:,} for RarelyFails, which takes minutes), of correct transformers "
-        f"{FEWER:,}. The checks are those of `check_privatizer`, on leaks that the audit does not see; one counts as "
-        "failed for its reason only, not for an error of the class. Of the correct transformers, some of the contract "
-        "are given the new checks; `make test-long` runs all checks on them.",
+        ("skdp", "numpy", "scipy", "pandas", "polars", "pyarrow"),
+        "A black box is released and looked at: by `audit_epsilon`, whose lower bound of epsilon must be above the "
+        f"claim, with {TRIES[0]:,} draws, or, where these refute nothing, {TRIES[1]:,} ({MANY:,} for {RARE}), "
+        f"{MORE:,} for the faults of other libraries, and {FEWER:,} fits of a curator; or by the checks of "
+        "`check_privatizer`, where one counts as failed for its reason only, not for an error of the class. In a grey "
+        "box the noise is recorded and replayed on a neighbour: `check_sensitivity`. Of leaks, the checks run on those "
+        "that the audit does not see; of breaks of the contract, the check that is made for it. Correct transformers "
+        f"are audited, each with at most {FEWER:,} draws, and some are given the checks of many calls too; `make "
+        "test-long` runs all checks on them. Correct releases of curators are on the page on sensitivity. No audit and "
+        "no check proves that a guarantee holds.",
         {
-            "Together": (("what", "number", "seen"), counts),
+            "Together": (
+                ("what", "number", "audit_epsilon", "check_privatizer", "check_sensitivity", "missed"),
+                together,
+            ),
+            "False alarms": (
+                ("what", "number", "alarms"),
+                [["correct local transformers", f"{len(right)}", f"{alarms}"]],
+            ),
             "Leaks (tests/evaluation/leaky_transformers.py)": (
                 ("leak", "audit_epsilon: lower bound, event", "check_privatizer"),
-                [list(one) for one in leaks],
+                leaks,
             ),
-            "Correct transformers": (("what", "alarms"), [list(one) for one in right]),
+            "Faults of other libraries, re-created (tests/evaluation/broken_transformers.py)": (
+                ("fault", "audit_epsilon: lower bound, event"),
+                others,
+            ),
+            "Breaks of the contract (tests/testing/test_check_privatizer.py)": (
+                ("break", "check_privatizer"),
+                breaks,
+            ),
+            "Faults of curators (tests/testing/broken_curators.py)": (
+                ("fault", "audit_epsilon: lower bound, event", "check_sensitivity"),
+                curators,
+            ),
+            "Correct transformers": (("what", "alarms"), right),
         },
     )
+
+
+def count(what: str, rows: Sequence[Sequence[str]], asked: tuple[str, ...]) -> list[str]:
+    """Count what each way sees; a way that is not asked, as the fault was seen already, leaves an empty cell."""
+    seen = {way: sum(row[place] not in (UNSEEN, "") for row in rows) for place, way in enumerate(asked, 1)}
+    missed = sum(all(cell in (UNSEEN, "") for cell in row[1:]) for row in rows)
+    tried = {way: sum(row[place] != "" for row in rows) for place, way in enumerate(asked, 1)}
+    cells = [f"{seen[way]} of {tried[way]}" if way in asked else "–" for way in ("audit", "checks", "replay")]
+    return [what, f"{len(rows)}", *cells, f"{missed}"]
 
 
 def quietly(function: Callable[[], Any]) -> Any:
@@ -74,19 +115,41 @@ def quietly(function: Callable[[], Any]) -> Any:
         return function()
 
 
-def leak(kind: Any) -> tuple[str, str, str]:
-    draws = MANY if kind.__name__ == "RarelyFails" else DRAWS
-    result = quietly(lambda: audit_epsilon(kind.made(), n_draws=draws))
-    if result.rejected:
-        return kind.__name__, f"{result.epsilon_lower:.2f}, {result.event}", ""
-    checks = privatizer_checks(kind.made())
-    found = next((name for name, check in checks if quietly(partial(fails, check))), UNSEEN)
-    return kind.__name__, UNSEEN, found.removeprefix("check_").replace("_", " ")
+def seen_by_audit(release: Any, neighbours: Any, tries: Sequence[int], **more: Any) -> str:
+    """Audit with more and more draws until the claim is refuted."""
+    for draws in tries:
+        result = quietly(lambda n=draws: audit_epsilon(release, neighbours, n_draws=n, **more))
+        if result.rejected:
+            return f"{result.epsilon_lower:.2f}, {result.event}"
+    return UNSEEN
+
+
+def leak(kind: Any) -> list[str]:
+    found = seen_by_audit(kind.made(), None, (MANY,) if kind.__name__ == RARE else TRIES)
+    if found != UNSEEN:
+        return [kind.__name__, found, ""]
+    checks = sorted(privatizer_checks(kind.made()), key=lambda one: one[0] not in NEW)
+    return [kind.__name__, found, next((said(name) for name, check in checks if fails(check)), UNSEEN)]
+
+
+def broken(name: str, mutant: Any) -> str:
+    return said(name) if fails(dict(privatizer_checks(mutant))[name]) else UNSEEN
+
+
+def curator(kind: Any) -> list[str]:
+    last = TABLE["value"].to_numpy().copy()
+    last[-1] = 0
+    other = pd.DataFrame({"value": last}) if kind.relation == "replace" else TABLE[:-1]
+    return [kind.__name__, seen_by_audit(kind(), [TABLE, other], (FEWER,)), quietly(partial(fault, kind))]
+
+
+def said(name: str) -> str:
+    return name.removeprefix("check_").replace("_", " ")
 
 
 def fails(check: Callable[[], None]) -> bool:
     try:
-        check()
+        quietly(check)
     except SkipTest:
         return False
     except AssertionError as failed:
@@ -118,14 +181,12 @@ def correct() -> Iterator[tuple[str, Any, Any]]:
         )
 
 
-def false_alarms(name: str, transformer: Any, neighbours: Any) -> tuple[str, str]:
-    found = []
-    result = quietly(lambda: audit_epsilon(transformer, neighbours, n_draws=FEWER))
-    if result.rejected:
-        found.append(f"audit: {result.event}")
+def false_alarms(name: str, transformer: Any, neighbours: Any) -> list[str]:
+    found = seen_by_audit(transformer, neighbours, (FEWER,))
+    alarms = [] if found == UNSEEN else [f"audit: {found}"]
     checks = dict(privatizer_checks(transformer)) if name in CHECKED else {}
-    found += [check for check in NEW if check in checks and quietly(partial(fails, checks[check]))]
-    return name, "; ".join(found) or "none"
+    alarms += [said(check) for check in NEW if check in checks and fails(checks[check])]
+    return [name, "; ".join(alarms) or "none"]
 
 
 if __name__ == "__main__":

@@ -215,7 +215,26 @@ def grid() -> Study:
     )
 
 
-STUDIES: Mapping[str, Callable[[], Study]] = {"Adult": adult, "few cells": ladder, "many cells": grid}
+def regions() -> Study:
+    """Draw a column that follows from another: each of 40 regions is in one of eight zones."""
+    rng = np.random.default_rng(13)
+    shares = np.arange(1, 41) ** -0.5
+    region = rng.choice(40, POPULATION, p=shares / shares.sum())
+    zone = region % 8
+    age = (rng.integers(0, 6, POPULATION) + (zone > 4)) % 6
+    y = (zone + age + region % 3 + rng.integers(0, 6, POPULATION)) // 2
+    rows = pd.DataFrame({"region": [f"r{one:02}" for one in region], "zone": zone, "age": age, "y": y.clip(0, 9)})
+    domain = Domain({"region": [f"r{one:02}" for one in range(40)], "zone": range(8), "age": range(6), "y": range(10)})
+    analyses = mean("zone"), correlation("zone", "y"), linear("y", "zone", "age"), linear("zone", "region")
+    return Study(rows, domain, analyses, rows)
+
+
+STUDIES: Mapping[str, Callable[[], Study]] = {
+    "Adult": adult,
+    "few cells": ladder,
+    "many cells": grid,
+    "one follows": regions,
+}
 
 
 @cache

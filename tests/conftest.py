@@ -9,6 +9,7 @@ import secrets
 from collections import Counter
 from contextlib import contextmanager
 from functools import partialmethod, wraps
+from zlib import crc32
 
 # Tests run in several processes already, and threads that wait for each other on busy cores make seconds minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -42,7 +43,28 @@ def pytest_addoption(parser):
 
 
 # Exact probabilities and certified bounds, which are wrong for one combination of numbers only.
-WHOLE = "tests/oracles", "tests/privacy", "tests/randomness"
+WHOLE = "tests/oracles", "tests/privacy", "tests/randomness", "tests/coding"
+# Examples of docstrings whose code other tests run on less.
+LONG_EXAMPLES = {
+    "skdp.evaluation.attacks._attribute_inference.attribute_inference",
+    "skdp.evaluation.audits._audit.AuditResult",
+    "skdp.evaluation.audits._audit.audit_epsilon",
+    "skdp.evaluation.audits._survey.audit_table",
+    "skdp.evaluation.curves._privacy_curve.privacy_curve",
+    "skdp.evaluation.report._report.study_report",
+    "skdp.testing._interval_checks.check_intervals",
+    "skdp.testing._privatizer.check_privatizer",
+}
+# Of what is alike, each test takes one in its turn, so that each is in many tests, unless it is `whole` or `covering`.
+IN_TURNS = {
+    "frame_kind": [
+        ["pandas", "pandas-object", "pandas-nullable", "pandas-arrow", "pandas-category"],
+        ["polars", "polars-enum"],
+        ["pyarrow", "pyarrow-chunked", "pyarrow-dictionary", "pyarrow-view"],
+    ],
+    "engine": [["pandas", "arrow", "reader"], ["polars_lazy", "dataset"], ["duckdb", "dask"]],
+    "lazy_engine": [["polars_lazy", "dataset"], ["duckdb", "dask"]],
+}
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
@@ -51,14 +73,13 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: not (item.get_closest_marker("processes") or "check_privatizer" in item.nodeid))
     crosses = {}
     for item in items:
+        if item.name in LONG_EXAMPLES:
+            item.add_marker("long")
         if hasattr(item, "callspec") and not item.get_closest_marker("long"):
             crosses.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for name, cross in crosses.items():
-        whole = cross[0].get_closest_marker("whole") or name.startswith(WHOLE)
-        listed = cross[0].get_closest_marker("covering")
-        if listed or (len(cross) > 4 and not whole):
-            for item in _not_needed(cross, listed):
-                item.add_marker("long")
+    for cross in crosses.values():
+        for item in set(cross) - set(_in_make_test(cross)):
+            item.add_marker("long")
     if config.getoption("first"):
         cases = {}
         for item in items:
@@ -68,18 +89,45 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item in first]
 
 
-def _not_needed(cross, listed):
-    """List the cases of a cross of parameters without which each value of each parameter is in some case."""
+def _in_make_test(cross):
+    """Choose the cases of a cross of parameters that `make test` runs."""
+    name = cross[0].nodeid.partition("[")[0]
+    listed, chosen = (cross[0].get_closest_marker(mark) for mark in ("covering", "chosen"))
+    if chosen:
+        cross = _chosen(cross, chosen.args)
+    if not listed and (cross[0].get_closest_marker("whole") or name.startswith(WHOLE)):
+        return cross
+    given = " ".join(str(mark.args[0]) for mark in cross[0].iter_markers("parametrize"))
+    for fixture, alike in IN_TURNS.items():
+        if not listed and not chosen and fixture in cross[0].callspec.params and fixture not in given:
+            turn = {kinds[crc32(name.encode()) % len(kinds)] for kinds in alike}
+            cross = [case for case in cross if case.callspec.params[fixture] in turn]
+    return _needed(cross, listed) if listed or len(cross) > 4 else cross
+
+
+def _chosen(cross, texts):
+    """List the cases whose ids hold one of the texts."""
+    cases = {case: case.nodeid.partition("[")[2] for case in cross}
+    unknown = [text for text in texts if not any(text in name for name in cases.values())]
+    some_only = cross[0].config.getoption("lf", False) or any("[" in arg for arg in cross[0].config.args)
+    if unknown and not some_only:
+        raise pytest.UsageError(f"{cross[0].nodeid.partition('[')[0]}: no case has one of the ids {unknown}")
+    return [case for case, name in cases.items() if any(text in name for text in texts)]
+
+
+def _needed(cross, listed):
+    """List cases of a cross of parameters so that each value of each parameter is in one of them."""
     values = {case: _values(case, listed) for case in cross}
     uses, left = Counter(), set().union(*values.values())
-    rest = list(cross)
+    needed, rest = [], list(cross)
     while left:
         # Of the cases with the most new values the one of the rarest others, so that pairs vary.
         best = max(rest, key=lambda case: (len(values[case] & left), -sum(uses[value] for value in values[case])))
+        needed.append(best)
         rest.remove(best)
         uses.update(values[best])
         left -= values[best]
-    return rest
+    return needed
 
 
 def _values(case, listed):

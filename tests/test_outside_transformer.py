@@ -97,6 +97,7 @@ def test_a_refusal_names_the_column_and_costs_nothing():
     assert ledger.spent.epsilon == 0
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_calls")
 def test_it_is_audited():
     result = audit_epsilon(said(random_state=None), n_draws=5_000, random_state=0)

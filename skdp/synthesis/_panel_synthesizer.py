@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any, Self
 
@@ -37,6 +38,8 @@ from skdp.typing import ColumnName, TableLike
 VISIT, LAST = "visit", "last"
 _SET_HERE = ("workload", "target", "structural_zeros", "max_rows_per_person", "bins", "discover", "redraw")
 _MOST_VISITS = 1_000
+_FINE = 32
+"""The least number of values from which it is modelled whether a column keeps its value: its pair has 1,000 cells."""
 
 
 class DPPanelSynthesizer(MetaEstimatorMixin, OnSite, BaseEstimator):
@@ -62,8 +65,8 @@ class DPPanelSynthesizer(MetaEstimatorMixin, OnSite, BaseEstimator):
     ----------
     synthesizer_ : DPMarginalSynthesizer
         The fitted clone. Its columns are the number of the ``"visit"``, whether it is the person's ``"last"`` one, the
-        codes of each column (places in `domain_`), and those of the visit before as ``"previous NAME"``, where -1 is
-        that there was none.
+        codes of each column (places in `domain_`), those of the visit before as ``"previous NAME"``, where -1 is that
+        there was none, and whether both are the same as ``"kept NAME"``, for columns of at least 32 values.
     domain_ : Domain
         The values of the columns, without those of person and time.
     guarantee_ : PrivacyGuarantee
@@ -90,7 +93,8 @@ class DPPanelSynthesizer(MetaEstimatorMixin, OnSite, BaseEstimator):
     person or time, or two rows of a person at the same time; and the library of X and its family of dtypes.
 
     **What is kept.** The pairs of each column with itself at the visit before, of columns at the same visit, of each
-    column with the number of the visit, and what makes a visit the last one, as far as the noisy counts show them: what
+    column with the number of the visit, what makes a visit the last one, and how often columns of at least 32 values,
+    whose pairs may be too large, keep theirs, as far as the noisy counts show them: what
     depends on more than one visit before is lost, and so are the times between visits. The counts of a visit that is
     drawn after others are not those of the model itself, as errors add up from visit to visit. Pairs of one visit are
     less accurate than in rows without an order: with few persons or a small epsilon, do without it if it does not
@@ -184,16 +188,20 @@ class DPPanelSynthesizer(MetaEstimatorMixin, OnSite, BaseEstimator):
             lagged = lag([code[declared] for code in codes], persons[declared], times[declared], most)
         except ValueError as error:
             raise ValueError(f"column {self.time!r} {error}") from None
-        values = _values(domain, most)
+        fine = [place for place, size in enumerate(domain.sizes) if size >= _FINE]
+        width = len(domain.columns)
+        lagged += [(lagged[2 + place] + 1 == lagged[2 + width + place]).astype(np.intp) for place in fine]
+        values = _values(domain, most, fine)
         frame = {
             name: pd.Categorical.from_codes(code, pd.Index(labels))
             for (name, labels), code in zip(values.items(), lagged, strict=True)
         }
         names = [(name, f"previous {name}") for name in map(str, domain.columns)]
+        tied = [names[place] for place in fine]
         inner.set_params(
             domain=values,
-            workload=_workload(names),
-            structural_zeros=_zeros(values, names, most),
+            workload=_workload(names, tied),
+            structural_zeros=_zeros(values, names, tied, most),
             max_rows_per_person=most,
             max_cells=min(check_size(inner.max_cells, name="max_cells"), MOST_REDRAWN),
             handle_unknown="error",
@@ -207,7 +215,12 @@ class DPPanelSynthesizer(MetaEstimatorMixin, OnSite, BaseEstimator):
         self.domain_ = domain
         self._template = template
         measured = [set(clique) for clique in inner.selected_cliques_]
-        lost = [name for name, before in names if not any({name, before} <= clique for clique in measured)]
+        ties = [({name, before}, {name, f"kept {name}"}, {before, f"kept {name}"}) for name, before in names]
+        lost = [
+            name
+            for (name, _), pairs in zip(names, ties, strict=True)
+            if not any(pair <= clique for pair in pairs for clique in measured)
+        ]
         return lost if most > 1 else []
 
     def _read_order(self, columns: dict[Any, Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -269,7 +282,8 @@ class DPPanelSynthesizer(MetaEstimatorMixin, OnSite, BaseEstimator):
         n = round(self.n_persons_) if n_persons is None else int(n_persons)
         rng = self.synthesizer_._generator("panel", self.synthesizer_._calls.advance())
         most = len(self.synthesizer_.domain_[VISIT])
-        person, visit, *codes = _draw_visits(self.synthesizer_.model_, n, most, len(self.domain_.columns), rng)
+        fine = [place for place, size in enumerate(self.domain_.sizes) if size >= _FINE]
+        person, visit, *codes = _draw_visits(self.synthesizer_.model_, n, most, len(self.domain_.columns), fine, rng)
         columns = decode(self._template, self.domain_, codes, rng)
         names = (self.person, VISIT, *self.domain_.columns)
         return assemble(self._template, (person, visit + 1, *columns), names)
@@ -300,7 +314,7 @@ def _check_synthesizer(synthesizer: Any) -> DPMarginalSynthesizer:
     return own
 
 
-def _values(domain: Domain, most: int) -> dict[str, list[Any]]:
+def _values(domain: Domain, most: int, fine: Sequence[int]) -> dict[str, list[Any]]:
     """Declare the columns of the lagged table, in which values are codes."""
     values: dict[str, list[Any]] = {VISIT: list(range(1, most + 1)), LAST: ["no", "yes"]}
     for first, prefix in ((0, ""), (-1, "previous ")):
@@ -308,22 +322,32 @@ def _values(domain: Domain, most: int) -> dict[str, list[Any]]:
             codes = range(first, len(domain[name]))
             # Text has no order of values.
             values[f"{prefix}{name}"] = list(codes if is_ordered(domain[name]) else map(str, codes))
-    if len(values) < 2 + 2 * len(domain.columns):
+    values |= {f"kept {domain.columns[place]}": ["no", "yes"] for place in fine}
+    if len(values) < 2 + 2 * len(domain.columns) + len(fine):
         raise ValueError(
             f"the names of the columns must differ from {VISIT!r}, from {LAST!r}, and from one another with "
-            "'previous ' before them; rename a column"
+            "'previous ' or 'kept ' before them; rename a column"
         )
     return values
 
 
-def _workload(names: list[tuple[str, str]]) -> list[tuple[str, ...]]:
-    """List the pairs that matter."""
+def _workload(names: list[tuple[str, str]], fine: list[tuple[str, str]]) -> list[tuple[str, ...]]:
+    """List the marginals that matter."""
     # Without pairs of the visit before, what two of its columns say together would count twice.
     pairs = [pair for visit in zip(*names, strict=True) for pair in combinations(visit, 2)]
-    return [(VISIT, LAST), *names, *pairs, *((other, name) for name, _ in names for other in (VISIT, LAST))]
+    ends = [(other, name) for name, _ in names for other in (VISIT, LAST)]
+    kept: list[tuple[str, ...]] = [
+        (other, f"kept {name}") for name, before in fine for other in (VISIT, LAST, name, before)
+    ]
+    # What follows from a column is kept with it: else it would be kept as often where the column is not.
+    kept += [(*pair, f"kept {name}") for name, _ in fine for pair in names if pair not in fine]
+    both = list(combinations((f"kept {name}" for name, _ in fine), 2))
+    return [(VISIT, LAST), *names, *pairs, *ends, *kept, *both]
 
 
-def _zeros(values: dict[str, list[Any]], names: list[tuple[str, str]], most: int) -> list[dict[str, Any]]:
+def _zeros(
+    values: dict[str, list[Any]], names: list[tuple[str, str]], fine: list[tuple[str, str]], most: int
+) -> list[dict[str, Any]]:
     """Exclude that a first visit has one before, and that another has none."""
     zeros: list[dict[str, Any]] = []
     for _, before in names:
@@ -331,22 +355,40 @@ def _zeros(values: dict[str, list[Any]], names: list[tuple[str, str]], most: int
         zeros.append({VISIT: 1, before: some})
         if most > 1:
             zeros.append({VISIT: list(range(2, most + 1)), before: none})
-    return zeros
+    return zeros + [{VISIT: 1, f"kept {name}": "yes"} for name, _ in fine]
 
 
 def _draw_visits(
-    model: GraphicalModel, n: int, most: int, width: int, rng: np.random.Generator
+    model: GraphicalModel, n: int, most: int, width: int, fine: Sequence[int], rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
     """Draw persons visit by visit; return person, visit and codes of all rows, in order."""
-    rows = np.zeros((2 + 2 * width, n), np.int64)
+    rows = np.zeros((2 + 2 * width + len(fine), n), np.int64)
+    now = [*range(1, 2 + width), *range(2 + 2 * width, len(rows))]
     persons = np.arange(n)
     drawn = []
     for visit in range(most):
         rows[0] = visit
-        rows[1 : 2 + width] = redraw(model, rows, range(1, 2 + width), rng)
+        rows[now] = redraw(model, rows, now, rng)
+        _keep(model, rows, width, fine, rng)
         drawn.append(np.vstack([persons, rows[0], rows[2 : 2 + width]]))
         stay = rows[1] == 0
         persons, rows = persons[stay], rows[:, stay]
-        rows[2 + width :] = rows[2 : 2 + width] + 1
+        rows[2 + width : 2 + 2 * width] = rows[2 : 2 + width] + 1
     together = np.concatenate(drawn, axis=1)
     return list(together[:, np.argsort(together[0], kind="stable")])
+
+
+def _keep(
+    model: GraphicalModel, rows: NDArray[np.int64], width: int, fine: Sequence[int], rng: np.random.Generator
+) -> None:
+    """Give fine columns that keep their value that of the visit before, and draw the others again, given these."""
+    kept = rows[2 + 2 * width :]
+    for pattern in np.unique(kept, axis=1).T:
+        fixed = [2 + place for place, keeps in zip(fine, pattern, strict=True) if keeps]
+        if fixed:
+            inside = (pattern == kept.T).all(axis=1)
+            part = rows[:, inside]
+            part[fixed] = part[[place + width for place in fixed]] - 1
+            others = [place for place in range(1, 2 + width) if place not in fixed]
+            part[others] = redraw(model, part, others, rng)
+            rows[:, inside] = part

@@ -65,6 +65,7 @@ class TestProposeTestRelease:
         assert (refusal.released, math.isnan(refusal.value), math.isnan(refusal.std_error)) == (False, True, True)
         assert (refusal.guarantee.epsilon, refusal.guarantee.delta) == (1.0, 1e-6)
 
+    @pytest.mark.long
     def test_the_test_gets_its_share(self):
         # At the distance of the threshold, half of the tests pass, whatever the share.
         for share, threshold in ((0.1, 132), (0.5, 27)):
@@ -210,6 +211,7 @@ class TestSampleAndAggregate:
                 [place for place in (1, 2, 0) if labels[place] == label] for label in sorted(set(labels))
             ]
 
+    @pytest.mark.long
     def test_all_orders_within_a_chunk_are_equally_likely(self):
         counts = Counter(tuple(random_chunks(SeededSource(seed), 1, 3)[0].tolist()) for seed in range(1200))
         assert len(counts) == 6

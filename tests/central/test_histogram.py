@@ -91,6 +91,7 @@ class TestHierarchy:
         assert count_std(Share("epsilon", Fraction(5e-324)), 7) == 1 << 62
         assert count_std(Share("epsilon", Fraction(1e300)), 1) == 0
 
+    @pytest.mark.chosen("64-", "32-", "3-1", "2-1")
     @pytest.mark.parametrize(
         ("size", "epsilon"), [(1, 1), (2, 1), (3, 1), (32, 1), (64, 1), (1024, 1), (1024, 25), (64, 5)]
     )
@@ -207,6 +208,7 @@ class TestAccuracy:
         assert expected["hierarchical"] < gain * expected["flat"]
         assert DPHistogram(1.0, domain=domain).fit(X).branching_ == branching
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         "parameters",
         [

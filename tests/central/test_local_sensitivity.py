@@ -91,6 +91,7 @@ class TestProposeTestRelease:
         if min_n > 2 and 0.1 <= epsilon <= 1:
             assert worst > 0.85 * DELTA  # the threshold is no larger than it has to be
 
+    @pytest.mark.chosen("0.1]", "10", "20")
     @pytest.mark.parametrize("epsilon", EPSILONS)
     def test_the_adaptive_form_too(self, epsilon):
         test, release = float(TEST_SHARE) * epsilon, float(1 - TEST_SHARE) * epsilon
@@ -182,6 +183,7 @@ class TestSmoothSensitivity:
         assert worst(factor) <= Decimal(delta) * Decimal("1.0000001")
         assert worst(factor * Decimal("0.999")) > Decimal(delta)
 
+    @pytest.mark.chosen("0.8", "0-scales0")
     @pytest.mark.covering
     @pytest.mark.parametrize("epsilon", [-0.5, 0.3])
     @pytest.mark.parametrize("scales", [(1, 1), (1, 1.5), (2, 0.7)])

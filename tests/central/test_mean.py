@@ -63,6 +63,7 @@ class TestAccuracy:
         covered = np.mean([run.interval_[0, 0] <= 31.25 <= run.interval_[0, 1] for run in runs])
         assert 0.9 <= covered <= 0.99
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("columns", "place"),
         [
@@ -117,6 +118,7 @@ class TestAccuracy:
             DPMean(bounds=(0, 1), missing="drop", ledger=ledger).fit([[0.5]])
         assert ledger.spent == (0, 0)
 
+    @pytest.mark.long
     def test_one_column_is_two_independent_laplace_sums(self):
         # A = (sum + count) / 2 and B = (count - sum) / 2 in steps; seen through the ratio of a large table.
         n, epsilon = 10**5, 0.5

@@ -37,6 +37,7 @@ def test_float_noise_gives_a_count_away():
     assert reachable_by_float_laplace(values, 1.0, 1.0, 12).mean() < 0.25
 
 
+@pytest.mark.chosen("1.0")
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_counts_of_two_neighbours_can_give_the_same_integers(epsilon):
     domain = Interval(0, CELLS, bins=CELLS)
@@ -54,6 +55,7 @@ def test_counts_of_two_neighbours_can_give_the_same_integers(epsilon):
     assert often[1] <= set(np.unique(releases[0]))
 
 
+@pytest.mark.chosen("kind0", "kind2")
 @pytest.mark.parametrize(
     "kind",
     [
@@ -70,6 +72,7 @@ def test_means_of_two_neighbours_lie_on_the_same_public_grid(kind):
             assert to_value(Fraction(place), 0.0, 1.0) == value
 
 
+@pytest.mark.chosen("two_sums", "sample")
 @pytest.mark.parametrize("mechanism", ["two_sums", "noisy_sum_count", "sample_and_aggregate"])
 def test_means_from_two_sums_are_functions_of_two_noisy_integers(mechanism, monkeypatch):
     # Noise on either sum has every integer, so whatever two integers can give can be had from any table.

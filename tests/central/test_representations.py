@@ -129,6 +129,7 @@ def test_text_and_truth_values(make, values, declared):
     assert len(set(found.values())) == 1, {kind: text[:200] for kind, text in found.items()}
 
 
+@pytest.mark.chosen("DPKBins", "DPSimple")
 @pytest.mark.parametrize("estimator", NUMERIC[:4], ids=lambda estimator: type(estimator).__name__)
 def test_a_missing_value_does_not_decide_what_may_be_released(estimator):
     """Of neighbours at epsilon .01: whole numbers only, without a missing value, and otherwise almost none."""
@@ -142,6 +143,7 @@ def test_a_missing_value_does_not_decide_what_may_be_released(estimator):
 FIT_QUICKLY = {"marginals": "independent", "max_iter": 3, "random_state": 5}
 
 
+@pytest.mark.chosen("domain2", "domain6")
 @pytest.mark.parametrize(
     ("domain", "tables"),
     [

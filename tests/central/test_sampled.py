@@ -116,6 +116,7 @@ def test_intervals_of_means_cover(parameters):
     assert 0.88 < covered <= 1
 
 
+@pytest.mark.long
 def test_intervals_of_rare_values_cover():
     """A sample of a tenth has none or a few of them, and its size does not tell how many there are."""
     true = np.array([5, 20, 50, 100, 825])
@@ -190,6 +191,7 @@ def test_tiny_and_huge_epsilons(estimator, epsilon):
     assert estimator.guarantee_.epsilon == epsilon
 
 
+@pytest.mark.chosen("parameters0")
 @pytest.mark.parametrize("parameters", [{}, {"mechanism": "noisy_sum_count"}])
 def test_epsilons_that_are_hardly_floats(parameters):
     for _ in range(5):

@@ -70,6 +70,7 @@ class TestWhatAShareBuys:
             if min(*laws[0], *laws[1]) > 0:
                 assert max(renyi(*laws, order) / order for order in ORDERS) <= amount * (1 + 1e-6)
 
+    @pytest.mark.chosen("0.1", "3.0")
     @pytest.mark.parametrize("mu", [1e-3, 0.1, 0.5, 1.0, 3.0])
     def test_a_choice_has_the_mu_wherever_its_losses_are(self, mu):
         share = read_share(Mu(mu, DELTA))
@@ -342,6 +343,7 @@ class TestErrors:
 
 @pytest.mark.parametrize("share", [pytest.param(Rho(0.02, DELTA), marks=pytest.mark.long), Mu(0.2, DELTA)])
 class TestAccuracy:
+    @pytest.mark.long
     def test_means_and_their_intervals(self, share):
         X = np.full((4000, 2), 31.25)
         runs = [DPMean(share, bounds=(0, 100), random_state=seed).fit(X) for seed in range(150)]

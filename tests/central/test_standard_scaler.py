@@ -119,6 +119,7 @@ class TestAccuracy:
             assert np.mean([run.scale_std_error_ for run in runs], axis=0) == pytest.approx(of_scale, rel=0.02)
             assert np.abs(errors.mean(axis=0)).max() < 5 * of_scale / math.sqrt(250)
 
+    @pytest.mark.long
     def test_five_columns_of_adult(self):
         """Root mean squares over columns and 100 runs, in millionths of the width of the bounds."""
         frame = load_adult().frame

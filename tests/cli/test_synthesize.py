@@ -290,6 +290,7 @@ def test_a_domain_file_that_cannot_be_read_is_named(command, content, message, t
     assert message.format(path=path) in capsys.readouterr().err
 
 
+@pytest.mark.chosen("csv")
 @pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl.gz"])
 def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, monkeypatch, capsys, kind):
     first, model = tmp_path / "first.parquet", tmp_path / "model"

@@ -200,6 +200,7 @@ def theirs(raw, tmp_path_factory):
         )
 
 
+@pytest.mark.long
 def test_the_dataset_is_aif360s_own(theirs):
     ours = load_adult_aif360()
     assert ours.features.shape == (45_222, 98)
@@ -218,6 +219,7 @@ def test_the_dataset_is_aif360s_own(theirs):
     assert ours.__dict__.keys() == theirs.__dict__.keys()
 
 
+@pytest.mark.long
 def test_aif360_itself_calls_them_equal(theirs):
     ours = load_adult_aif360()
     assert ours == theirs

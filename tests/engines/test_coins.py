@@ -53,6 +53,7 @@ def released(frame, encoder, cuts):
     return pd.concat(parts)
 
 
+@pytest.mark.chosen("RandomizedResponse", "Subset", "Unary")
 @pytest.mark.covering
 @pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
 @pytest.mark.parametrize("make", ENCODERS)

@@ -71,6 +71,7 @@ def test_categories_and_no_rows(tmp_path, suffix):
         draft_file(TableFile(path), bins=32, max_values=100)
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_rows(tmp_path):
     """4.3 GB at 28 million rows: all were read at once."""
     path = tmp_path / "in.parquet"

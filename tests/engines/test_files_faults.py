@@ -151,13 +151,13 @@ def check_resumed(home):
     ids=["in turn", "EIO", "ENOSPC", "stopped"],
 )
 def test_a_fault_at_any_point_is_resumed_from(tmp_path, faults, faults_in_turn):
-    """Every fourth point where a first run touches the disk or the ledger, one after the other; all in the long run."""
+    """Every seventh point where a first run touches the disk or the ledger; all in the long run."""
     fresh = prepare(tmp_path / "fresh")
     shutil.copytree(fresh, tmp_path / "0")
     faults.arm(None, None)
     run(tmp_path / "0", False)
     assert faults.count > 40
-    for point in range(1, faults.count + 1, 4 if len(faults_in_turn) > 1 else 1):
+    for point in range(1, faults.count + 1, 7 if len(faults_in_turn) > 1 else 1):
         home = shutil.copytree(fresh, tmp_path / str(point))
         fault = faults_in_turn[point % len(faults_in_turn)]
         faults.arm(point, fault)
@@ -173,13 +173,13 @@ def test_what_a_killed_run_leaves_at_any_point_is_resumed_from(tmp_path, faults)
     home, left = prepare(tmp_path / "home"), []
 
     def copy():
-        if faults.count % 3 == 0:
+        if faults.count % 5 == 0:
             left.append(shutil.copytree(home, tmp_path / f"copy {len(left)}"))
 
     faults.look = copy
     run(home, False)
     faults.look = lambda: None
-    assert len(left) > 13
+    assert len(left) > 8
     for folder in left:
         shutil.rmtree(home)
         shutil.move(folder, home)  # a ledger is known by its place

@@ -115,6 +115,7 @@ class Bars:
         self.lines[-1][3] = "closed"
 
 
+@pytest.mark.chosen("csv-auto", "parquet")
 @pytest.mark.covering
 @pytest.mark.parametrize("marginals", ["auto", "tree", "independent", [("age", "color")]], ids=str)
 def test_a_seeded_fit_is_the_one_in_memory(source, rows, tmp_path, marginals):
@@ -135,6 +136,7 @@ def test_a_seeded_fit_is_the_one_in_memory(source, rows, tmp_path, marginals):
         assert synthetic[name].astype(str).tolist() == again[name].astype(str).tolist()
 
 
+@pytest.mark.chosen("csv")
 @pytest.mark.covering
 @pytest.mark.parametrize("form", FORMATS)
 def test_rows_are_of_the_model(source, tmp_path, form, monkeypatch):
@@ -152,6 +154,7 @@ def test_rows_are_of_the_model(source, tmp_path, form, monkeypatch):
     assert set(frame["born"].astype(str)) <= {str(day) for day in pd.date_range("2000-01-01", "2004-01-01").date}
 
 
+@pytest.mark.chosen("arrow", "parquet")
 def test_no_more_than_a_batch_is_in_memory(source, tmp_path, monkeypatch):
     read_rows, written = [], []
     add = _large_files._ShownSummary.add
@@ -185,6 +188,7 @@ def test_one_large_batch_of_an_arrow_file_is_cut(rows, tmp_path, monkeypatch):
     assert sizes == [500] * 6
 
 
+@pytest.mark.chosen("parquet")
 def test_progress_is_shown_for_each_pass(source, tmp_path):
     bars = Bars()
     synthesize_file(source, tmp_path / "out.parquet", made(marginals="tree"), n_samples=10, progress=bars)
@@ -192,6 +196,7 @@ def test_progress_is_shown_for_each_pass(source, tmp_path):
     assert bars.lines == [[total, "reading", N, "closed"], [10, "writing", 10, "closed"]]
 
 
+@pytest.mark.long
 def test_a_seed_repeats(rows, tmp_path):
     source = write(rows, tmp_path / "in.parquet")
     for name in ("one.parquet", "two.parquet"):
@@ -255,14 +260,13 @@ class TestText:
         """One odd row changes what pandas takes each column for."""
         dtypes = []
         kinds = {"plain": [self.ROW] * 40, "odd": [*[self.ROW] * 39, self.ODD], "all odd": [self.ODD] * 40, "none": []}
-        for name, rows in kinds.items():
-            for n_samples in (0, 5):
-                target = tmp_path / f"{name} {n_samples}.{form}"
-                self.run(test_table_file.write(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
-                frame = {"parquet": pd.read_parquet, "feather": pd.read_feather}[form](target)
-                dtypes.append(frame.dtypes.astype(str).to_dict())
+        for (name, rows), n_samples in zip(kinds.items(), (5, 0, 5, 5), strict=True):
+            target = tmp_path / f"{name}.{form}"
+            self.run(test_table_file.write(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
+            frame = {"parquet": pd.read_parquet, "feather": pd.read_feather}[form](target)
+            dtypes.append(frame.dtypes.astype(str).to_dict())
         expected = {"age": "Int64", "height": "float64", "grade": "Int64", "score": "float64", "left": "boolean"}
-        assert dtypes == [expected | {"word": str(pd.Series(["a"]).dtype)}] * 8
+        assert dtypes == [expected | {"word": str(pd.Series(["a"]).dtype)}] * 4
 
     def test_real_columns_keep_their_fractions(self, tmp_path):
         source = test_table_file.write(tmp_path / "in.csv", [self.ROW] * 40)
@@ -276,7 +280,7 @@ class TestText:
 
     def test_no_number_changes_its_bin(self, tmp_path):
         """A number of 99.5 stays in its bin, 100.5 and -0.5 outside, and infinite ones too."""
-        ages = {"99.5": 1, "100": 1, "100.5": 0, "-0.5": 0, "inf": 0, "-inf": 0, "1e300": 0, "39.999": 1, "": 0}
+        ages = {"99.5": 1, "100": 1, "100.5": 0, "-0.5": 0, "inf": 0, "39.999": 1}
         for age, inside in ages.items():
             source = test_table_file.write(tmp_path / "in.csv", [self.ROW | {"age": age}] * 100)
             synthesizer = self.run(source, tmp_path / f"out {age}.csv")
@@ -342,6 +346,7 @@ class TestDates:
         self.run(parquet, tmp_path / "two.csv", n_samples=100)
         self.run(tmp_path / "two.csv", tmp_path / "three.csv", n_samples=100)
 
+    @pytest.mark.long
     def test_no_dtype_depends_on_the_data(self, tmp_path):
         schemas = []
         for name, rows in {
@@ -451,6 +456,7 @@ class TestRefusals:
             synthesize_file(source, tmp_path / "out.csv", made(ledger=PrivacyLedger(epsilon=1.0)))
         assert only_the_source(source)
 
+    @pytest.mark.chosen("parquet")
     def test_what_appears_meanwhile_is_not_overwritten(self, source, tmp_path):
         target = tmp_path / "out.csv"
 
@@ -465,6 +471,7 @@ class TestRefusals:
 
 
 class TestPersons:
+    @pytest.mark.chosen("csv", "parquet")
     @pytest.mark.covering
     @pytest.mark.parametrize("most", [1, 3])
     def test_no_more_rows_are_counted(self, source, rows, tmp_path, most):
@@ -498,6 +505,7 @@ def test_names_that_differ_in_case_only(tmp_path, form):
     assert found.marginal(["A"])["count"].round(-1).tolist() == [100, 0]
 
 
+@pytest.mark.chosen("csv", "arrow")
 def test_no_private_row_is_written_to_the_disk(source, tmp_path, monkeypatch):
     folder = tmp_path / "temporary"
     folder.mkdir()

@@ -104,6 +104,7 @@ def test_they_are_those_of_transform_on_every_engine(engine, people, make):
     check_they_are_those_of_transform(engine, people, make())
 
 
+@pytest.mark.chosen("<lambda>2", "<lambda>4", "<lambda>5")
 @pytest.mark.parametrize(
     "make",
     [
@@ -139,6 +140,7 @@ def check_they_are_those_of_transform(engine, people, fitted):
     assert tally(engine.frame(found), fitted) == fitted.tally(memory(fitted, people))
 
 
+@pytest.mark.chosen("dask", "arrow")
 def test_calls_and_parts_of_the_table_give_the_same_ones(engine, people):
     if engine.name == "reader":
         return
@@ -149,6 +151,7 @@ def test_calls_and_parts_of_the_table_give_the_same_ones(engine, people):
     assert found.drop_columns("number").to_pydict() == whole[part].to_pydict()
 
 
+@pytest.mark.chosen("duckdb", "polars_lazy", "arrow")
 def test_ids_are_released_only_when_they_are_kept(engine, people):
     if engine.name == "reader":
         return
@@ -211,6 +214,7 @@ def test_seeded_second_rounds_do_not_depend_on_where_the_table_is_cut(make):
         pd.testing.assert_frame_equal(released(frame, fitted, cuts), whole)
 
 
+@pytest.mark.whole
 def test_seeded_second_rounds_are_the_same_on_every_engine(engine, people):
     if engine.name in ("reader", "spark"):
         return
@@ -236,6 +240,7 @@ def test_two_evaluations_send_the_same_single_report(lazy_engine, people):
     assert lazy_engine.table(lazy).equals(lazy_engine.table(lazy))
 
 
+@pytest.mark.chosen("dataset", "duckdb")
 def test_calls_have_second_coins_of_their_own(engine, people):
     if engine.name == "reader":
         return
@@ -452,6 +457,7 @@ def test_files_have_the_reports_of_transform(people, tmp_path, make, before, aft
         assert found[name] == (pytest.approx(values) if isinstance(values[0], float) else values)
 
 
+@pytest.mark.chosen("csv-encoder", "parquet-second")
 @pytest.mark.covering
 @pytest.mark.parametrize("make", [encoder, perturber, rappor, second])
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -571,6 +577,7 @@ def test_an_id_that_is_repeated_when_the_rows_are_drawn_gives_no_reports(lazy_en
     assert ledger.spent.epsilon > 0
 
 
+@pytest.mark.chosen("parquet-False", "csv-True")
 @pytest.mark.usefixtures("_distinct_when_counted")
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -609,6 +616,7 @@ def test_ids_are_compared_with_those_of_all_batches():
             seen.add(np.stack([np.zeros(2, np.uint64), ids[rng.integers(60)]]))
 
 
+@pytest.mark.chosen("10]")
 @pytest.mark.parametrize("early", [1, 10, 1_000])
 def test_ids_are_compared_with_those_of_all_batches_in_the_end(monkeypatch, early):
     monkeypatch.setattr("skdp.engines._record_ids._EARLY", early)

@@ -44,6 +44,7 @@ def bits(table):
     return table.drop_columns("number") if "number" in table.column_names else table
 
 
+@pytest.mark.whole
 def test_a_seeded_release_is_the_same_on_every_engine(engine):
     expected = privatize(words(), rappor())
     found = engine.table(privatize(engine.frame(words()), rappor()))
@@ -83,7 +84,7 @@ def test_seeded_reports_of_a_row_depend_on_no_other_row_and_no_cut(options):
     frame = words(ROWS).to_pandas()
     fitted = rappor(secret_key=KEY if options else None)
     whole = released(frame, fitted, [], **options)
-    for cuts in ([1], [BLOCK_ROWS], [7, 7, BLOCK_ROWS - 1, BLOCK_ROWS + 1], [3_000, 6_000, ROWS - 1]):
+    for cuts in ([BLOCK_ROWS], [1, 7, 7, BLOCK_ROWS - 1, BLOCK_ROWS + 1]):
         pd.testing.assert_frame_equal(released(frame, fitted, cuts, **options), whole)
     changed = np.arange(ROWS) % 3 == 0
     other = frame.copy()
@@ -180,6 +181,7 @@ def test_reports_have_the_probabilities_of_the_channel(options, word):
 # With a key
 
 
+@pytest.mark.chosen("duckdb", "polars_lazy", "reader")
 def test_permanent_bits_are_those_of_transform_on_every_engine(engine):
     """Without a second round (p = 0, q = 1), the whole report is permanent."""
     fitted = rappor(p=0, q=1, secret_key=KEY)

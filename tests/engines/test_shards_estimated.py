@@ -33,6 +33,7 @@ def release(sources, tmp_path):
     return tmp_path / "out"
 
 
+@pytest.mark.chosen("LocalHashingEncoder-arrow", "RandomizedResponseEncoder-csv", "RandomizedResponseEncoder-parquet")
 @pytest.mark.covering
 @pytest.mark.parametrize("form", ["parquet", "csv", "csv.gz", "arrow", "jsonl", "jsonl.gz"])
 @pytest.mark.parametrize("kind", [RandomizedResponseEncoder, LocalHashingEncoder])

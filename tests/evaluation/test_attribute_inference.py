@@ -68,6 +68,7 @@ def test_the_true_cell_that_was_left_in_is_certainty(adult):
     assert both.accuracy == 1.0
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_trees")
 def test_without_it_the_proxies_are_named(adult):
     private, truth, joint = adult
@@ -104,6 +105,7 @@ def test_the_report_alone_gives_what_the_channel_gives():
     assert result.std_error == pytest.approx(math.sqrt(result.accuracy * (1 - result.accuracy) / 20_000))
 
 
+@pytest.mark.chosen("polars")
 @few_kinds
 @pytest.mark.usefixtures("few_trees")
 def test_every_kind_of_frame_gives_the_same(make_frame):
@@ -159,6 +161,7 @@ def test_cells_keep_values_apart_and_bin_many_numbers():
     assert cells_of(code_column(pd.Series([None, None], dtype=object))).tolist() == [1, 1]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_trees")
 def test_known_columns_and_the_label_are_what_the_attacker_sees(sex):
     released = pd.DataFrame({"title": sex.map({"F": "Ms", "M": "Mr"}), "noise": np.arange(N) % 7, "report": sex})
@@ -177,6 +180,7 @@ def test_known_columns_and_the_label_are_what_the_attacker_sees(sex):
     assert blind.carriers.empty
 
 
+@pytest.mark.chosen("joint")
 @pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize("strategy", often(["split", "joint", "sample"], ["joint", "sample"]))
 def test_the_bound_is_that_of_the_attribute(strategy):
@@ -211,6 +215,7 @@ def test_the_bound_is_that_of_the_attribute(strategy):
         assert of_both.bound == "the best protocol of epsilon = 2, for all reports of a record together"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize(
     "made",
@@ -272,6 +277,7 @@ def test_rare_and_missing_values_are_guessed_too():
     assert 0 <= lone.accuracy <= 2 / 3
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_trees")
 def test_a_seed_repeats(sex):
     frame = pd.DataFrame(

@@ -75,6 +75,7 @@ def test_a_seed_makes_it_reproducible_and_repeats_differ():
     assert not secure.errors["l1"].equals(one.errors["l1"])
 
 
+@pytest.mark.long
 def test_the_luck_of_one_epsilon_is_not_that_of_another():
     frame = pd.DataFrame({"sex": ["Female"] * 300 + ["Male"] * 700})
     domain = Domain({"sex": ["Female", "Male"]})

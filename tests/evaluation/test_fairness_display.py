@@ -49,6 +49,7 @@ def of(report, pattern):
     return rows["value"].tolist(), list(zip(rows["lower"], rows["upper"], strict=True))
 
 
+@pytest.mark.chosen("list", "<lambda>")
 @pytest.mark.parametrize("column", [list, np.array, pd.Series, pl.Series, lambda values: pa.chunked_array([values])])
 def test_dots_and_bars_are_the_values_and_intervals_of_the_report(column):
     display = FairnessDisplay.from_predictions(
@@ -87,6 +88,7 @@ def test_all_rows_are_kept_as_tidy_data():
         assert display.data[name].tolist() == pytest.approx(report[name].tolist())
 
 
+@pytest.mark.chosen("table")
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_groups_of_several_columns_are_written_with_commas(make):
     with warnings.catch_warnings():
@@ -96,6 +98,7 @@ def test_groups_of_several_columns_are_written_with_commas(make):
     assert labels == ["F, b", "F, w", "M, b", "M, w"]
 
 
+@pytest.mark.long
 def test_many_groups_are_rows_of_all_rates():
     rng = np.random.default_rng(0)
     groups = pd.DataFrame({"a": rng.integers(0, 8, 4_000), "b": rng.integers(0, 4, 4_000)})
@@ -181,6 +184,7 @@ def test_metrics_of_other_names_are_written_without_underscores():
     assert display.figure_.legends == []
 
 
+@pytest.mark.chosen("given1")
 @pytest.mark.parametrize(
     ("given", "said"),
     [({}, "90 % interval"), ({"confidence_level": 0.995}, "99.5 % interval")],
@@ -195,6 +199,7 @@ def test_the_legend_names_the_reports_and_the_level(given, said):
     assert [text.get_text() for text in legend.get_texts()] == ["interval"]
 
 
+@pytest.mark.long
 def test_what_is_undefined_is_said():
     with pytest.warns(UserWarning, match="undefined"):
         display = FairnessDisplay.from_predictions([1, 0, 0, 0], [1, 0, 1, 0], [*"aabb"], positive_label=1)

@@ -46,6 +46,7 @@ def ticks(axis):
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
+@pytest.mark.chosen("polars")
 @few_kinds
 def test_bars_have_the_length_of_the_shares_on_every_kind_of_frame(make_frame):
     display = MarginalDisplay.from_tables(make_frame(REAL), make_frame(SYNTHETIC))
@@ -72,6 +73,7 @@ def test_bins_are_drawn_as_steps_with_what_is_beyond_them_below(as_domain):
     assert axes.get_xlabel() == "missing: 14.3% | 40.0%\noutside the domain: 0.0% | 20.0%"
 
 
+@pytest.mark.chosen("pyarrow")
 @few_kinds
 def test_two_columns_are_two_heat_maps_of_one_scale(make_frame):
     display = MarginalDisplay.from_tables(make_frame(REAL), make_frame(SYNTHETIC), [("sex", "age")], domain=DOMAIN)
@@ -148,6 +150,7 @@ def test_the_panels_may_be_given():
         display.plot(ax=panel)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ones", "pairs"), [(1, 0), (3, 1), *(pytest.param(*case, marks=pytest.mark.long) for case in [(0, 1), (4, 2)])]
 )
@@ -162,6 +165,7 @@ def test_any_number_of_marginals_can_be_laid_out(ones, pairs):
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
+@pytest.mark.long
 def test_shares_of_very_different_sizes_and_long_names_are_drawn():
     real = pd.DataFrame({"a": ["a very long name that is cut"] * 3, "b": np.array([0.0, 0.5, 1e6])})
     display = MarginalDisplay.from_tables(real, real, ["a", "b", ("a", "b")])

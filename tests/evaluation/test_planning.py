@@ -77,6 +77,7 @@ def test_rows_are_the_least_that_are_enough():
     assert str(plan).startswith("epsilon = 1 and 8,842 rows are enough for a frequency within ± 0.02 (95 % interval")
 
 
+@pytest.mark.chosen("joint", "sample")
 @pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
 def test_the_half_width_is_that_of_the_estimates(strategy):
     encoder = FrequencyOracleEncoder(2.0, categories=VALUES, strategy=strategy, random_state=0)
@@ -102,6 +103,7 @@ def test_columns_of_joint_reports_are_margins():
     assert (row["upper"] - row["lower"]) / 2 == pytest.approx(plan.half_width, rel=0.03)
 
 
+@pytest.mark.long
 def test_a_table_of_reports():
     encoder = LocalTableEncoder(categories=VALUES, bounds={"age": (0, 100)}, strategy="sample", random_state=0)
     plan = plan_epsilon(encoder, within=700, n_rows=20_000, share=0.3, columns="job")
@@ -130,6 +132,7 @@ def test_a_hierarchy_and_frequencies_of_a_histogram():
     assert rows.n_rows == 6_000
 
 
+@pytest.mark.chosen("fixed")
 @pytest.mark.parametrize("rows", ["sampled", "fixed"])
 def test_the_half_width_of_a_parity_difference_is_that_of_debiased_fairness(rows):
     encoder = RandomizedResponseEncoder(categories=VALUES, random_state=0)
@@ -223,6 +226,7 @@ def test_a_count_is_a_whole_number():
         plan_epsilon(DPHistogram(domain=VALUES), within=1e-12)
 
 
+@pytest.mark.long
 def test_what_sampling_makes_impossible_is_said_with_the_number_of_rows():
     encoder = FrequencyOracleEncoder(categories=VALUES, strategy="sample")
     options = {"of": "frequency", "share": 0.5, "columns": "sex"}

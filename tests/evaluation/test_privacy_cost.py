@@ -255,7 +255,7 @@ PIPELINES = {
 
 # Others of their kind are quicker.
 LONG = ["random search", "vote", "range", "response, list", "hadamard", "subset", "after an imputer"]
-LONG += ["search", "hashing", "unary, p and q", "laplace", "response, joint", "by dtype", "union", "bins"]
+LONG += ["search", "hashing", "unary, p and q", "laplace", "response, joint", "by dtype", "union", "bins", "stack"]
 
 
 class Untouchable(pd.DataFrame):
@@ -352,6 +352,7 @@ def schemas():
     }
 
 
+@pytest.mark.chosen("domain", "polars", "arrow")
 @pytest.mark.parametrize("kind", schemas())
 def test_any_schema(kind):
     estimator = make_pipeline(

@@ -167,6 +167,7 @@ def test_test_rows_are_true_under_privatize_fit():
         assert value != noisy.score(X.iloc[test], y[test])
 
 
+@pytest.mark.chosen("pipeline", "vote")
 @pytest.mark.parametrize("wrap", ["pipeline", "search", "vote"])
 def test_all_scorers_see_one_release_of_the_test_rows(wrap):
     """Labels and probabilities of one release agree; of two releases at a small epsilon they do not."""
@@ -218,6 +219,7 @@ def test_seeds_that_meet_are_moved_apart(monkeypatch):
     assert sorted(seeds_of(epsilons=[0.5, 4.0], n_repeats=2)) == list(range(8))
 
 
+@pytest.mark.long
 def test_the_seed_that_a_step_came_with_is_not_used_and_others_are_kept():
     seeded = RandomizedResponseEncoder(categories={"group": ["a", "b"], "kind": ["u", "v", "w"]}, random_state=7)
     first, second = (curve(pipeline(seeded), random_state=None, baseline=None, n_repeats=2) for _ in range(2))
@@ -233,6 +235,7 @@ def test_the_seed_that_a_step_came_with_is_not_used_and_others_are_kept():
     assert set(kept) == {5}
 
 
+@pytest.mark.long
 def test_steps_beside_the_one_that_varies_get_seeds_of_their_own():
     seeds = []
 
@@ -270,6 +273,7 @@ def test_splits_do_not_depend_on_the_randomness_and_given_ones_are_repeated():
     assert private[:2] != private[2:]
 
 
+@pytest.mark.long
 def test_groups_go_to_the_splitter():
     X, y = table()
     people = np.repeat(np.arange(60), 4)
@@ -310,6 +314,7 @@ def test_missing_values_are_a_group_that_fairlearn_does_not_leave_out():
     assert set(found["group"]) == {"all", "a", "b", "missing"}
 
 
+@pytest.mark.chosen("DataFrame0")
 @pytest.mark.parametrize("kind", [pl.DataFrame, pd.DataFrame])
 def test_a_frame_of_any_kind(kind):
     X, y = table()
@@ -357,6 +362,7 @@ def test_scores_use_the_sensitive_feature_that_is_given(privatize):
     assert result["value"].tolist() == [(other[test].sum() + len(test)) / 2 for test in tests] * 2
 
 
+@pytest.mark.long
 def test_metric_frames_give_a_row_for_each_group():
     scoring = {
         "right": partial(MetricFrame, metrics=accuracy_score),
@@ -411,6 +417,7 @@ def test_sensitive_features_of_any_kind(make_frame):
     assert read_groups(["group", "kind"], few, 2).tolist() == ["group", "kind"]  # values, as many as rows
 
 
+@pytest.mark.long
 def test_groups_of_several_features_are_kept_in_the_cache(tmp_path):
     scoring = {"right": partial(MetricFrame, metrics=accuracy_score)}
     options = {"sensitive_features": ["group", "kind"], "scoring": scoring, "epsilons": [1.0], "cache": tmp_path}
@@ -703,6 +710,7 @@ def calls_itself(estimator, X, y):
 SCORERS = [reads_a_global, reads_by_a_helper, reads_inside, calls_itself, partial(reads_a_global)]
 
 
+@pytest.mark.chosen("calls_itself", "reads_by_a_helper")
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_a_scorer_that_reads_a_global_is_computed_again_when_it_changes(tmp_path, monkeypatch, scorer):
     options = {"scoring": scorer, "cache": tmp_path, "epsilons": [4.0], "baseline": None, "cv": 2}
@@ -766,6 +774,7 @@ def test_another_process_gives_the_same_names(capsys):
     assert there.stdout == here
 
 
+@pytest.mark.long
 def test_a_damaged_file_counts_as_none(tmp_path):
     model = pipeline(classifier=CountingClassifier())
     first = curve(model, cache=tmp_path)

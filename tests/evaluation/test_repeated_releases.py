@@ -71,6 +71,7 @@ def test_joint_cells_are_guessed_together(people):
     assert table["accuracy"].iloc[1] > 0.95 > 0.5 > table["accuracy"].iloc[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "made",
     often([RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder], [UnaryEncodingTransformer]),
@@ -84,6 +85,7 @@ def test_memoised_reports_do_not_improve(made, people):
     assert table["accuracy"][0] < 0.65
 
 
+@pytest.mark.long
 def test_a_second_round_averages_out_to_the_permanent_report_and_no_further(people):
     inner = encoder(1.0, memoize=True, secret_key=KEY, instantaneous_epsilon=0.3, random_state=None)
     table = repeated_releases(inner, people[["sex"]], n_releases=[1, 100], record_id=np.arange(2000))

@@ -16,7 +16,7 @@ from skdp.datasets import load_adult
 from skdp.evaluation import age_sex_report, study_report
 from skdp.evaluation.report import _report
 from skdp.evaluation.report._progress import in_proportion
-from skdp.evaluation.report._summary import difference
+from skdp.evaluation.report._summary import _of_leakage, difference
 
 
 class Page(HTMLParser):
@@ -247,12 +247,14 @@ class TestStudyReport:
         carriers = pd.read_csv(tmp_path / "carriers.csv").set_index("column")
         assert carriers["alone"].idxmax() == "shoes"
 
+    @pytest.mark.long
     def test_with_a_target_without_groups(self, people, domain, tmp_path):
         page = read(self.run(people, domain, tmp_path, target="pay", positive_label="high"))
         assert page.headings == [name for name in SECTIONS if name != "Fairness seen through reports"]
         assert "no groups to compare were named" in " ".join(page.words)
         assert set(pd.read_csv(tmp_path / "model_scores.csv")["metric"]) == {"accuracy", "AUC"}
 
+    @pytest.mark.long
     def test_all_columns_may_be_protected_and_named_as_numbers_of_the_report(self, people, tmp_path, monkeypatch):
         monkeypatch.undo()  # figures have these names, too
         _save_nothing(monkeypatch)
@@ -287,11 +289,13 @@ class TestStudyReport:
         assert not [phrase for phrase in ("dashed black", "models on them", "together,") if phrase in text]
         assert pd.read_csv(tmp_path / "release_counts.csv").columns[1] == "sex"
 
-    @pytest.mark.parametrize("drawn", [False, pytest.param(True, marks=pytest.mark.long)])
-    def test_a_seed_repeats_and_another_does_not(self, people, domain, tmp_path, monkeypatch, drawn):
-        if drawn:
+    @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.long)])
+    def test_a_seed_repeats_and_another_does_not(self, people, domain, tmp_path, monkeypatch, whole):
+        options, drawn = {}, ["index.html", "release_counts.csv", "count_errors.csv", "synthesis.csv"]
+        if whole:
             monkeypatch.undo()  # figures repeat, too
-        options = {"target": "pay", "positive_label": "high", "sensitive": "sex", "privileged": ["M"]}
+            options = {"target": "pay", "positive_label": "high", "sensitive": "sex", "privileged": ["M"]}
+            drawn.append("fairness_audits.csv")
         pages = [self.run(people, domain, tmp_path / name, random_state=1, **options) for name in ("one", "two")]
         _draw_nothing(monkeypatch)
         pages.append(self.run(people, domain, tmp_path / "three", random_state=2, **options))
@@ -300,7 +304,7 @@ class TestStudyReport:
             for page in pages
         )
         assert one == two
-        for name in ("index.html", "release_counts.csv", "count_errors.csv", "fairness_audits.csv", "synthesis.csv"):
+        for name in drawn:
             assert one[name] != three[name]
 
     def test_a_column_of_one_value_leaks_nothing(self, people, tmp_path):
@@ -366,6 +370,7 @@ class TestStudyReport:
                 self.run(people, domain, tmp_path / "out", privileged=privileged, **given)
         assert not started
 
+    @pytest.mark.long
     def test_missing_values_of_the_sensitive_column_are_a_group(self, people, tmp_path):
         people["sex"] = people["sex"].where(np.arange(len(people)) % 7 > 0, None)
         domain = Domain({"sex": ["F", "M", None]})
@@ -400,10 +405,21 @@ class TestStudyReport:
         ((0.02, 0.01, 0.03), "privacy adds 0.020 (95 % interval 0.010 to 0.030)"),
         ((-0.0001, -0.002, 0.001), "a difference of 0.000 (95 % interval −0.002 to 0.001), which may be chance"),
         ((-0.01, np.nan, np.nan), "−0.010 on one split of the rows"),
+        ((0.05, -2.4, 2.5), "a difference of 0.050 (95 % interval −1.000 to 1.000), which may be chance"),
     ],
 )
 def test_only_what_is_beyond_chance_is_called_a_cost(interval, text):
     assert difference(*interval) == text
+
+
+@pytest.mark.parametrize(("lower", "text"), [(0.51, "Best known is r1 (4.0% of the rows)"), (0.49, "Of no value")])
+def test_only_a_value_that_is_known_better_than_by_chance_is_called_known(lower, text):
+    shares = {"epsilon": [1.0], "with the report": [0.06], "without the report": [0.04], "prior": [0.11]}
+    values = {"value": ["r1"], "share": [0.04], "auc": [0.57], "auc_lower": [lower], "auc_upper": [0.65]}
+    tables = {"leakage": pd.DataFrame(shares), "leakage_by_value": pd.DataFrame({"epsilon": [1.0]} | values)}
+    lines = _of_leakage(tables, 1.0, "region")
+    assert lines[1].startswith(text)
+    assert f"{lower:.1%} to 65.0%" in lines[1]
 
 
 def test_a_word_is_a_number_if_the_column_holds_numbers():
@@ -453,6 +469,7 @@ class TestCommand:
         words = ["report", "--epsilon", 1, "--repeats", 2, "--model-repeats", 1, "--jobs", 1, "--seed", 1, *words]
         return main([str(word) for word in words])
 
+    @pytest.mark.long
     def test_own_data(self, own, tmp_path, capsys):
         out = tmp_path / "out"
         words = ["--data", own, "--columns", "sex", "age", "mark", "--edges", "age=0,38,120", "--epsilon", 1, 4]
@@ -483,6 +500,7 @@ class TestCommand:
         scores = pd.read_csv(tmp_path / "out" / "model_scores.csv")
         assert set(scores["classifier"]) == {"logistic regression", "gradient boosting"}
 
+    @pytest.mark.long
     def test_own_parquet(self, own, tmp_path):
         path = tmp_path / "own.parquet"
         pd.read_csv(own).to_parquet(path)

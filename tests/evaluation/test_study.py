@@ -88,10 +88,15 @@ class TestModelScores:
         assert means["not private"] < -0.8
         assert means[0.001] > -0.5
 
+    def test_seeds(self, people):
+        one, same, other = (scores_of(read(people[:200], epsilons=[1.0], random_state=seed)) for seed in (0, 0, 1))
+        pd.testing.assert_frame_equal(one, same)
+        assert not one["value"].equals(other["value"])
+
+    @pytest.mark.long
     @pytest.mark.processes
-    def test_seeds_and_processes(self, people, scores):
+    def test_processes(self, people, scores):
         pd.testing.assert_frame_equal(scores, scores_of(read(people, n_jobs=2)))
-        assert not scores["value"].equals(scores_of(read(people, random_state=1))["value"])
 
 
 def test_audits_of_one_classifier(people):

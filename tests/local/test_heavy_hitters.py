@@ -25,7 +25,7 @@ from skdp.local.heavy_hitters._words import Start, WordCoder
 from skdp.oracles import PrefixHashing, vectors_of
 from skdp.oracles._hashing import ToeplitzHash
 from skdp.randomness import SeededSource
-from tests.conftest import each
+from tests.conftest import each, often
 
 FALSE_ALARM = 1e-6
 
@@ -231,6 +231,7 @@ class TestFinding:
         assert top["count"].is_monotonic_decreasing
         assert finder.n_reports_ == 100_000
 
+    @pytest.mark.long
     @pytest.mark.slow
     def test_estimates_are_unbiased_and_intervals_hold(self):
         runs = 60
@@ -259,6 +260,7 @@ class TestFinding:
             found += len(finder.fit(finder.report(words)).top_) > 0
         assert binom.sf(found - 1, runs, 0.05) > FALSE_ALARM
 
+    @pytest.mark.chosen("0")
     @pytest.mark.parametrize("seed", range(2))
     def test_any_language(self, seed):
         words = ["naïve"] * 4_000 + ["日本"] * 3_000 + ["日本語です"] * 2_000 + [""] * 1_000
@@ -317,7 +319,7 @@ class TestWords:
         assert start(coder, 0x61E6, 16) == Start.NOTHING  # three bytes do not fit
         assert start(WordCoder(3, "abcd"), 0b110, 3) == Start.NOTHING  # symbols are 0 to 5
 
-    @pytest.mark.parametrize("prefix", [b"", b"a\xe0", b"\xf0", b"\xf1\x80"])
+    @pytest.mark.parametrize("prefix", often([b"", b"a\xe0", b"\xf0", b"\xf1\x80"], [b"", b"a\xe0"]))
     def test_every_two_bytes_follow_as_utf8_says(self, prefix):
         """A start of words can be completed; whole words have an end, and then zeros."""
         coder = WordCoder(8, None)

@@ -79,7 +79,7 @@ def test_it_is_a_privatizer(name, check, checks_of):
 
 
 @pytest.mark.parametrize("oracle", ORACLES)
-@each("keys, size, epsilon", [(2, 1, 1.0), (2, 2, 0.2), (3, 1, 0.2), (3, 2, 1.0), (3, 2, 5.0)])
+@each("keys, size, epsilon", [(2, 1, 1.0), (2, 2, 0.2), (3, 1, 5.0), (3, 2, 1.0)])
 def test_records_of_signed_keys_keep_the_promise(oracle, keys, size, epsilon):
     """Every pair of records with values at the bounds; other values are means of these."""
     fitted = encoder(epsilon, categories={"films": list(range(keys))}, max_size=size, oracle=oracle).fit(RATINGS)
@@ -94,7 +94,7 @@ def test_records_of_signed_keys_keep_the_promise(oracle, keys, size, epsilon):
 
 
 @pytest.mark.parametrize("oracle", ORACLES)
-@each("size, epsilon", [((4, 1), 3.0), ((4, 2), 0.5), ((6, 2), 3.0), ((6, 3), 0.5)])
+@each("size, epsilon", [((4, 1), 3.0), ((4, 2), 0.5), ((6, 2), 3.0)])
 def test_moments_are_those_of_the_channel(oracle, size, epsilon):
     """Which signs of a key a report supports, one and both, for holders of each sign and for others."""
     k, m = size
@@ -169,6 +169,7 @@ def test_the_best_is_never_above_the_published_ones(size, epsilon):
         assert pair_error(own) < 0.3 * pair_error(ue)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("oracle", often(ORACLES, ["pckv_ue"]))
 def test_intervals_cover(oracle):
     """Of 50 collections of the same records, whose values are at the bounds."""
@@ -331,6 +332,7 @@ def test_files_say_what_they_hold(tmp_path):
         estimate_file(tmp_path / "reports.parquet", postprocess="simplex")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_calls")
 @pytest.mark.parametrize("oracle", often(ORACLES, ["pckv_ue"]))
 def test_an_audit_finds_no_more_than_the_promise(oracle):

@@ -73,6 +73,7 @@ def test_the_closed_form_is_the_variance_of_all_reports(name, column, monkeypatc
         assert found.loc[label, "std_error"] ** 2 == pytest.approx(exact_variance(encoder, column, label))
 
 
+@pytest.mark.chosen("subset", "response", "hashing", "hadamard")
 @pytest.mark.parametrize("name", KINDS)
 def test_margins_are_sums_of_cells(name):
     encoder = KINDS[name].fit(PEOPLE)
@@ -95,6 +96,7 @@ def test_margins_are_sums_of_cells(name):
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", often(KINDS, ["unary"]))
 def test_intervals_cover(name):
     """95 % intervals over 50 releases: 74 % of them cover, but for a chance of 1e-7 for each margin."""

@@ -84,6 +84,7 @@ def strategy(request):
 
 
 class TestPermanence:
+    @pytest.mark.chosen("LocalHashing", "Unary", "RandomizedResponse")
     @pytest.mark.covering
     def test_over_calls_orders_batches_pickles_and_clones(self, kind, strategy):
         rows, ids = table(), np.arange(60)
@@ -249,6 +250,7 @@ class TestChannel:
         rows = pd.DataFrame({"x": [value] * self.N})
         return encoder.fit(rows), np.asarray(encoder.transform(rows, record_id=range_of(self.N)))
 
+    @pytest.mark.chosen("d-Unary", "a-Subset", "a-Random", "d-Random")
     @pytest.mark.whole
     @pytest.mark.parametrize("kind", [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder])
     @pytest.mark.parametrize("value", ["a", "d"])
@@ -284,6 +286,7 @@ class TestChannel:
         supports = oracle.supports(reports.astype(np.uint64)).mean(axis=0)
         assert supports == pytest.approx([float(oracle.p if v == 2 else oracle.q) for v in range(5)], abs=0.035)
 
+    @pytest.mark.long
     def test_of_an_undeclared_value(self):
         """It is one more value, whose row of the channel is the mean of the others."""
         encoder, reports = self.reports(RandomizedResponseEncoder, "undeclared", handle_unknown="uniform")
@@ -327,6 +330,7 @@ class TestAveraging:
         bound = float(RandomizedResponseEncoder(1.0, categories=[DOMAIN["x"]]).fit([["a"]]).oracles_[0].p)
         assert attack(encoder) == pytest.approx(bound, abs=5 * math.sqrt(bound / 400))
 
+    @pytest.mark.long
     def test_a_mutant_without_memory_is_seen_through(self, monkeypatch):
         """What the test above would find if the first round were drawn anew."""
         calls = iter(range(10**6))
@@ -361,6 +365,7 @@ class TestSecondRound:
             assert ratio <= exp_bounds(bound)[0]
             assert guarantee.epsilon == pytest.approx(bound)
 
+    @pytest.mark.chosen("joint-UnaryEncodingTransformer", "split-RandomizedResponseEncoder")
     @pytest.mark.covering
     @pytest.mark.parametrize("kind", TWO_ROUNDS)
     def test_estimates_are_unbiased_with_the_stated_errors(self, kind, strategy):
@@ -383,6 +388,7 @@ class TestSecondRound:
             other = single.estimate_counts(single.transform(rows))
             assert estimate["std_error"].mean() == pytest.approx(other["std_error"].mean(), rel=0.04)
 
+    @pytest.mark.chosen("Unary", "RandomizedResponse")
     @pytest.mark.parametrize("kind", TWO_ROUNDS)
     def test_each_call_has_fresh_noise(self, kind):
         encoder = make(kind, instantaneous_epsilon=0.5).fit(table())
@@ -419,6 +425,7 @@ class TestSecondRound:
 class TestHashing:
     """LOLOHA: a record has one seed, and one permanent report a bucket."""
 
+    @pytest.mark.chosen("2", "None")
     @pytest.mark.parametrize("buckets", [2, 3, None])
     def test_no_record_has_more_permanent_reports_than_buckets(self, buckets):
         k, n = 40, 50
@@ -716,14 +723,15 @@ def test_ids_that_cannot_be_written_are_named_and_not_shown(record):
 
 
 class TestManyResponsesAtATime:
+    @pytest.mark.chosen("255-9.0", "1000-2.0")
     @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (256, 0.1), (255, 9.0), (1000, 2.0)])
     def test_they_are_those_of_each_record_alone(self, k, epsilon):
         """With 16 bits, up to k / 2**16 of the words are undecided: some ten of these."""
         oracle, digests = (
             RandomizedResponse(k, epsilon),
-            keyed_digests(KEY, ("test",), [b"%d" % i for i in range(3_000)]),
+            keyed_digests(KEY, ("test",), [b"%d" % i for i in range(2_000)]),
         )
-        codes = (np.arange(3_000) % k).astype(np.uint16)
+        codes = (np.arange(2_000) % k).astype(np.uint16)
         sources = (DigestSource(digest, head=oracle.word.itemsize) for digest in digests)
         expected = np.concatenate([oracle.report(codes[[i]], source) for i, source in enumerate(sources)])
         assert np.array_equal(oracle._draw_keyed(codes, digests), expected)

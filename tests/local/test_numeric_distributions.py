@@ -90,6 +90,7 @@ def test_another_name_is_refused(wrong):
         perturber(mechanism=wrong).fit(ROWS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", often(["skewed", "ends"], ["skewed"]))
 def test_intervals_cover(shape):
     """Pooled over the bins of 60 collections; the records are drawn again each time."""

@@ -143,6 +143,7 @@ class TestKey:
 
 
 class TestLaw:
+    @pytest.mark.chosen("10.35", "0.0-hybrid")
     @pytest.mark.whole
     @every_mechanism
     @pytest.mark.parametrize("value", [0.0, 10.35, 11.0])
@@ -161,6 +162,7 @@ class TestLaw:
         seen = [*counts[~rare], *([counts[rare].sum()] if rare.any() else [])]
         assert chisquare(seen, expected).pvalue > FALSE_ALARM
 
+    @pytest.mark.chosen("hybrid")
     @every_mechanism
     def test_estimates_are_unbiased_with_the_stated_errors(self, mechanism):
         rows, z = table(1_000), []

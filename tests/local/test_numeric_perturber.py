@@ -111,6 +111,7 @@ def test_the_tuple_of_all_columns_is_within_epsilon(mechanism, epsilon):
     assert (fitted.guarantee_.delta, fitted.guarantee_.relation, fitted.guarantee_.trust) == (0, "replace", "local")
 
 
+@pytest.mark.chosen("duchi", "hybrid", "laplace", "piecewise", "square_wave", "optimal-1")
 @pytest.mark.covering
 @pytest.mark.parametrize("n_columns", [1, 7])
 @every_mechanism
@@ -158,6 +159,7 @@ class TestMean:
         assert (wide["lower"] < means["lower"]).all()
         assert (wide["upper"] > means["upper"]).all()
 
+    @pytest.mark.long
     @some_mechanisms
     def test_intervals_cover(self, mechanism):
         """150 intervals of 95 %: 5 standard errors of their share are 8.9 %. The records are drawn again each time."""
@@ -175,6 +177,7 @@ class TestMean:
         assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(150)
         assert np.mean(stated) == pytest.approx(np.std(errors), rel=0.25)
 
+    @pytest.mark.chosen("square_wave")
     @some_mechanisms
     def test_for_given_records_the_error_is_not_understated(self, mechanism):
         rows = np.repeat([[0.0], [10.0], [3.3]], 100, axis=0)
@@ -213,6 +216,7 @@ class TestMean:
 
 
 class TestDistribution:
+    @pytest.mark.chosen("piecewise")
     @pytest.mark.parametrize(
         "mechanism", often(["square_wave", "piecewise", "hybrid", "laplace"], ["square_wave", "piecewise"])
     )
@@ -233,6 +237,7 @@ class TestDistribution:
         rough = fitted.estimate_distribution(reports, smooth=False)
         assert np.abs(np.diff(rough["frequency"])).sum() > np.abs(np.diff(found["frequency"])).sum()
 
+    @pytest.mark.chosen("polars")
     @few_kinds
     def test_several_columns(self, people):
         fitted = perturber(mechanism="square_wave").fit(people)

@@ -182,6 +182,7 @@ ENCODERS = {
 }
 
 
+@pytest.mark.chosen("response", "numbers", "rappor")
 @pytest.mark.parametrize("name", ENCODERS)
 def test_frames_of_all_kinds(name):
     make, values = ENCODERS[name]

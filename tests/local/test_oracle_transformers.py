@@ -78,6 +78,7 @@ def make(name, epsilon=2.0, **parameters):
     return TRANSFORMERS[name](epsilon, **{"categories": CATEGORIES, "random_state": 0} | parameters)
 
 
+@pytest.mark.chosen("labels", "unbiased bits-joint", "symmetric bits", "best-joint", "binary", "indices")
 @pytest.mark.covering
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", TRANSFORMERS)
@@ -91,6 +92,7 @@ def test_counts_come_back_within_their_errors(name, strategy):
     assert 0.2 < np.sqrt((z**2).mean()) < 1.8
 
 
+@pytest.mark.chosen("polars]", "labels-split")
 @pytest.mark.parametrize(
     ("name", "strategy", "frame_kind"),
     [
@@ -168,6 +170,7 @@ def test_sampled_counts_have_the_error_that_is_stated():
     assert np.abs((runs.mean(axis=0) - true) / np.sqrt(expected / 300)).max() < 5.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", often([0.6, 2.0, 6.0], [0.6]))
 @pytest.mark.parametrize("name", ["labels", "unbiased bits"])
 def test_joint_counts_have_the_error_that_is_stated(name, epsilon):
@@ -179,6 +182,7 @@ def test_joint_counts_have_the_error_that_is_stated(name, epsilon):
     assert np.mean(stated / np.std([one["count"] for one in found], axis=0)) == pytest.approx(1, abs=0.15)
 
 
+@pytest.mark.chosen("labels", "bits")
 @pytest.mark.parametrize("name", ["labels", "bits", "unbiased bits", "sets", "buckets", "indices"])
 def test_joint_counts_of_columns_that_were_reported_apart(name):
     table = pd.DataFrame(data(30_000))
@@ -418,6 +422,7 @@ class TestFrequencyOracle:
         with pytest.raises(ValueError, match=match):
             FrequencyOracleEncoder(categories=[range(20)], **parameters).fit([[1]])
 
+    @pytest.mark.chosen("5-2.0", "14-")
     @pytest.mark.parametrize("output", ["bits", "unbiased"])
     @pytest.mark.parametrize(
         ("k", "epsilon", "again"), [*product([2, 5, 14, 300], [2.0, 5.0], [0.5, 1.0]), (14, 4.0, 3.9)]

@@ -396,6 +396,9 @@ def test_scikit_learn_checks():
     assert {one["check_name"] for one in results if one["status"] == "xfail"} == EXPECTED_FAILURES.keys()
 
 
+@pytest.mark.chosen(
+    "check_set_output_transform_pandas", "check_global_set_output_transform_polars", "names_consistency", "names_out"
+)
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyLeakWarning", "ignore:X (does not have|has)")
 @pytest.mark.parametrize("name", DATAFRAME_CHECKS)
 def test_dataframe_checks(name):

@@ -28,6 +28,7 @@ def test_published_figures_of_randomised_response(sizes, joint, margins):
     assert found == pytest.approx(margins, rel=0.005)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "oracle",

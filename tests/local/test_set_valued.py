@@ -90,6 +90,7 @@ def test_whole_records_keep_the_promise(oracle):
     assert sum(loss.count for loss in fitted.guarantee_.losses) == 2
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_calls")
 @pytest.mark.parametrize("oracle", often([*ORACLES, "auto"], ["auto"]))
 def test_an_audit_finds_no_more_than_the_promise(oracle):

@@ -61,6 +61,7 @@ def test_columns_that_stay_together_reveal_more_than_their_sums():
     assert sums.epsilon < rows.epsilon / 3 < split.guarantee_.epsilon / 3
 
 
+@pytest.mark.long
 def test_many_columns_are_bounded_as_any_randomiser():
     many = {f"x{place}": range(2 + place) for place in range(7)}
     table = pd.DataFrame({name: [0] for name in many})
@@ -108,6 +109,7 @@ def test_every_transformer_takes_a_guarantee_after_shuffling(made):
     assert len(fitted.transform(table)) == len(table)
 
 
+@pytest.mark.chosen("hybrid")
 @pytest.mark.parametrize(
     "mechanism", often(["hybrid", "duchi", "piecewise", "square_wave", "laplace"], ["hybrid", "laplace"])
 )
@@ -285,6 +287,7 @@ def test_only_tables_are_shuffled():
         shuffle_reports(PEOPLE, random_state="1")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_calls")
 @pytest.mark.parametrize(
     ("oracle", "other"),

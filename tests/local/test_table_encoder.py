@@ -60,6 +60,7 @@ def random_schema(seed):
 
 
 class TestPlan:
+    @pytest.mark.chosen("1]", "2]", "5]")
     @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 200))])
     def test_it_is_never_worse_than_a_single_strategy(self, seed):
         """The errors of the encoders' own strategies are found in another way."""
@@ -161,6 +162,7 @@ def test_a_record_spends_epsilon_once(strategy):
     assert fitted.guarantee_.scope == ("x", *values)
 
 
+@pytest.mark.chosen("pairs")
 @pytest.mark.parametrize("purpose", ["margins", "pairs"])
 def test_groups_are_drawn_without_looking_at_a_value(purpose):
     fitted = encoder(4.0, purpose=purpose, strategy="weighted").fit(PEOPLE)
@@ -172,6 +174,7 @@ def test_groups_are_drawn_without_looking_at_a_value(purpose):
     assert shares == pytest.approx(fitted.plan_.reports["inclusion"].tolist(), abs=0.07)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", often(STRATEGIES, ["weighted"]))
 def test_errors_are_those_of_the_plan_and_intervals_cover(strategy):
     """Of 25 collections of uniform data, whose records are drawn again each time."""
@@ -215,6 +218,7 @@ def test_pairs_are_estimated_without_bias_and_intervals_cover(strategy):
         assert np.mean(inside) == pytest.approx(0.95, abs=0.09)
 
 
+@pytest.mark.long
 def test_pairs_of_groups_have_the_error_that_is_stated_where_noise_prevails():
     rng, values = np.random.default_rng(0), {"a": range(3), "b": range(6)}
     rows = pd.DataFrame({"a": rng.choice(3, 200, p=[0.9, 0.08, 0.02]), "b": rng.integers(0, 6, 200)})
@@ -224,6 +228,7 @@ def test_pairs_of_groups_have_the_error_that_is_stated_where_noise_prevails():
     assert np.mean(stated / np.std([one["count"] for one in found], axis=0)) == pytest.approx(1, abs=0.15)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", often([0.5, 8.0], [8.0]))
 def test_margins_of_overlapping_groups_are_combined(epsilon):
     """At the larger epsilon the errors are those of sampling, which are correlated."""
@@ -244,6 +249,7 @@ def test_margins_of_overlapping_groups_are_combined(epsilon):
     assert (cut["count"] >= 0).all()
 
 
+@pytest.mark.long
 def test_pairs_of_overlapping_groups_have_the_error_of_the_plan():
     rng, n = np.random.default_rng(0), 2_000
     values = {"a": [0, 1], "b": range(3), "c": range(4)}
@@ -265,6 +271,7 @@ def test_pairs_of_overlapping_groups_have_the_error_of_the_plan():
         fitted.estimate_joint_counts(reports, ["a", "b", "c"])
 
 
+@pytest.mark.long
 def test_intervals_of_few_records_cover_rare_pairs():
     """Some 45 records report each pair with hardly any noise: the error is that of sampling them."""
     rng, n, names = np.random.default_rng(0), 300, "abcd"
@@ -421,6 +428,7 @@ def test_the_statement_and_the_ledger_know_it():
 
 
 class TestShuffled:
+    @pytest.mark.chosen("split-reports", "sample-tally")
     @pytest.mark.parametrize("released", ["tally", "reports"])
     @pytest.mark.parametrize("strategy", ["auto", "split", "sample"])
     def test_what_is_wanted_is_reached_by_the_plan_that_is_used(self, strategy, released):

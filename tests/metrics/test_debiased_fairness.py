@@ -16,7 +16,19 @@ from skdp.local import (
     UnaryEncodingTransformer,
 )
 from skdp.metrics import debiased_fairness, fairness_report, joint_distribution
-from skdp.metrics.fairness import Estimate, Groups, Labels, Precision, measure, sums_of_estimated, sums_of_known
+from skdp.metrics.fairness import (
+    Estimate,
+    Groups,
+    Labels,
+    Precision,
+    RateSums,
+    compare_rates,
+    measure,
+    sums_of_estimated,
+    sums_of_known,
+    two_sided,
+)
+from skdp.metrics.fairness._table import _odds_ends, compare
 from skdp.metrics.private_groups._reports import GroupReports, find_privileged, indicate_privileged_rows, read_groups
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import SeededSource
@@ -266,6 +278,7 @@ def sums_of_reports(oracle, codes, cells, privileged, source):
     return sums_of(indicate_privileged_rows(groups, privileged), cells)
 
 
+@pytest.mark.chosen("RandomizedResponse")
 @pytest.mark.parametrize(
     ("oracle", "privileged"),
     [pytest.param(*case, marks=[] if place in (1, 2) else pytest.mark.long) for place, case in enumerate(CASES)],
@@ -291,6 +304,7 @@ def test_errors_are_those_of_the_randomness_and_intervals_cover_the_truth_on_giv
     assert (covered <= binom.isf(1e-7, times, 0.96)).all()
 
 
+@pytest.mark.long
 def test_intervals_of_sampled_rows_cover_the_population():
     # As above; by the randomness alone, the intervals are too narrow.
     rng, source, oracle = np.random.default_rng(0), SeededSource(2), RandomizedResponse(2, 2.5)
@@ -332,6 +346,7 @@ def test_at_the_ends_a_rate_is_as_far_from_0_as_the_level_says(rows):
     assert (found.upper < wide.upper).all()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", often([0.3, 1.0], [0.3]))
 def test_intervals_cover_in_all_draws_where_what_a_rate_divides_by_is_hardly_told_from_0(epsilon):
@@ -373,6 +388,7 @@ def test_without_noise_intervals_of_sampled_rows_are_those_of_known_groups(make)
     assert (found["upper"] > found["lower"]).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("epsilon", "seed"),
     [pytest.param(0.5, 0, marks=pytest.mark.long), (1.0, 1), pytest.param(2.0, 2, marks=pytest.mark.long), (5.0, 3)],
@@ -696,6 +712,7 @@ POPULATION = pd.Series([0.6, 0.16] * 3 + [0.44, 3.75, 0.44, 0.44])
 LEAST, MOST = np.r_[np.zeros(6), -1, 0, -1, -1], np.r_[np.ones(6), 1, np.inf, 1, 1]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_intervals_cover_in_all_draws():
     """Shown only where it stood out, disparate impact was biased and covered too rarely in the draws that show it."""
@@ -704,6 +721,7 @@ def test_intervals_cover_in_all_draws():
     assert (found["shown"] == 1).all()
 
 
+@pytest.mark.long
 def test_showing_only_what_stands_out_is_noticed():
     def selected(seed):
         found = few_women(seed)
@@ -711,3 +729,29 @@ def test_showing_only_what_stands_out_is_noticed():
 
     with pytest.raises(AssertionError, match="disparate_impact: "):
         check_intervals(selected, POPULATION.set_axis(few_women(0).index), n_repeats=60)
+
+
+def odds_of_noisy_counts(spread, n):
+    """Return sums with noise of this standard deviation in each count, their average odds, and the true ones."""
+    counts = np.array([[[9.0, 6.0], [15.0, 20.0]], [[4.0, 12.0], [16.0, 20.0]]])  # by rate, selected or not, and group
+    drawn = counts + np.random.default_rng(0).normal(0, spread, (n, *counts.shape))
+    top, bottom = (part[:, [0, 0, 1]] for part in (drawn[:, :, 0], drawn.sum(axis=2)))
+    noise = np.broadcast_to(spread**2 * np.array([2.0, 1.0, 1.0]), (*top.shape, 3))
+    none, every = np.zeros_like(noise), np.ones(top.shape, bool)
+    sums = RateSums(top, bottom, none, noise, none, every, every)
+    rates = counts[:, 0] / counts.sum(axis=1)
+    return sums, compare(sums, "fixed", 0.95)[3], (rates[:, 0] - rates[:, 1]).mean()
+
+
+def test_average_odds_cover_where_a_group_may_have_no_rows():
+    sums, odds, truth = odds_of_noisy_counts(8.0, 300)
+    assert ((odds.lower <= truth) & (truth <= odds.upper)).mean() > 0.94
+    tpr, fpr = (compare_rates(sums, "fixed", 0.95)[0][:, place] for place in (1, 2))
+    worst = (tpr.upper + fpr.upper - tpr.lower - fpr.lower) / 2
+    assert np.median(odds.upper - odds.lower) < 0.9 * np.median(worst)
+
+
+def test_where_all_groups_have_rows_the_pairs_of_differences_give_the_usual_ends():
+    sums, odds, _ = odds_of_noisy_counts(0.3, 20)
+    for ends, usual in zip(_odds_ends(sums, "fixed", two_sided(0.95)), (odds.lower, odds.upper), strict=True):
+        np.testing.assert_allclose(ends, usual, atol=0.003)

@@ -16,9 +16,10 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp.metrics import fairness_report
 from skdp.metrics.fairness import RateSums
-from skdp.metrics.fairness._intervals import combine, ratio
+from skdp.metrics.fairness._intervals import Estimate, combine, ratio
 from skdp.metrics.fairness._intervals import theil as theil_of_sums
 from skdp.metrics.fairness._ranges import Rates, compare_extremes
+from skdp.metrics.fairness._table import _outer_ends
 from tests.conftest import each
 
 pytest.importorskip("aif360")
@@ -400,6 +401,16 @@ def test_estimates_that_are_alike_have_an_interval(counts):
     pair = combine((1, proportion(max(counts), 20, 0.95)), (-1, proportion(min(counts), 20, 0.95)))
     assert table.loc["selection_rate_difference", "upper"] == pytest.approx(float(pair.upper))
     assert table.loc["selection_rate_ratio", "lower"] < 0.9
+
+
+def test_where_a_group_may_be_empty_the_range_goes_as_far_as_the_farthest_pair():
+    """And not as simultaneous intervals do, which only show that rates differ at all."""
+    own = Estimate(*np.array([[[0.2, 0.5, 0.9]], [[0.1] * 3], [[0.1, 0.3, 0.8]], [[0.3, 0.7, 0.95]]]))
+    wide = Estimate(own.value, own.std_error, own.lower - 0.05, own.upper + 0.05)
+    lower, upper = _outer_ends(wide, own, False)
+    assert (float(lower), float(upper)) == (pytest.approx(0.75 - 0.35), pytest.approx(0.95 - 0.1))
+    lower, upper = _outer_ends(wide, own, True)
+    assert (float(lower), float(upper)) == (pytest.approx(0.1 / 0.95), pytest.approx(0.35 / 0.75))
 
 
 def test_of_two_groups_the_range_has_about_the_interval_of_the_difference():

@@ -7,7 +7,8 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp import RandomizedResponseEncoder
 from skdp.metrics import debiased_fairness, fairness_report
-from skdp.metrics.fairness import Labels, sums_of_known
+from skdp.metrics.fairness import Labels, Precision, sums_of_known
+from skdp.metrics.fairness._consistency import measure_consistency
 from tests.conftest import each
 
 fairlearn_metrics = pytest.importorskip("fairlearn.metrics")
@@ -143,7 +144,7 @@ def test_the_calibration_gap_of_a_group_is_the_mean_of_labels_less_scores():
     assert "calibration_gap" not in set(report(frame)["metric"])
 
 
-def test_consistency_is_aif360s_and_has_no_interval():
+def test_consistency_is_aif360s():
     from aif360.sklearn.metrics import consistency_score
 
     frame = people(60)
@@ -151,11 +152,42 @@ def test_consistency_is_aif360s_and_has_no_interval():
     found = report(frame, X=X, confidence_level=0.95).set_index("metric").loc["consistency"]
     numeric = pd.get_dummies(X).to_numpy(float)
     assert found["value"] == pytest.approx(consistency_score(numeric, frame["predicted"]))
-    assert found[["lower", "upper", "std_error"]].isna().all()
+    assert 0 < found["lower"] < found["value"] < found["upper"] < 1
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M", "X"]}, random_state=0)
     reports = encoder.fit_transform(frame[["sex"]])
-    debiased = debiased_fairness(frame["true"], frame["predicted"], reports, encoder, positive_label=1, X=X)
-    assert debiased["value"].iloc[-1] == found["value"]
+    given = {"positive_label": 1, "X": X}
+    sampled, fixed = (
+        debiased_fairness(frame["true"], frame["predicted"], reports, encoder, rows=rows, **given).iloc[-1]
+        for rows in ("sampled", "fixed")
+    )
+    assert sampled["value":].tolist() == found["value":].tolist()
+    assert fixed["value":].tolist() == [found["value"], 0, found["value"], found["value"]]
+
+
+def test_the_error_of_a_consistency_is_the_jackknifes():
+    rng, precision = np.random.default_rng(3), Precision("sampled", 0.95)
+    for n in (6, 7, 25):
+        features, predicted = rng.normal(size=(n, 2)), rng.random(n) < 0.5
+        found = measure_consistency(features, predicted, precision)
+        kept = [np.arange(n) != row for row in range(n)]
+        left = np.array([measure_consistency(features[k], predicted[k], precision).value for k in kept])
+        assert found.std_error**2 == pytest.approx((n - 1) * left.var())
+
+
+def test_the_interval_of_a_consistency_covers_and_is_never_a_point():
+    rng, precision = np.random.default_rng(0), Precision("sampled", 0.9)
+    found = []
+    for _ in range(50):
+        features = rng.normal(size=(50, 2))
+        found.append(measure_consistency(features, rng.random(50) < 0.2 + 0.6 * (features[:, 0] > 0), precision))
+    truth = np.mean([one.value for one in found])
+    assert 0.85 < np.mean([one.lower <= truth <= one.upper for one in found]) <= 1
+    alike = measure_consistency(rng.normal(size=(50, 2)), np.zeros(50, bool), precision)
+    assert (alike.value, alike.std_error, alike.upper) == (1, 0, pytest.approx(1))
+    assert 0.85 < alike.lower < 0.97
+    few = measure_consistency(np.zeros((4, 1)), np.zeros(4, bool), precision)
+    assert np.isnan(few.value)
+    assert (few.lower, few.upper) == (0, 1)
 
 
 def test_each_declared_group_is_estimated_from_reports():

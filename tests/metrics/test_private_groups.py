@@ -142,6 +142,7 @@ def test_weights_without_noise_are_those_of_aif360(make):
     np.testing.assert_allclose(found, reweigh(true, people["sex"]), rtol=1e-6)
 
 
+@pytest.mark.chosen("Randomized")
 @pytest.mark.parametrize("make", ENCODERS)
 def test_unbiased_weights_make_labels_and_true_groups_independent(make):
     people, _, true, _ = table(40_000)
@@ -226,6 +227,7 @@ def test_a_group_without_a_label_cannot_be_weighted():
 # --- fairlearn's threshold optimiser ----------------------------------------------------------------------------------
 
 
+@pytest.mark.chosen("Subset")
 @pytest.mark.parametrize("make", ENCODERS)
 def test_the_threshold_optimiser_equalises_the_odds_of_true_groups(make):
     people, _, true, predicted = table(40_000)
@@ -340,6 +342,7 @@ def test_projected_multipliers_keep_the_penalty_and_are_no_larger():
     assert projected @ gamma == pytest.approx(multipliers @ gamma)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_constraint_holds_for_true_groups_where_that_on_reports_falls_short():
     from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient

@@ -62,6 +62,7 @@ def test_over_all_functions_the_estimate_is_unbiased(small_prime, g):
     assert square == pytest.approx(oracle.second_moments(), rel=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_over_all_functions_the_variance_is_the_stated_one(small_prime):
     """One function for all reports: the collisions do not average out."""

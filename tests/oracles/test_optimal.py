@@ -26,6 +26,7 @@ def test_the_largest_variance(epsilon):
     assert variances.max() < Hybrid(1024, epsilon).variances(range(1025)).max() / 512**2 * 0.97
 
 
+@pytest.mark.chosen("3-", "2-", "6-1.0")
 @pytest.mark.covering
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 2.5])
 @pytest.mark.parametrize("n_nodes", often([2, 3, 4, 6, 9], [2, 3, 6]))
@@ -63,6 +64,7 @@ def test_with_two_nodes_it_is_duchis_mechanism():
     assert one.variances([0, 1]) == pytest.approx(other.variances([0, 1]), rel=1e-6)
 
 
+@pytest.mark.chosen("1]", "3]", "16]", "37]", "65536")
 @pytest.mark.parametrize("steps", [1, 3, 16, 37, 1000, 1 << 16])
 def test_nodes_are_symmetric_and_on_the_grid(steps):
     nodes = Optimal(steps, 1.0).nodes
@@ -172,6 +174,7 @@ def test_other_outcomes_are_another_draw():
     assert np.isclose(*released, atol=1e-3).mean() < 0.5
 
 
+@pytest.mark.long
 def test_a_distribution_is_estimated():
     table = pd.DataFrame({"age": np.repeat([10.0, 80.0], 20_000)})
     fitted = NumericPerturber(2.0, mechanism="optimal", bounds=(0, 100), random_state=0).fit(table)

@@ -92,6 +92,7 @@ def test_a_line_in_the_registry_makes_it_an_encoder(oracle, monkeypatch, memoize
     assert (abs(estimate["count"] - np.bincount(CODES[:4_000], minlength=K)) < 5 * estimate["std_error"]).all()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_calls")
 @pytest.mark.parametrize("kind", often([outside.FlippedBits, outside.TurnedResponse], [outside.TurnedResponse]))
 @pytest.mark.parametrize("memoize", often([False, True], [False]))

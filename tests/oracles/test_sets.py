@@ -125,6 +125,7 @@ def test_draws_follow_the_channel(name):
         assert chisquare(counts[expected > 0], expected[expected > 0]).pvalue > 1e-4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", often(list(SET_ORACLES), [*BITS, "randomized_response"]))
 def test_estimates_have_no_bias_and_the_stated_variance(name):
     k, m, n = 8, 3, 4_000

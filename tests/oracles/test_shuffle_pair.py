@@ -96,6 +96,7 @@ def test_no_table_of_others_reveals_more_than_is_promised(name):
         assert tables.is_bounded(oracle.shuffle_pair(), part * oracle.epsilon)
 
 
+@pytest.mark.chosen("Duchi")
 @pytest.mark.parametrize("mechanism", often([Duchi, Piecewise, Hybrid, ClampedLaplace], [Duchi, ClampedLaplace]))
 def test_no_table_reveals_more_of_two_numbers_that_stay_together(mechanism):
     one, other = mechanism(2, 1.0), HadamardResponse(3, 1.5, n_blocks=1)

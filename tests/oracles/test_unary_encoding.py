@@ -27,6 +27,7 @@ def test_every_vector_of_bits_keeps_the_promise(check_channel, variant, k, epsil
     assert check_channel(oracle, oracle.channel(), epsilon) == oracle.worst_ratio
 
 
+@pytest.mark.chosen("1-threshold", "1-symm")
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("epsilon", [0.1, 1])
 def test_every_vector_of_eight_bits_keeps_the_promise(check_channel, variant, epsilon):

@@ -23,6 +23,7 @@ def every_case(test):
     return steps(pytest.mark.parametrize("epsilon", often(EPSILONS, [1e-9, 1.0]))(test))
 
 
+@pytest.mark.chosen("1.0-40", "1.0-5")
 @every_case
 def test_no_report_is_more_than_e_to_the_epsilon_times_likelier(steps, epsilon):
     mechanism = Windows(steps, epsilon)
@@ -140,6 +141,7 @@ def test_no_window_of_the_program_is_missing_from_the_mixture():
     assert slopes.max() <= 1.02 * (weights @ slopes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", often([0.3, 3.0], [3.0]))
 def test_the_channels_of_the_program_are_private(epsilon):
     found = program.best_windows(epsilon, 0.01)

@@ -163,7 +163,7 @@ def test_damaged_files():
         assert tracemalloc.get_traced_memory()[1] < 32 << 20
     finally:
         tracemalloc.stop()
-    check_damaged(260, 1)
+    check_damaged(110, 1)
 
 
 VALUES = [
@@ -221,7 +221,7 @@ def test_forged_files():
         assert tracemalloc.get_traced_memory()[1] < 64 << 20
     finally:
         tracemalloc.stop()
-    check_forged(180, 1)
+    check_forged(80, 1)
 
 
 @pytest.mark.long

@@ -137,6 +137,7 @@ def test_many_failures_are_added_soon():
     assert float(failure) == pytest.approx(math.fsum(loss.delta for loss in losses), rel=1e-5)
 
 
+@pytest.mark.long
 def test_many_kinds_are_composed_soon():
     losses = [PureLoss(0.01 * (1 + i / 500), 0.5) for i in range(500)]
     begun = time.process_time()

@@ -109,6 +109,7 @@ def test_an_interrupt_leaves_no_charge_that_is_listed_and_not_counted(monkeypatc
     assert (len(ledger.report()), ledger.spent) == (0, (0, 0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["memory", "file"])
 def test_a_charge_takes_no_longer_in_a_long_ledger(path, kind, monkeypatch):
     """Timed without the disk, and with slack: what grew was 3 ms after 1,000 charges in memory."""

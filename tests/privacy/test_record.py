@@ -263,6 +263,7 @@ def test_what_is_wrong_in_a_ledger_is_named(ledger, place, value, message):
         PrivacyLedger.from_json(json.dumps(content))
 
 
+@pytest.mark.long
 def test_many_charges_are_read_soon():
     ledger = PrivacyLedger(epsilon=1e6)
     for _ in range(2_000):

@@ -37,6 +37,7 @@ from skdp import (
     privacy_statement,
 )
 from skdp.base import draft_domain
+from tests.conftest import often
 
 AS_IS = "released as is"
 PEOPLE = pd.DataFrame({"sex": ["F", "M"] * 10, "age": np.arange(20.0), "hours": np.arange(20.0) + 1})
@@ -369,15 +370,16 @@ PLAIN = [kind for kind in KINDS.values() if not set(inspect.signature(kind.__ini
 
 
 @pytest.mark.slow
-def test_none_of_scikit_learn_is_called_protected():
+@pytest.mark.parametrize("part", often([slice(0, None, 3), slice(1, None, 3), slice(2, None, 3)], [slice(0, None, 3)]))
+def test_none_of_scikit_learn_is_called_protected(part):
     seen = 0
-    for kind in KINDS.values():
+    for kind in list(KINDS.values())[part]:
         fitted = fitted_on_ill(kind)
         if fitted is not None:
             statement = privacy_statement(fitted)
             assert (kind, protected(statement), statement.total) == (kind, [], None)
             seen += 1
-    assert seen > 150
+    assert seen > 50
 
 
 def test_of_what_is_made_of_estimators_only_what_is_known_to_hand_its_table_on_is_followed():
@@ -395,6 +397,7 @@ def test_of_what_is_made_of_estimators_only_what_is_known_to_hand_its_table_on_i
     assert len(others) >= 5
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_whatever_learns_the_target_is_named():
     """Told by what they have learnt from two targets, for all of scikit-learn's that are not made of others."""

@@ -29,6 +29,7 @@ def errors(marginals, query, quantile=QUANTILE):
     return errors_of_counts(marginals, query, SIZES, np.full(shape, 3.0), quantile)
 
 
+@pytest.mark.long
 def test_intervals_cover_as_often_as_they_say():
     rng = np.random.default_rng(0)
     weights = np.array([1.0, 0, 1, 0])

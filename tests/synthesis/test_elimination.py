@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,3 +51,22 @@ def test_trying_changes_nothing():
     assert grown.fits((0, 3), 15, 100)
     assert not grown.fits((2, 3), 19, 100)
     assert grown.cliques == before
+
+
+def test_trials_in_larger_graphs_are_those_of_the_plain_elimination():
+    """Marginals far from the trial, columns that go in another order, cliques that are within others only in one."""
+    rng = random.Random(0)
+    for _ in range(12):
+        sizes = [rng.randint(1, 5) for _ in range(14)]
+        marginals = [tuple(sorted(rng.sample(range(14), rng.choice([2, 2, 2, 3])))) for _ in range(18)]
+        grown = Elimination(sizes)
+        for place, marginal in enumerate(marginals):
+            plain = eliminate_plainly(sizes, marginals[: place + 1])
+            cells = [math.prod(sizes[column] for column in clique) for clique in plain]
+            largest, together = max(cells), sum(cells)
+            assert grown.fits(marginal, largest, together)
+            assert not grown.fits(marginal, largest - 1, together)
+            assert not grown.fits(marginal, largest, together - 1)
+            grown.add(marginal)
+            assert grown.cliques == plain
+            assert grown.n_cells == (largest, together)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -36,6 +36,7 @@ def random_table(sizes, seed=0):
     return np.random.default_rng(seed).dirichlet(np.full(int(np.prod(sizes)), 5.0)).reshape(sizes)
 
 
+@settings(max_examples=max(3, settings().max_examples // 3))
 @given(graphs().filter(lambda graph: graph[1]), st.integers(0, 100))
 def test_measurements_without_noise_are_reproduced(graph, seed):
     sizes, marginals = graph

@@ -49,6 +49,7 @@ def refused(file, match):
         tracemalloc.stop()
 
 
+@pytest.mark.long
 def test_a_header_that_is_mostly_empty_lists():
     """Of 80 million lists, 238 kB took 6.1 GB."""
     bomb = b'{"x": [' + b"[]," * (24 << 20) + b"[]]}"
@@ -57,6 +58,7 @@ def test_a_header_that_is_mostly_empty_lists():
     refused(file, "header.*too long|too large")
 
 
+@pytest.mark.long
 def test_many_large_arrays_in_a_small_file():
     size = 1 << 22
     domain = f"[columns.x]\nlow = 0\nhigh = 1\nbins = {size}\n".encode()

@@ -107,6 +107,7 @@ def test_pairs_tell_of_a_logistic_regression_of_two_columns_but_of_no_product_of
     assert not synthetic_inference(synthesizer, product, columns=["x", "g", "y"])["supported"].any()
 
 
+@pytest.mark.long
 def test_coverage_and_rejections():
     """Tables with as much noise as sampling error: nearly all intervals hold what is true of the population."""
     population = people(100_000, seed=9)

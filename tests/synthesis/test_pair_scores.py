@@ -46,6 +46,7 @@ def test_scores_are_near_the_distances_from_independence(marginals):
         assert abs(row["score"] - distance_from_independence(*pair)) < 5 * row["std_error"] + 0.05 * N
 
 
+@pytest.mark.chosen("marginals2", "independent")
 @pytest.mark.parametrize("marginals", ["independent", "adaptive", [("place", "kind")]])
 def test_without_scores_the_table_is_empty(marginals):
     assert fitted(1.0, marginals=marginals).pair_scores_.empty

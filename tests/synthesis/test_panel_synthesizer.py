@@ -147,6 +147,7 @@ def test_neither_the_order_of_rows_nor_labels_matter():
     pd.testing.assert_frame_equal(panel(1.0).fit(other).sample(), first)
 
 
+@pytest.mark.chosen("pl")
 @pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas], ids=["pd", "pl", "pa"])
 def test_kinds_of_frames(convert):
     rows = ROWS.reset_index(drop=True)
@@ -166,6 +167,7 @@ def test_columns_that_are_no_text():
     assert fitted.domain_.columns == (0, 2)
 
 
+@pytest.mark.chosen("tree", "full")
 @pytest.mark.parametrize("marginals", ["tree", "adaptive", "full"])
 def test_other_ways_to_choose_marginals(marginals):
     small = ROWS[["person", "day", "state"]]
@@ -294,3 +296,41 @@ def test_nothing_of_the_table_stays():
     stored = pickle.dumps(panel(1.0).fit(rows))
     assert b"person-" not in stored
     assert b"label-" not in stored
+
+
+def moves(n, keep=0.5, seed=0):
+    """Persons of whom half stay at one of 40 places, each of which is in one of five regions."""
+    rng = np.random.default_rng(seed)
+    place, days = rng.integers(0, 40, n), []
+    for day in range(3):
+        days.append(pd.DataFrame({"person": np.arange(n), "day": day, "place": place, "region": place % 5}))
+        place = np.where(rng.random(n) < keep, place, rng.integers(0, 40, n))
+    return pd.concat(days, ignore_index=True)
+
+
+def test_a_fine_column_keeps_its_value_as_often():
+    """The pair with the place before has 1,640 cells, mostly noise: a third of the visits kept theirs."""
+    domain = {"place": list(range(40)), "region": list(range(5))}
+    made = panel(6.0, domain=domain, max_visits=3).fit(moves(2_000)).sample(2_000)
+    assert (made["place"] % 5 == made["region"]).mean() > 0.98
+    last = made.groupby("person")[["place", "region"]].shift().dropna()
+    now = made.loc[last.index]
+    assert (now["place"] == last["place"]).mean() == pytest.approx(0.51, abs=0.04)
+    assert (now["region"] == last["region"]).mean() == pytest.approx(0.6, abs=0.08)
+
+
+def test_whether_a_fine_column_keeps_its_value_is_one_more_column(monkeypatch):
+    seen = []
+    monkeypatch.setattr(DPMarginalSynthesizer, "fit", lambda synthesizer, X: seen.append(X) or 1 / 0)
+    rows = moves(30)
+    with pytest.raises(ZeroDivisionError):
+        panel(domain={"place": list(range(40)), "region": list(range(5))}, max_visits=3).fit(rows)
+    ((table,),) = [seen]
+    assert "kept region" not in table
+    kept = (table["kept place"] == "yes").to_numpy()
+    same = rows.sort_values(["person", "day"]).groupby("person")["place"].diff() == 0
+    np.testing.assert_array_equal(kept, same.to_numpy())
+    with pytest.raises(ValueError, match="'kept ' before them"):
+        panel(domain={"place": list(range(40)), "kept place": list(range(5))}).fit(
+            rows.rename(columns={"region": "kept place"})
+        )

@@ -334,6 +334,7 @@ KINDS = {
 }
 
 
+@pytest.mark.chosen("private-polars", "declared-pyarrow", "declared-numpy")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bins", ["declared", "private"])
 def test_whole_numbers_stay_whole_where_some_are_missing(kind, bins):
@@ -398,6 +399,7 @@ def test_together_with_values_that_are_found():
     assert (found.sample()["hours"] == 40).mean() == pytest.approx(0.42, abs=0.05)
 
 
+@pytest.mark.chosen("nothing but noise", "no rows", "single")
 @pytest.mark.parametrize(
     ("table", "parameters"),
     [

@@ -75,6 +75,7 @@ ENCODERS = {
 }
 
 
+@pytest.mark.chosen("split response", "overlapping", "joint Hadamard")
 @pytest.mark.parametrize("name", often(ENCODERS, ["split response", "bits", "hashes", "joint Hadamard", "overlapping"]))
 def test_finds_what_goes_together(name):
     X = table(20_000)
@@ -89,6 +90,7 @@ def test_finds_what_goes_together(name):
         assert (np.abs(found["count"] - true) < 5 * found["std_error"]).all()
 
 
+@pytest.mark.chosen("pairs")
 @pytest.mark.parametrize("name", often(["split response", "joint response", "pairs"], ["joint response", "pairs"]))
 def test_without_noise_the_model_is_a_curators(name):
     X = table()
@@ -131,6 +133,7 @@ def test_a_triple_is_taken_for_what_its_pairs_do_not_say(parity):
     assert together == [("a", "b", "c") if parity else ("a", "b")]
 
 
+@pytest.mark.long
 def test_independent_columns_are_found_to_be_so():
     rng = np.random.default_rng(1)
     for seed in range(5):
@@ -219,6 +222,7 @@ def test_reports_and_protocol_from_files(tmp_path):
     np.testing.assert_allclose(synthesizer.marginal("a")["count"], fitted(split()).marginal("a")["count"])
 
 
+@pytest.mark.chosen("polars", "pyarrow")
 @pytest.mark.parametrize("encoder", [split(), ENCODERS["bits"](6.0)], ids=["values", "bits"])
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "numpy"])
 def test_rows_are_of_the_kind_of_the_reports(kind, encoder):

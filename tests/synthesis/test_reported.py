@@ -167,6 +167,7 @@ def test_counts_are_those_that_the_encoder_estimates(encoder):
         np.testing.assert_allclose(reported.counts(pair).ravel(), expected["count"], atol=1e-6)
 
 
+@pytest.mark.chosen("weighted")
 @pytest.mark.parametrize(
     ("strategy", "clique"),
     [("weighted", (0, 3)), pytest.param("overlapping", (0, 3), marks=pytest.mark.long), ("overlapping", (0,))],

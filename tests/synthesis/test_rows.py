@@ -113,6 +113,7 @@ def small_model():
     return model_of(tree, random_potentials(tree))
 
 
+@pytest.mark.long
 def test_every_row_has_the_models_law_wherever_it_stands(coded):
     """False alarm: 1e-6 for each place."""
     model, n_runs = small_model(), 600
@@ -122,6 +123,7 @@ def test_every_row_has_the_models_law_wherever_it_stands(coded):
         assert chisquare(seen, model.marginal((0, 1)).ravel() * n_runs).pvalue > FALSE_ALARM
 
 
+@pytest.mark.long
 def test_rows_of_different_batches_are_independent(coded):
     model, n_runs = small_model(), 600
     drawn = np.stack([np.hstack(list(coded(model, 2, 1, seed)))[1] for seed in range(n_runs)])
@@ -137,6 +139,7 @@ def exact_variance(shares, value, n):
     return sum(p * (1 - p) for p in inside)
 
 
+@pytest.mark.chosen("7")
 @pytest.mark.parametrize("size", often([1, 2, 7, 50], [1, 7]))
 def test_variances_of_batches_add_up(coded, size):
     """The count of a value of the first column, over 12 batches; false alarm 1e-6 for each value and size."""

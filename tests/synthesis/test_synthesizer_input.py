@@ -248,6 +248,7 @@ class TestUnknown:
 
 
 class TestSize:
+    @pytest.mark.chosen("array", "polars")
     @pytest.mark.parametrize("library", ["array", "pandas", "polars"])
     def test_ten_thousand_columns_are_refused_with_the_reason(self, library):
         X = np.zeros((2, 10_000))

@@ -251,6 +251,7 @@ class TestCoins:
             samples += [one.sample(200).to_csv(), one.transform(TABLE).to_csv()]
         assert len(set(samples)) == 8
 
+    @pytest.mark.chosen("laplace-tree", "laplace-auto", "laplace-full", "gaussian-list", "gaussian-independent")
     @pytest.mark.covering
     @every_method
     @every_noise
@@ -335,6 +336,7 @@ def tables_with_a_secret():
     }
 
 
+@pytest.mark.chosen("adaptive-pyarrow", "full-pandas arrow", "auto")
 @pytest.mark.covering
 @pytest.mark.parametrize("kind", tables_with_a_secret())
 @pytest.mark.parametrize("method", ["auto", "adaptive", "full"])
@@ -406,6 +408,7 @@ def ages():
     return pd.concat([frame[frame["age"] == 86], frame[frame["age"] != 86].iloc[:1_999]])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delta", often([0.0, 1e-9], [0.0]), ids=["laplace", "gaussian"])
 def test_the_one_86_year_old_does_not_show(ages, delta):
     seen = []
@@ -448,6 +451,7 @@ def test_the_one_86_year_old_does_not_show_beside_other_columns(delta):
     assert is_within_epsilon(*seen)
 
 
+@pytest.mark.long
 def test_a_domain_that_is_read_from_the_data_fails_the_same_check(ages):
     # As a crosstab does, which has a cell for each value that occurs: 86 is there with her, and never without.
     def shows(rows, seed):

@@ -134,6 +134,7 @@ def test_a_warning_that_is_an_error_leaves_a_fitted_synthesizer():
     assert len(synthesizer.sample(5)) == 5
 
 
+@pytest.mark.long
 def test_without_a_workload_nothing_is_said():
     for method in ("auto", "independent", "tree", "adaptive", "full", [("a", "b")]):
         fitted(marginals=method, workload=None, epsilon=0.05)

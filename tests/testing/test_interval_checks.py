@@ -36,6 +36,7 @@ def unknown(seed):
     return found.where(found["lower"].abs() < 3)
 
 
+@pytest.mark.chosen("lambda")
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
@@ -50,6 +51,7 @@ def test_wrong_ones_are_noticed(broken, message):
         check_intervals(broken, TRUTH)
 
 
+@pytest.mark.long
 def test_selection_by_the_draw_is_noticed_though_most_of_the_shown_cover():
     """Shown if the value is not small: the shown are covered by 90 %, all draws by 70 %."""
 
@@ -72,6 +74,7 @@ def test_what_is_impossible_is_noticed(column):
         check_intervals(impossible, TRUTH, possible=(-5, [5, 5]))
 
 
+@pytest.mark.long
 def test_the_rate_of_false_alarms():
     """The count below which the check fails has the stated probability under the least coverage that is allowed."""
     from scipy.stats import binom

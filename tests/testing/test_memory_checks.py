@@ -58,12 +58,14 @@ def test_what_keeps_the_contract_passes(case):
     check_privatizer(*(KEEPING | SLOWLY)[case])
 
 
+@pytest.mark.chosen("labels-check_changing", "filters-check_changing", "themselves", "hidden")
 @pytest.mark.parametrize("name", ABOUT_MEMORY)
 @pytest.mark.parametrize("case", ["labels", "sets", "filters"])
 def test_labels_sets_and_filters_are_remembered(case, name):
     dict(privatizer_checks(*KEEPING[case]))[name]()
 
 
+@pytest.mark.chosen("changing", "themselves", "hidden")
 @pytest.mark.parametrize("name", ABOUT_MEMORY)
 def test_numbers_are_remembered(name):
     perturber = NumericPerturber(mechanism="duchi", bounds=[(0, 100)], grid_size=16, **MEMORY)
@@ -195,6 +197,7 @@ MUTANTS = [
 LITTLE = {"categories": [["a", "b", "c"]]} | MEMORY
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", dict.fromkeys(name for _, name in MUTANTS))
 def test_what_the_mutants_break_is_whole(name):
     dict(privatizer_checks(Mutant(**LITTLE)))[name]()

@@ -64,11 +64,17 @@ def _of_leakage(tables: Mapping[str, pd.DataFrame], epsilon: float, column: Any)
     values = tables["leakage_by_value"].query("epsilon == @epsilon and auc_lower == auc_lower")
     if len(values):
         most = values.sort_values("auc_lower", kind="stable").iloc[-1]
-        lines.append(
-            f"Best known is {label(most['value'])} ({most['share']:.1%} of the rows): a record with it ranks above one "
-            f"without in {most['auc']:.1%} of pairs (AUC; 95 % interval of this value alone {most['auc_lower']:.1%} to "
-            f"{most['auc_upper']:.1%})."
-        )
+        known = f"{label(most['value'])} ({most['share']:.1%} of the rows)"
+        ends = f"95 % interval of this value alone {most['auc_lower']:.1%} to {most['auc_upper']:.1%}"
+        if most["auc_lower"] > 0.5:
+            lines.append(
+                f"Best known is {known}: a record with it ranks above one without in {most['auc']:.1%} of pairs (AUC; "
+                f"{ends})."
+            )
+        else:
+            lines.append(
+                f"Of no value are records found beyond chance: of {known} the AUC may be 50 % or less ({ends})."
+            )
     return lines
 
 
@@ -89,6 +95,7 @@ def difference(change: float, lower: float, upper: float) -> str:
     """Write what noise changes in a score: only what is beyond chance is called a cost."""
     if np.isnan(lower):
         return f"{_decimals(change)} on one split of the rows"
+    lower, upper = np.clip([lower, upper], -1, 1)  # as scores are between 0 and 1; of two splits little is known
     if lower <= 0 <= upper:
         interval = f"(95 % interval {_decimals(lower)} to {_decimals(upper)})"
         return f"a difference of {_decimals(change)} {interval}, which may be chance"

@@ -12,7 +12,7 @@ from skdp.metrics.fairness._read import (
     split_rows,
 )
 from skdp.metrics.fairness._report import fairness_report
-from skdp.metrics.fairness._table import LABELS, Groups, Precision, compare, measure, write_table
+from skdp.metrics.fairness._table import LABELS, Groups, Precision, compare_rates, measure, write_table
 
 __all__ = [
     "LABELS",
@@ -23,7 +23,7 @@ __all__ = [
     "Precision",
     "RateSums",
     "check_labels",
-    "compare",
+    "compare_rates",
     "consistency_rows",
     "fairness_report",
     "import_optional",

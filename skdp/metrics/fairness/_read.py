@@ -15,16 +15,15 @@ from skdp.frames import is_frame, read_table
 from skdp.metrics.fairness._aif360 import (
     check_both,
     encode_frame,
-    import_optional,
     is_collection,
     read_column,
     read_frame,
 )
+from skdp.metrics.fairness._consistency import measure_consistency
 from skdp.metrics.fairness._intervals import Numbers
 from skdp.metrics.fairness._rates import Labels, Mask
-from skdp.metrics.fairness._table import Row, add_consistency
+from skdp.metrics.fairness._table import CONSISTENCY, Precision, Row
 
-_NEIGHBOURS = 5
 _TAKEN = ("metric", "definition", "group", "value", "std_error", "lower", "upper")
 
 Cells = list[tuple[Any, ...]]
@@ -166,9 +165,10 @@ def read_features(X: Any, n_rows: int) -> Numbers | None:
     return numbers
 
 
-def consistency_rows(features: Numbers | None, predicted: Mask, rows: NDArray[np.intp]) -> Iterator[Row]:
-    """Yield the consistency of some predictions, by aif360, if features are known."""
+def consistency_rows(
+    features: Numbers | None, predicted: Mask, rows: NDArray[np.intp], precision: Precision
+) -> Iterator[Row]:
+    """Yield the consistency of some predictions, if features are known."""
     if features is not None:
-        known = len(rows) >= _NEIGHBOURS
-        score = import_optional("aif360.sklearn.metrics").consistency_score if known else None
-        yield add_consistency(score(features[rows], predicted[rows].astype(int), _NEIGHBOURS) if score else np.nan)
+        estimate = measure_consistency(features[rows], predicted[rows], precision)
+        yield CONSISTENCY, CONSISTENCY.definition, None, estimate

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -51,8 +52,8 @@ _RANGES = tuple(
     for kind, words in (("difference", "largest − smallest"), ("ratio", "smallest / largest"))
 )
 _THEIL = Metric("theil_index", "Theil index", "mean of b/μ·ln(b/μ), b = 1 + ŷ − y")
-_CONSISTENCY = Metric("consistency", "consistency", "1 − mean |ŷ − that of 5 neighbours|")
-LABELS = {one.name: one.label for one in (*RATES, *COMPARISONS, *_RANGES, _THEIL, _CONSISTENCY)}
+CONSISTENCY = Metric("consistency", "consistency", "1 − mean |ŷ − that of 5 neighbours|")
+LABELS = {one.name: one.label for one in (*RATES, *COMPARISONS, *_RANGES, _THEIL, CONSISTENCY)}
 _OF_RANGE = ((0,), (1,), (2,), (1, 2))
 """The rates that each pair of `_RANGES` compares."""
 
@@ -128,8 +129,20 @@ def measure(sums: RateSums, benefits: tuple[Numbers, Numbers], groups: Groups, p
 
 def compare(sums: RateSums, rows: str, level: float) -> list[Estimate]:
     """Compare groups with the last one: differences, and the ratio of the selection rates."""
+    difference, impact, usual = compare_rates(sums, rows, level)
+    selection, tpr, fpr = (difference[..., place, :] for place in range(3))
+    both = usual[..., 1, :] & usual[..., 2, :]
+    odds = combine((0.5, tpr), (0.5, fpr))
+    if not both.all():
+        odds = _either(both, odds, *_odds_ends(sums, rows, two_sided(level)))
+    return [selection, impact, tpr, odds.within(*_PARITY_RANGE)]
+
+
+def compare_rates(sums: RateSums, rows: str, level: float) -> tuple[Estimate, Estimate, Mask]:
+    """Return the differences of all rates, the ratio of the selection rates, and which sets of rates are bounded."""
     # The ends follow from those of the rates, at the relevant end, with their covariance. Where one of the two sets is
-    # unbounded, the ends are those of all pairs of rates in the two intervals.
+    # unbounded, the ends are those of all pairs of rates in the two intervals: noise that moves rows from one group to
+    # the other moves both rates, in opposite directions.
     rates, bounded = sums.estimate(rows, level)
     others, own = rates[..., :-1], rates[..., -1:]
     usual, variance = bounded[..., :-1] & bounded[..., -1:], two_sided(level) ** 2
@@ -141,10 +154,6 @@ def compare(sums: RateSums, rows: str, level: float) -> list[Estimate]:
         difference = combine((1, others), (-1, own), common=(low, high))
         difference = _either(usual, difference, others.lower - own.upper, others.upper - own.lower)
         difference = _with_error(difference, difference.std_error**2 - 2 * common).within(*_PARITY_RANGE)
-        selection, tpr, fpr = (difference[..., place, :] for place in range(3))
-        odds = combine((0.5, tpr), (0.5, fpr))
-        both = usual[..., 1, :] & usual[..., 2, :]
-        odds = _either(both, odds, (tpr.lower + fpr.lower) / 2, (tpr.upper + fpr.upper) / 2).within(*_PARITY_RANGE)
         first, last = others[..., 0, :], own[..., 0, :]
         impact = ratio(first, last, common=(low[..., 0, :], high[..., 0, :]))
         impact = _either(usual[..., 0, :], impact, first.lower / last.upper, first.upper / last.lower)
@@ -152,7 +161,22 @@ def compare(sums: RateSums, rows: str, level: float) -> list[Estimate]:
         counted = sums.counted[..., 0, :-1] | sums.counted[..., 0, -1:]
         even = (first.value == 0) & (last.value == 0) & counted
         impact = Estimate(np.where(even, 1.0, impact.value), impact.std_error, impact.lower, impact.upper)
-    return [selection, impact.where(counted).within(*_IMPACT_RANGE), tpr, odds]
+    return difference, impact.where(counted).within(*_IMPACT_RANGE), usual
+
+
+def _odds_ends(sums: RateSums, rows: str, quantile: float) -> tuple[Numbers, Numbers]:
+    """Return the ends of average odds where sets of rates are unbounded."""
+    # The two differences are of different rows, and so independent: a pair of them is in the set if the squares of its
+    # standard scores add up to at most that of the quantile. Far from unbounded sets these are the ends of `combine`.
+    lower, upper = [], []
+    for angle in np.linspace(0, np.pi / 2, 9):
+        levels = (2 * NormalDist().cdf(quantile * part) - 1 for part in (np.cos(angle), np.sin(angle)))
+        tpr, fpr = (
+            compare_rates(sums, rows, level)[0][..., place, :] for place, level in zip((1, 2), levels, strict=True)
+        )
+        lower.append(tpr.lower + fpr.lower)
+        upper.append(tpr.upper + fpr.upper)
+    return np.min(lower, axis=0) / 2, np.max(upper, axis=0) / 2
 
 
 def _either(usual: Mask, estimate: Estimate, lower: Numbers, upper: Numbers) -> Estimate:
@@ -181,7 +205,7 @@ def _ranges(sums: RateSums, precision: Precision) -> Iterator[Row]:
             metric = next(names)
             level = precision.level if precision.intervals else None
             found = compare_extremes([parts[k] for k in chosen], level, quotient=quotient)
-            found = _either(usual, found, *_outer_ends(wide[..., chosen, :], quotient))
+            found = _either(usual, found, *_outer_ends(wide[..., chosen, :], rates[..., chosen, :], quotient))
             yield metric, metric.definition, None, _open(found, rates[..., chosen, :], quotient).within(0, 1)
 
 
@@ -201,19 +225,16 @@ def _open(found: Estimate, rates: Estimate, quotient: bool) -> Estimate:
     return replace(found, upper=np.where(alike, np.maximum(end, found.upper), found.upper))
 
 
-def _outer_ends(rates: Estimate, quotient: bool) -> tuple[Numbers, Numbers]:
-    """Return the ends that follow from simultaneous intervals of the rates."""
-    (low, low_ends), (high, high_ends) = ((end.min(axis=-1), end.max(axis=-1)) for end in (rates.lower, rates.upper))
+def _outer_ends(wide: Estimate, rates: Estimate, quotient: bool) -> tuple[Numbers, Numbers]:
+    """Return the ends that follow from intervals of the rates."""
+    # That all groups are closer than they are takes simultaneous intervals; that the most unequal two are farther
+    # apart takes their own, and all pairs are tried.
+    low_ends, high = wide.lower.max(axis=-1), wide.upper.min(axis=-1)
+    low, high_ends = rates.lower.min(axis=-1), rates.upper.max(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         if quotient:
             return (low / high_ends).min(axis=-1), np.minimum(high / low_ends, 1).min(axis=-1)
     return np.maximum(low_ends - high, 0).max(axis=-1), (high_ends - low).max(axis=-1)
-
-
-def add_consistency(value: float) -> Row:
-    """Return the row of a consistency, for which no interval is known."""
-    none = np.asarray(np.nan)
-    return _CONSISTENCY, _CONSISTENCY.definition, None, Estimate(np.asarray(value), none, none, none)
 
 
 def write_table(

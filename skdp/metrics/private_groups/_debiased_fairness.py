@@ -114,10 +114,12 @@ def debiased_fairness(
     The interval of a rate a / b contains all t in [0, 1] for which ``a − t b``, of mean 0, is at most z standard errors
     from 0 (Fieller 1954). The ends of differences and of the ratio are combined from those of the rates, with their
     correlation (Zou 2008, Donner and Zou 2012), or, where b is not significantly different from 0, are those of all
-    pairs of rates in their intervals, and cover more than was asked for. Between the largest and the smallest rate, the
-    distribution of the estimates is taken to be normal, with independent groups, or, where a group is not significantly
-    different from none, the interval follows from simultaneous ones. Without noise, all intervals for sampled rows are
-    about those of `fairness_report`, of which groups known from reports without noise are a special case.
+    pairs of rates in their intervals, and cover more than was asked for; of average odds, those of all pairs of
+    differences whose standard scores have squares that add up to z² at most. Between the largest and the smallest rate,
+    the distribution of the estimates is taken to be normal, with independent groups, or, where a group is not
+    significantly different from none, the interval follows from those of the rates. Without noise, all intervals for
+    sampled rows are about those of `fairness_report`, of which groups known from reports without noise are a special
+    case.
 
     **Selection.** No metric is hidden where its divisor is small: shown only in the draws in which the noise made the
     group large, it would be biased.
@@ -179,5 +181,5 @@ def debiased_fairness(
         own = labels[chosen]
         sums = sums_of_estimated(reported.take(chosen).indicators(), groups.members, own)
         metrics = measure(sums, own.benefits(), groups, precision)
-        found.append((cell, [*metrics, *consistency_rows(features, labels.predicted, chosen)]))
+        found.append((cell, [*metrics, *consistency_rows(features, labels.predicted, chosen, precision)]))
     return write_table(found, controls, level, estimated=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from skdp.synthesis.model._tables import Clique
@@ -14,37 +15,39 @@ class Elimination:
     """The cliques that are left when a graph of marginals is triangulated, and those of the graph with one more."""
 
     # Columns are eliminated one after the other, always the one whose neighbours have the fewest cells together ([1]_).
-    # A marginal more changes nothing before the first of its columns is eliminated, for it only makes these neighbours
-    # more: so the state before each step is kept, and the elimination is taken up from there. Neighbours, a column
-    # itself among them, are the bits of a number.
+    # A marginal more changes nothing before the first of its columns is eliminated, and from then on only columns near
+    # it: a trial follows these alone, the columns whose neighbours are not those that they have without the marginal,
+    # and takes all else from the states that are kept, one before each step. Neighbours, a column itself among them,
+    # are the bits of a number. A clique is within another one exactly if it is what some column leaves of its own.
     # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press. Section 9.4.3.
 
     def __init__(self, sizes: Sequence[int], marginals: Iterable[Iterable[int]] = ()) -> None:
         self._sizes = tuple(sizes)
-        self._logs = [round(math.log2(size) * _UNIT) for size in sizes]
+        self._logs = [round(math.log2(size) * _UNIT) * len(self._sizes) for size in sizes]
+        self._gone = sum(self._logs) + len(self._logs)  # more than any key
         neighbours = [1 << column for column in range(len(self._sizes))]
         for marginal in marginals:
-            _connect(neighbours, marginal)
-        self._start(neighbours)
+            bits = _bits(marginal)
+            for column in _columns(bits):
+                neighbours[column] |= bits
+        self._states = [(neighbours, [self._log(clique) + column for column, clique in enumerate(neighbours)])]
+        self._steps: list[tuple[int, int, int]] = []  # the column that goes, its neighbours, its key
+        self._go_on()
 
-    def _start(self, neighbours: list[int]) -> None:
-        """Eliminate all columns, and keep what was there before each step."""
-        keys = [self._key(column, clique) for column, clique in enumerate(neighbours)]
-        self._states = [(list(neighbours), list(keys))]
-        self._when: dict[int, int] = {}
-        self._left: dict[int, int] = {}  # what cliques leave of themselves, and since which step
-        self._found: list[int] = []
-        self._sums = [(0, 0)]  # the cells of the largest clique, and of all together
-        for step, (column, clique) in enumerate(self._walk(neighbours, keys)):
-            largest, together = self._sums[-1]
-            if clique not in self._left:
-                self._found.append(clique)
-                cells = self._cells(clique)
-                largest, together = max(largest, cells), together + cells
-            self._left.setdefault(clique ^ (1 << column), step)
-            self._sums.append((largest, together))
-            self._when[column] = step
+    def _go_on(self) -> None:
+        """Eliminate all columns that are left; one that is gone has no neighbours."""
+        neighbours, keys = map(list, self._states[-1])
+        while (key := min(keys, default=self._gone)) < self._gone:
+            column = key % len(keys)
+            clique = neighbours[column]
+            for other in _columns(clique):
+                neighbours[other], keys[other] = self._after(column, clique, other, neighbours[other], keys[other])
+            self._steps.append((column, clique, key))
             self._states.append((list(neighbours), list(keys)))
+        self._when = {column: step for step, (column, _, _) in enumerate(self._steps)}
+        self._cliques = {clique for _, clique, _ in self._steps}
+        self._left = Counter(clique ^ (1 << column) for column, clique, _ in self._steps)
+        self._found = {clique: self._cells(clique) for _, clique, _ in self._steps if clique not in self._left}
 
     @property
     def cliques(self) -> list[Clique]:
@@ -54,59 +57,84 @@ class Elimination:
     @property
     def n_cells(self) -> tuple[int, int]:
         """The cells of the largest clique, and of all together."""
-        return self._sums[-1]
+        return max(self._found.values(), default=0), sum(self._found.values())
 
     def fits(self, marginal: Iterable[int], most: int, together: int) -> bool:
         """Return whether each clique has few enough cells, and all together, if a marginal is added."""
-        marginal = tuple(marginal)
-        start = min((self._when[column] for column in marginal), default=len(self._when))
-        neighbours, keys = (list(state) for state in self._states[start])
-        _connect(neighbours, marginal)
-        for column in marginal:
-            keys[column] = self._key(column, neighbours[column])
-        largest, cells = self._sums[start]
-        if largest > most or cells > together:
+        changes = self._changes(_bits(marginal), most)
+        if changes is None:
             return False
-        left: set[int] = set()
-        for column, clique in self._walk(neighbours, keys):
-            if clique not in left and self._left.get(clique, start) >= start:
-                size = self._cells(clique)
-                cells += size
-                if size > most or cells > together:
-                    return False
-            left.add(clique ^ (1 << column))
-        return True
+        old, new = changes
+        left = Counter(clique ^ (1 << column) for column, clique in new)
+        left.subtract(clique ^ (1 << column) for column, clique in old)
+        lost, own = {clique for _, clique in old}, [clique for _, clique in new]
+        found = dict.fromkeys(lost, 0)
+        for clique in (*((self._cliques - lost) & left.keys()), *own):
+            found[clique] = 0 if self._left[clique] + left[clique] else self._cells(clique)
+        kept = (size for clique, size in self._found.items() if clique not in found)
+        sizes = [*kept, *found.values()]
+        return max(sizes, default=0) <= most and sum(sizes) <= together
+
+    def _changes(self, bits: int, most: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]] | None:
+        """List columns and cliques that are not eliminated as before, and those instead; None if one is too large."""
+        step = min((self._when[column] for column in _columns(bits)), default=len(self._steps))
+        neighbours, keys = self._states[step]
+        own = {column: neighbours[column] | bits for column in _columns(bits) if bits & ~neighbours[column]}
+        own_keys = {column: self._log(clique) + column for column, clique in own.items()}
+        apart = _bits(
+            own
+        )  # the columns that have other neighbours than without the marginal, or one of the two is gone
+        old, new = [], []
+        while apart:
+            first = min(own_keys.values())
+            while step < len(self._steps) and not self._steps[step][1] & apart and self._steps[step][2] < first:
+                step += 1
+            neighbours, keys = self._states[step]
+            column, clique, key = self._steps[step] if step < len(self._steps) else (-1, 0, self._gone)
+            before, now = True, column not in own
+            if not now:
+                old.append((column, clique))
+            elif key > first:
+                before, column = False, first % len(self._logs)
+                clique = own[column]
+                new.append((column, clique))
+                if self._cells(clique) > most:
+                    return None
+            step += before
+            there = self._states[step][0]
+            for other in _columns(clique & apart if before and now else clique):
+                found = (own[other], own_keys[other]) if other in own else (neighbours[other], keys[other])
+                own[other], own_keys[other] = self._after(column, clique, other, *found) if now else found
+                apart |= 1 << other
+                if own[other] == there[other]:
+                    del own[other], own_keys[other]
+                    apart ^= 1 << other
+        return old, new
 
     def add(self, marginal: Iterable[int]) -> None:
         """Add a marginal."""
-        neighbours, _ = self._states[0]
-        _connect(neighbours, marginal)
-        self._start(neighbours)
+        bits = _bits(marginal)
+        step = min((self._when[column] for column in _columns(bits)), default=len(self._steps))
+        del self._states[step + 1 :], self._steps[step:]
+        for neighbours, keys in self._states:
+            for column in _columns(bits):
+                keys[column] += self._log(bits & ~neighbours[column])
+                neighbours[column] |= bits
+        self._go_on()
 
     def _cells(self, clique: int) -> int:
-        return math.prod(self._sizes[column] for column in _columns(clique))
+        return math.prod([self._sizes[column] for column in _columns(clique)])
 
-    def _key(self, column: int, clique: int) -> int:
-        """Return what columns are eliminated by: the logarithm of the cells, then the number of the column."""
-        return sum(self._logs[other] for other in _columns(clique)) * len(self._logs) + column
+    def _log(self, columns: int) -> int:
+        return sum([self._logs[column] for column in _columns(columns)])
 
-    def _walk(self, neighbours: list[int], keys: list[int]) -> Iterator[tuple[int, int]]:
-        """Eliminate one column after the other, in place; one that is gone has no neighbours."""
-        # A clique is within an earlier one exactly if it is all that an earlier one left.
-        logs, n = self._logs, len(neighbours)
-        gone = (sum(logs) + 1) * n
-        while (least := min(keys, default=gone)) < gone:
-            column = least % n
-            clique, bit = neighbours[column], 1 << column
-            neighbours[column], keys[column] = 0, gone
-            less = logs[column] * n
-            for other in _columns(clique ^ bit):
-                before = neighbours[other]
-                neighbours[other] = (before | clique) ^ bit
-                if more := clique & ~before:
-                    keys[other] += sum([logs[one] for one in _columns(more)]) * n
-                keys[other] -= less
-            yield column, clique
+    def _after(self, column: int, clique: int, other: int, neighbours: int, key: int) -> tuple[int, int]:
+        """Return the neighbours and the key of one of a clique, after a column of it is eliminated."""
+        if other == column:
+            return 0, self._gone
+        if more := clique & ~neighbours:
+            key += self._log(more)
+        return (neighbours | clique) ^ (1 << column), key - self._logs[column]
 
 
 def eliminate(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> list[Clique]:
@@ -114,11 +142,8 @@ def eliminate(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> list[
     return Elimination(sizes, marginals).cliques
 
 
-def _connect(neighbours: list[int], marginal: Iterable[int]) -> None:
-    columns = tuple(marginal)
-    bits = sum(1 << column for column in set(columns))
-    for column in columns:
-        neighbours[column] |= bits
+def _bits(columns: Iterable[int]) -> int:
+    return sum([1 << column for column in set(columns)])
 
 
 def _columns(bits: int) -> Iterator[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from skdp.synthesis.model._tables import (
     Marginal,
     Projections,
     Table,
+    Tables,
     divide,
     expand,
     group,
@@ -28,6 +28,7 @@ from skdp.synthesis.model._tables import (
 
 _GROWTH = 1.01
 _FIRST = 0.05  # of the first step that is too long: the momentum multiplies what a step moves
+_LEAP = 16
 _MOMENTUM = 0.95
 _LEAST_STEP = 1e-30
 _PATIENCE = 8  # halvings until steps divided by shares are given up
@@ -85,16 +86,14 @@ class _Target:
         return self.shares.size if self.counted is None else int(self.counted.sum())
 
     @property
+    def weights(self) -> Table:
+        """The weight of each count."""
+        return np.full(self.shares.shape, self.weight) * (1.0 if self.counted is None else self.counted)
+
+    @property
     def largest(self) -> float:
         """A bound of the weights."""
         return self.weight if self.precision is None else float(np.abs(self.precision).sum(axis=1).max())
-
-    def pull(self, have: Table) -> Table:
-        """Return the gradient of the loss: the weighted errors."""
-        errors = have - self.shares
-        if self.precision is None:
-            return self.weight * (errors if self.counted is None else np.where(self.counted, errors, 0.0))
-        return (self.precision @ errors.ravel()).reshape(errors.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +102,8 @@ class _State:
 
     potentials: list[Table]
     beliefs: list[Table]
-    projected: list[Table]
+    projected: Table
+    """The shares of all counts, one after the other."""
     loss: float
     worst: float
     """The largest mean of the squares of a column's standardised residuals."""
@@ -111,6 +111,8 @@ class _State:
 
 class _Descent:
     """The loss of potentials, and the step against its gradient."""
+
+    # Wide models have many small marginals: what is done to each count by itself is done to all of them at once.
 
     def __init__(self, tree: JunctionTree, marginals: Sequence[Marginal], total: float) -> None:
         self.tree, self.marginals, self.total = tree, marginals, total
@@ -122,21 +124,29 @@ class _Descent:
             place: Projections(tree.cliques[place], tree.sizes, [marginals[index].clique for index in members])
             for place, members in self.members.items()
         }
-        self.n_counts = sum(target.n_counts for target in self.targets)
+        self.counts = Tables([target.shares.shape for target in self.targets])
+        self.cells = Tables([[tree.sizes[column] for column in marginal.clique] for marginal in marginals])
+        numbers = zip(self.counts.split(np.arange(self.counts.size)), self.targets, strict=True)
+        self.counted_in = self.cells.join([spread(number, target.groups) for number, target in numbers])
+        self.shares = self.counts.join([target.shares for target in self.targets])
+        self.weights = self.counts.join([target.weights for target in self.targets])
+        precisions = enumerate(target.precision for target in self.targets)
+        self.precisions = {index: precision for index, precision in precisions if precision is not None}
+        self.n_counts = np.array([target.n_counts for target in self.targets])
         typical = float(np.median([target.weight for target in self.targets]))
         flatness = (_FLATNESS * total / typical) ** 2
-        self.rates = [(np.maximum(target.shares, 0) + flatness) ** -0.5 for target in self.targets]
+        self.rates = (np.maximum(self.shares, 0) + flatness) ** -0.5
+        self.least = self._least()
 
-    @property
-    def least(self) -> float:
-        """A length that is too short."""
-        return 2 / sum(
-            target.largest * float(rate.max()) for target, rate in zip(self.targets, self.rates, strict=True)
-        )
+    def _least(self) -> float:
+        """Return a length that is too short."""
+        rates = (float(rate.max()) for rate in self.counts.split(self.rates))
+        return 2 / sum(target.largest * rate for target, rate in zip(self.targets, rates, strict=True))
 
     def flatten(self) -> None:
         """Use plain gradient steps, which always decrease the loss: divided by uneven shares they may not."""
-        self.rates = [np.ones_like(rate) for rate in self.rates]
+        self.rates = np.ones_like(self.rates)
+        self.least = self._least()
 
     def at(self, potentials: list[Table]) -> _State:
         return self.given(potentials, calibrate(self.tree, potentials))
@@ -146,24 +156,31 @@ class _Descent:
         said: dict[int, Table] = {}
         for place, members in self.members.items():
             said.update(zip(members, self.projections[place].project(beliefs[place]), strict=True))
-        projected = [group(said[index], target.groups) for index, target in enumerate(self.targets)]
+        cells = self.cells.join([said[index] for index in range(len(said))])
+        projected = np.asarray(np.bincount(self.counted_in, cells, self.counts.size), float)
         squares = self.squares(projected)
-        pairs = zip(squares, self.targets, strict=True)
-        means = (square / (target.n_counts + _FEW) for square, target in pairs if target.shares.ndim == 1)
-        return _State(potentials, beliefs, projected, math.fsum(squares) / 2, max(means, default=0.0))
+        means = (squares / (self.n_counts + _FEW))[[target.shares.ndim == 1 for target in self.targets]]
+        return _State(potentials, beliefs, projected, float(squares.sum()) / 2, float(means.max(initial=0.0)))
 
-    def squares(self, projected: list[Table]) -> list[float]:
+    def pull(self, projected: Table) -> Table:
+        """Return the gradient of the loss: the weighted errors."""
+        errors = projected - self.shares
+        found = self.weights * errors
+        for index, precision in self.precisions.items():
+            found[self.counts.parts[index]] = precision @ errors[self.counts.parts[index]]
+        return found
+
+    def squares(self, projected: Table) -> NDArray[np.float64]:
         """Sum the squares of each marginal's standardised residuals."""
-        pairs = zip(self.targets, projected, strict=True)
-        return [float(((have - target.shares) * target.pull(have)).sum()) for target, have in pairs]
+        return self.counts.sums((projected - self.shares) * self.pull(projected))
 
     def scale(self, state: _State, most: int) -> list[_State]:
         """Fit what has little noise by scaling, as long as that helps; the last state is the best."""
         squares = self.squares(state.projected)
-        far = [square > _EXACT * target.n_counts for square, target in zip(squares, self.targets, strict=True)]
+        far = squares > _EXACT * self.n_counts
         scaling = Scaling(self.tree, list(itertools.compress(self.marginals, far)), self.total)
         states = [state]
-        while any(far) and len(states) <= most:
+        while far.any() and len(states) <= most:
             beliefs = scaling.sweep(states[-1].beliefs)
             found = self.given(state.potentials, beliefs)
             if not found.loss < (1 - _LEAST_FALL) * states[-1].loss:
@@ -177,23 +194,21 @@ class _Descent:
 
     def step(self, state: _State, length: float) -> list[Table]:
         moved = list(state.potentials)
+        changes = self.cells.split((length * self.rates * self.pull(state.projected))[self.counted_in])
         for place, members in self.members.items():
-            changes = [
-                spread(
-                    length * self.rates[index] * self.targets[index].pull(state.projected[index]),
-                    self.targets[index].groups,
-                )
-                for index in members
-            ]
-            moved[place] = moved[place] - self.projections[place].lift(changes)
+            moved[place] = moved[place] - self.projections[place].lift([changes[index] for index in members])
         return moved
 
     def first_length(self, state: _State) -> float:
         """Double the step until it is too long."""
-        length, best = self.least, state.loss
-        while (loss := self.at(self.step(state, length)).loss) < best:
+        # Of many doublings most are leapt over: the longest good step lies behind the last leap but one.
+        before = length, best = self.least / 2, state.loss
+        while (loss := self.at(self.step(state, _LEAP * length)).loss) < best:
+            before, length, best = (length, best), _LEAP * length, loss
+        length, best = before
+        while (loss := self.at(self.step(state, 2 * length)).loss) < best:
             length, best = 2 * length, loss
-        return length * _FIRST
+        return 2 * length * _FIRST
 
 
 def fit_model(
@@ -225,7 +240,7 @@ def fit_model(
     state, losses = scaled[-1], [state.loss for state in scaled]
     last, speed, failures = state.potentials, 0, 0
     length = descent.first_length(state)
-    noise = descent.n_counts / (1 if len(scaled) == 1 else 2)
+    noise = descent.n_counts.sum() / (1 if len(scaled) == 1 else 2)
     for _ in range(max_iter - len(scaled) + 1):
         landed = descent.step(state, length)
         momentum = min(_MOMENTUM, speed / (speed + 3))

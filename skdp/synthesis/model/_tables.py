@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,19 +20,24 @@ Table = NDArray[np.float64]
 _FEW = 4
 
 
+@cache
+def _ones(size: int) -> NDArray[np.float64]:
+    return np.ones(size)
+
+
 def sum_out(table: Table, axis: int) -> Table:
     # NumPy sums slowly where the axes behind are short: a product with a vector of ones is up to 20 times as fast, and
     # for few summands adding them up.
     size, behind = table.shape[axis], math.prod(table.shape[axis + 1 :])
     blocks = table.reshape(-1, size, behind)
     if behind == 1:
-        summed = blocks[:, :, 0] @ np.ones(size)
+        summed = blocks[:, :, 0] @ _ones(size)
     elif size <= _FEW:
         summed = blocks[:, 0] + blocks[:, 1] if size > 1 else blocks[:, 0]
         for place in range(2, size):
             summed += blocks[:, place]
     else:
-        summed = np.ones(size) @ blocks
+        summed = _ones(size) @ blocks
     return summed.reshape(table.shape[:axis] + table.shape[axis + 1 :])
 
 
@@ -108,13 +115,37 @@ class Projections:
 
     def lift(self, changes: Sequence[Table]) -> Table:
         """Give each cell the sum of what its marginals have: the adjoint of `project`."""
-        tables = [np.zeros([self._sizes[column] for column in columns]) for columns in self._tables]
+        # An axis of length 1 stands for all values.
+        found: dict[int, Table] = {}
         for place, change in zip(self._places, changes, strict=True):
-            tables[place] += change
+            found[place] = found[place] + change if place in found else change
         for below in range(len(self._steps), 0, -1):
             place, axis = self._steps[below - 1]
-            tables[place] += tables[below][(*(slice(None),) * axis, np.newaxis)]
-        return tables[0]
+            change = found[below][(*(slice(None),) * axis, np.newaxis)]
+            found[place] = found[place] + change if place in found else change
+        return found[0]
+
+
+class Tables:
+    """Many tables in one vector."""
+
+    def __init__(self, shapes: Sequence[Sequence[int]]) -> None:
+        self._shapes = [tuple(shape) for shape in shapes]
+        ends = list(itertools.accumulate(map(math.prod, self._shapes), initial=0))
+        self.size, self._starts = ends[-1], ends[:-1]
+        self.parts = [slice(*pair) for pair in itertools.pairwise(ends)]
+
+    def join(self, tables: Sequence[NDArray]) -> NDArray:
+        """Write tables one after the other."""
+        return np.concatenate([table.ravel() for table in tables])
+
+    def split(self, vector: NDArray) -> list[NDArray]:
+        """Return a view of each table."""
+        return [vector[part].reshape(shape) for part, shape in zip(self.parts, self._shapes, strict=True)]
+
+    def sums(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum each table."""
+        return np.add.reduceat(vector, self._starts)
 
 
 Groups = tuple[NDArray[np.intp] | None, ...]

@@ -13,6 +13,7 @@ import numpy as np
 
 from skdp.synthesis.model import Clique
 from skdp.synthesis.selection._auto import guess_counts
+from skdp.synthesis.selection._following import Cells, find_unscored
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import FittedTable, Plan, Room, Strategy, fit_measured, measure_columns
 
@@ -42,7 +43,8 @@ def measure_adaptive(table: PrivateTable, plan: Plan) -> FittedTable:
     # noise of a measurement, times the number of columns shared with the marginals of the workload ([1]_, equation 1).
     # Where a measurement hardly changed the model, the noise of the next rounds is halved. The size of the model may
     # grow with the share of the budget that is spent; the last round spends what is left. Each fit continues the last
-    # for a few steps. What the junction tree does not hold is counted in sampled rows.
+    # for a few steps. What the junction tree does not hold is counted in sampled rows. Pairs of which one column may
+    # follow from the other are scored first, each for 1/6400 of the budget: if it does, few of its cells cost noise.
     # **Privacy.** A person changes a candidate's score by at most its weight times her number of rows. The choice has
     # probabilities in proportion to ``exp(epsilon * score / (2 * weight * rows))`` with the largest weight, so the
     # logarithm of the ratio of a candidate's probabilities for two neighbouring tables is a constant that all share
@@ -60,14 +62,15 @@ def measure_adaptive(table: PrivateTable, plan: Plan) -> FittedTable:
         return fit_measured(table, plan)
     pace = _PURE if budget.power == 1 else _GAUSSIAN
     share = Fraction(1, pace.rounds * len(plan.sizes))
-    measure_columns(table, plan, len(plan.sizes) * share * (1 - pace.choice))
+    counts = measure_columns(table, plan, len(plan.sizes) * share * (1 - pace.choice))
+    cells = Cells(plan.sizes, (None,) * len(plan.sizes), find_unscored(table, counts, weights))
     fitted = fit_measured(table, plan, max_iter=_STEPS)
     for seed in itertools.count():
         share = budget.left if budget.left <= 2 * share else share
         noise = _MEAN_ABSOLUTE * budget.std_error(share * (1 - pace.choice))
         cliques = _small_enough(_some(weights, seed), table, plan, fitted, 1 - budget.left + share)
         guesses = guess_counts(fitted, cliques, seed)
-        penalties = [round(noise * plan.n_cells(clique)) for clique in cliques]
+        penalties = [round(noise * cells.cost(clique)) for clique in cliques]
         place = table.choose(cliques, guesses, [weights[clique] for clique in cliques], penalties, share * pace.choice)
         table.measure(cliques[place], share * (1 - pace.choice))
         if not budget.left:
@@ -76,7 +79,7 @@ def measure_adaptive(table: PrivateTable, plan: Plan) -> FittedTable:
         change = np.abs(fitted.total * fitted.model.marginal(cliques[place]) - guesses[place]).sum()
         if change <= penalties[place]:
             share *= 2 ** int(1 / budget.power)  # half the noise
-    return fit_measured(table, plan, start_from=fitted)
+    return fit_measured(table, plan, start_from=None if fitted.following else fitted)
 
 
 def _candidates(plan: Plan) -> dict[Clique, int]:

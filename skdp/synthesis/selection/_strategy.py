@@ -105,6 +105,8 @@ class FittedTable:
     losses: list[float]
     unknown: tuple[Clique, ...] = ()
     """Strong pairs for which the model has no room."""
+    following: frozenset[Clique] = frozenset()
+    """Pairs of which one column follows from the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,18 +226,20 @@ def fit_table(
     start_from: FittedTable | None = None,
 ) -> FittedTable:
     """Fit a model to all that was measured."""
-    # The descent starts at independent columns: what remains where little is known of their dependence.
+    # The descent starts at independent columns: what remains where little is known of their dependence. Or it starts
+    # where another one ended, unless a further column is found to follow.
     merged = merge(marginals)
     total, std_error = estimate_total(merged)
     cliques = [marginal.clique for marginal in merged] + [clique for clique, _ in zeros]
     tree = JunctionTree(sizes, cliques)
-    start = None if start_from is None else _carry_over(start_from.model, tree)
-    if start is None:
-        columns = [_column(column, size, merged, total) for column, size in enumerate(sizes)]
-        independent = independent_start(tree, [column.shares for column in columns])
-        start, merged = follow(tree, independent, merged, columns, zeros)
+    columns = [_column(column, size, merged, total) for column, size in enumerate(sizes)]
+    independent = independent_start(tree, [column.shares for column in columns])
+    start, merged = follow(tree, independent, merged, columns, zeros)
+    following = frozenset(marginal.clique for marginal in merged if marginal.counted is not None)
+    if start_from is not None and start_from.following == following:
+        start = _carry_over(start_from.model, tree) or start
     fit = fit_model(tree, merged, total, max_iter=max_iter, tol=tol, start=forbid(tree, start, zeros))
-    return FittedTable(fit.model, total, std_error, fit.losses)
+    return FittedTable(fit.model, total, std_error, fit.losses, following=following)
 
 
 def forbid(

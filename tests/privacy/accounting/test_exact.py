@@ -211,6 +211,7 @@ def test_a_smaller_tilt_or_none_is_a_bound_too(monkeypatch):
         assert smallest_epsilon(losses, Fraction(1e-4)) == pytest.approx(best, rel=1e-4)
 
 
+@pytest.mark.chosen("epsilon=0.5, share=1.0", "epsilon=20.0, share=0.3", "epsilon=3.0", "epsilon=4.0")
 @pytest.mark.parametrize(
     "loss",
     [
@@ -240,6 +241,7 @@ def test_few_of_many_values_cost_less_rho():
     assert least_rho(LaplaceLoss(1.0, 10**9)) < 0.38
 
 
+@pytest.mark.chosen("0.3-1e-09", "0.9-0.001", "0.999-1e-14", "0.9-1e-06")
 @pytest.mark.parametrize("share", [1e-3, 1e-6, 1e-9, 3.6e-11, 1e-14])
 @pytest.mark.parametrize("part", [0.3, 0.9, 0.999])
 def test_rare_losses_below_the_window_of_a_large_tilt_count(share, part):
