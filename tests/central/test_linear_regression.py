@@ -163,6 +163,16 @@ def test_bounds_of_any_place_cost_nothing(bounds, delta):
     assert found[1].score(X * (high - low) + low, y) == pytest.approx(found[0].score(X, y), abs=0.01)
 
 
+def test_units_beyond_the_squares_of_floats():
+    wanted = DPLinearRegression(4.0, **DECLARED | {"delta": None}, random_state=0).fit(TABLE, TARGET)
+    far = DPLinearRegression(4.0, bounds=(-3, 3), target_bounds=(-12 * 2.0**1000, 12 * 2.0**1000), random_state=0)
+    far.fit(TABLE, TARGET * 2.0**1000)
+    for name in ("coef_", "coef_std_error_", "intercept_", "intercept_std_error_"):
+        assert np.allclose(getattr(far, name) / 2.0**1000, getattr(wanted, name))
+    steep = DPLinearRegression(4.0, bounds=(0, 2e-300), target_bounds=(0, 1e10), random_state=0).fit(TABLE, TARGET)
+    assert np.isinf(steep.coef_).all()  # and no warning after the charge
+
+
 def test_frames_of_all_kinds_give_the_same():
     wanted = DPLinearRegression(**DECLARED, random_state=0).fit(TABLE, TARGET)
     for X, y in [

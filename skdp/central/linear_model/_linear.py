@@ -117,16 +117,19 @@ class _LinearModel(RegressorMixin, CentralEstimator):
             penalties = np.minimum(penalty / scales[:-1] / scales[:-1], 2.0**200)
         solved = moments.solve(penalties, n_rows, constant=centred)
 
-        # What each coefficient adds to the numbers that are stated, in units of the target's bounds.
-        to_slopes = np.eye(len(ends), len(solved.coefficients)) / scales[:-1, np.newaxis]
+        errors = np.sqrt(np.diag(solved.covariance)[: len(ends)])
         to_intercept = np.zeros(len(solved.coefficients))
         if centred:
-            to_intercept = np.append(-middle, constant / UNIT) - np.append(starts[:-1] / scales[:-1], 0.0)
-        both = np.vstack([to_slopes, to_intercept]) * scales[-1]
-        *slopes, intercept = both @ solved.coefficients
-        *errors, error = np.sqrt(np.einsum("ij,jk,ik->i", both, solved.covariance, both))
-        self.coef_, self.coef_std_error_ = np.array(slopes), np.array(errors)
-        self.intercept_, self.intercept_std_error_ = float(intercept + starts[-1]), float(error)
+            to_intercept = np.append(-middle - starts[:-1] / scales[:-1], constant / UNIT)
+        intercept, error = (
+            to_intercept @ solved.coefficients,
+            math.sqrt(to_intercept @ solved.covariance @ to_intercept),
+        )
+        with np.errstate(over="ignore"):  # a slope may be beyond all floats
+            units = scales[-1] / scales[:-1]
+            self.coef_, self.coef_std_error_ = solved.coefficients[: len(ends)] * units, errors * units
+        self.intercept_ = float(intercept * scales[-1] + starts[-1])
+        self.intercept_std_error_ = float(error * scales[-1])
         self.ridge_ = solved.ridge
         return self
 
