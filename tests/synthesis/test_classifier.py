@@ -204,6 +204,24 @@ class TestErrors:
             MarginalClassifier(synthesizer(domain=domain, ledger=ledger)).fit(X, X["age"].to_numpy())
         assert ledger.spent[0] == 0
 
+    @pytest.mark.parametrize(
+        ("domain", "why"),
+        [
+            ({}, "nothing for the columns"),
+            ({"ill": Interval(0, 9, bins=3)}, "Interval"),
+            ({"ill": ["no"]}, "2 c"),
+        ],
+    )
+    def test_classes_are_declared_where_other_values_are_discovered(self, domain, why):
+        ledger = PrivacyLedger(epsilon=100, delta=0.1)
+        options = {"discover": 0.2, "delta": 1e-6, "ledger": ledger, "marginals": "auto"}
+        with pytest.raises(ValueError, match=why):
+            MarginalClassifier(synthesizer(**options, domain=domain)).fit(X, Y)
+        assert ledger.spent == (0, 0)
+        declared = {name: DOMAIN[name] for name in ("age", "ill")}
+        model = MarginalClassifier(synthesizer(**options, domain=declared)).fit(X, Y)
+        assert model.classes_.tolist() == ["no", "some", "yes"]
+
     def test_what_is_no_synthesizer(self):
         with pytest.raises(TypeError, match="must be a DPMarginalSynthesizer, got NumericPerturber"):
             MarginalClassifier(NumericPerturber()).fit(X, Y)
