@@ -122,7 +122,7 @@ class _LinearModel(RegressorMixin, CentralEstimator):
         if centred:
             to_intercept = np.append(-middle - starts[:-1] / scales[:-1], constant / UNIT)
         intercept = to_intercept @ solved.coefficients
-        error = math.sqrt(max(to_intercept @ solved.covariance @ to_intercept, 0.0))
+        error = math.sqrt(max(float(to_intercept @ solved.covariance @ to_intercept), 0.0))
         with np.errstate(over="ignore"):  # a slope may be beyond all floats
             units = scales[-1] / scales[:-1]
             self.coef_, self.coef_std_error_ = solved.coefficients[: len(ends)] * units, errors * units
