@@ -271,7 +271,7 @@ class DPMean(CentralStatistic):
         widths = np.array([column.high - column.low for column in columns])
         # An error beyond half the width means that nothing is known.
         errors = np.array([float(min(one.std_error, Fraction(GRID))) for one in estimates])
-        self.std_error_ = errors * widths / (2 * GRID)
+        self.std_error_ = errors / (2 * GRID) * widths
         self.interval_ = np.array([(column.value(one.lower), column.value(one.upper)) for column, one in pairs])
         refused = [name for name, mean in zip(table.names, self.mean_, strict=True) if np.isnan(mean)]
         self.released_ = not refused
