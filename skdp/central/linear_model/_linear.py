@@ -207,15 +207,16 @@ class DPLinearRegression(_LinearModel):
     coef_ : ndarray of shape (n_features,)
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
-        Their standard errors: of the sample, if errors have one variance, and of the noise.
+        Their standard errors: of the sample, if errors have one variance, of the noise, and of what the ridge takes
+        from the coefficients, as far as the noise lets it be seen.
     intercept_ : float
         The noisy constant; 0 without `fit_intercept`.
     intercept_std_error_ : float
         Its standard error; 0 without `fit_intercept`.
     ridge_ : float
         What is added to the sums of squares of the columns, in units of half the width of their bounds, as the noise
-        needs it. It draws coefficients towards 0, which standard errors do not cover: that of a column of deviation s,
-        not correlated with others, by the share ``ridge_ / (ridge_ + n_rows * (2 * s / width)**2)`` of its size.
+        needs it. It draws coefficients towards 0: that of a column of deviation s, not correlated with others, by the
+        share ``ridge_ / (ridge_ + n_rows * (2 * s / width)**2)`` of its size.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -318,8 +319,7 @@ class DPRidge(_LinearModel):
     coef_ : ndarray of shape (n_features,)
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
-        Their standard errors, of the sample and the noise, about what they are on average: penalties draw them towards
-        0.
+        Their standard errors, as in `DPLinearRegression`, about what they are on average with the penalty `alpha`.
     intercept_ : float
         The noisy constant; 0 without `fit_intercept`.
     intercept_std_error_ : float
