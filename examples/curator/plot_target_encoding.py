@@ -44,7 +44,7 @@ axes[0].set_ylabel("encoding (size: number of visits)")
 plt.show()
 
 # %%
-# The mean square error of the rates, for some ε.
+# The root mean square error of the rates, for some ε.
 
 for epsilon in (0.1, 1.0, 10.0):
     found = encoder.set_params(epsilon=epsilon).fit(X, returned).encodings_[0]

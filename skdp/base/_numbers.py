@@ -17,7 +17,7 @@ from skdp.coding import ColumnError, is_missing, kind_of, shielded, to_numbers
 from skdp.frames import Table
 
 
-def read_bounds(bounds: Any, names: Sequence[Any]) -> NDArray[np.float64]:
+def read_bounds(bounds: Any, names: Sequence[Any], *, parameter: str = "bounds") -> NDArray[np.float64]:
     """Check declared bounds and return them as an array of shape (n_columns, 2)."""
     if bounds is None:
         raise ValueError(
@@ -31,7 +31,7 @@ def read_bounds(bounds: Any, names: Sequence[Any]) -> NDArray[np.float64]:
         absent = [name for name in names if name not in bounds]
         if absent:
             raise ValueError(f"bounds declares nothing for the columns {absent}")
-        return np.array([_read_pair(name, bounds[name]) for name in names])
+        return np.array([_read_pair(name, bounds[name], parameter) for name in names])
     rows = _as_list(bounds)
     if rows is None:
         raise TypeError(
@@ -41,7 +41,7 @@ def read_bounds(bounds: Any, names: Sequence[Any]) -> NDArray[np.float64]:
         rows = [rows] * len(names)
     if len(rows) != len(names):
         raise ValueError(f"bounds has {len(rows)} rows; X has {len(names)} columns")
-    return np.array([_read_pair(name, row) for name, row in zip(names, rows, strict=True)])
+    return np.array([_read_pair(name, row, parameter) for name, row in zip(names, rows, strict=True)])
 
 
 # Relative to the larger end: floats then still distinguish the steps of a grid of 65,536 points.
@@ -54,22 +54,24 @@ def _as_list(value: Any) -> list[Any] | None:
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
 
 
-def _read_pair(name: Any, pair: Any) -> tuple[float, float]:
+def _read_pair(name: Any, pair: Any, parameter: str) -> tuple[float, float]:
     ends = _as_list(pair)
     if ends is None or len(ends) != 2:
-        raise ValueError(f"bounds of column {name!r} must be a pair (low, high)")
+        raise ValueError(f"{parameter} of column {name!r} must be a pair (low, high)")
     for end in ends:
         if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
-            raise TypeError(f"bounds of column {name!r} must be two numbers, got {type(end).__name__}")
+            raise TypeError(f"{parameter} of column {name!r} must be two numbers, got {type(end).__name__}")
     try:
         low, high = map(float, ends)
     except OverflowError:
-        raise ValueError(f"bounds of column {name!r} must be finite, got a number beyond the range of floats") from None
+        raise ValueError(
+            f"{parameter} of column {name!r} must be finite, got a number beyond the range of floats"
+        ) from None
     # The difference of two finite numbers may still be infinite.
     if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high):
-        raise ValueError(f"bounds of column {name!r} must be finite with low < high, got ({low:g}, {high:g})")
+        raise ValueError(f"{parameter} of column {name!r} must be finite with low < high, got ({low:g}, {high:g})")
     if high - low < _LEAST_WIDTH * max(abs(low), abs(high)) or high - low < 1e-300:
-        raise ValueError(f"bounds of column {name!r} are too close together for floats, got ({low!r}, {high!r})")
+        raise ValueError(f"{parameter} of column {name!r} are too close together for floats, got ({low!r}, {high!r})")
     return low, high
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import OnSite, all_or_nothing, check_names, read_input
 from skdp.central import CentralEstimator
 from skdp.domain import Categories, Domain
+from skdp.frames import Table
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._queries import find_column
 from skdp.synthesis.tables import read_declared, with_target
@@ -106,19 +108,25 @@ class MarginalClassifier(ClassifierMixin, OnSite, BaseEstimator):
             If the synthesizer's ledger does not cover it.
         """
         if not (isinstance(self.synthesizer, CentralEstimator) and hasattr(self.synthesizer, "classifier")):
-            kind = self.synthesizer.__name__ if isinstance(self.synthesizer, type) else type(self.synthesizer).__name__
+            given = self.synthesizer
+            kind = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
             raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {kind}")
         if y is None:
             raise ValueError("MarginalClassifier requires y to be passed, but the target y is None")
         synthesizer = clone(self.synthesizer)
-        table = with_target(read_input(synthesizer, X, reset=True), y)
+        table = with_target(read_input(synthesizer, X, reset=True, least=0), y)
         target = table.names[-1]
-        if synthesizer.discover is None:  # before anything is charged
-            _check_target(read_declared(table, synthesizer.domain), target)
+        declared, every = synthesizer.domain, table
+        if synthesizer.discover is not None:  # values of other columns, but no classes
+            known = (
+                declared.columns if isinstance(declared, Domain) else declared if isinstance(declared, Mapping) else ()
+            )
+            declared = {target: declared[target]} if target in known else {}
+            every = Table(table.names[-1:], table.columns[-1:], table.native)
+        _check_target(read_declared(every, declared), target)  # before anything is charged
         if synthesizer.target is None and isinstance(synthesizer.marginals, str) and synthesizer.marginals == "auto":
             synthesizer.set_params(target=target)
         synthesizer.fit(X, y, groups=groups)
-        _check_target(synthesizer.domain_, target)
         self.synthesizer_, self.target_ = synthesizer, target
         return self
 

@@ -83,7 +83,8 @@ def check_curator(estimator: Any, X: Any) -> None:
     ----------
     estimator : estimator
         An object with `fit` and, after it, `guarantee_`; with the parameters ``ledger`` and ``random_state``. It is
-        cloned and never fitted itself.
+        cloned and never fitted itself. It is fitted to a table only: to check one that needs a target, make a subclass
+        whose `fit` takes the last column for it.
     X : pandas.DataFrame
         Public rows to try it on, at least 20.
 

@@ -202,6 +202,10 @@ class TestData:
         assert ((values >= -5) & (values <= 5)).all()
         assert len(values) == 2 or not mean.released_
 
+    def test_wide_bounds_have_errors_of_their_size(self):
+        X = np.full((1000, 1), 1e307)
+        assert DPMean(bounds=(-8e307, 8e307), random_state=0).fit(X).std_error_[0] < 1e306
+
     @every_mechanism
     def test_missing_values_add_nothing(self, kind):
         X = np.full((3000, 1), 7.0)

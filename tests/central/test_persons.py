@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from skdp import (
@@ -172,7 +173,8 @@ class TestRows:
         wanted = estimator.fit(ROWS, **persons).mean_
         for table in (pl.from_pandas(ROWS), pl.from_pandas(ROWS).to_arrow(), ROWS.to_numpy()):
             assert estimator.fit(table, **persons).mean_.tolist() == wanted.tolist()
-        assert estimator.fit(ROWS, groups=pd.DataFrame({"who": WHO})).mean_.tolist() == wanted.tolist()
+        for groups in (pd.DataFrame({"who": WHO}), pa.array(WHO), pa.chunked_array([pa.array(WHO)]), pl.Series(WHO)):
+            assert estimator.fit(ROWS, groups=groups).mean_.tolist() == wanted.tolist()
         if hasattr(estimator, "transform"):
             assert len(estimator.fit_transform(ROWS, **persons)) == len(ROWS)
 
@@ -198,6 +200,7 @@ class TestRows:
         ({}, [1, 2], ValueError, "groups has 2 entries; X has 80 rows"),
         ({}, [None] * 80, ValueError, "groups holds a missing value"),
         ({}, np.zeros((80, 2)), ValueError, "groups must be 1-dimensional"),
+        ({}, "who", TypeError, "groups must hold the person of each row; .* got str"),
     ],
 )
 def test_mistakes_cost_nothing(parameters, groups, error, message):

@@ -227,8 +227,13 @@ class TestPromise:
 @each(
     "parameters error message",
     [
-        ({"bounds": "auto"}, TypeError, "bounds must be"),
-        ({"bounds": {"a": "auto", "b": (0, 1)}}, ValueError, "bounds of column 'a' must be a pair"),
+        ({"bounds": "auto"}, ValueError, "bounds must be 'private' or .*, got 'auto'"),
+        (
+            {"bounds": {"a": "auto", "b": (0, 1)}},
+            ValueError,
+            "bounds of column 'a' must be 'private' or",
+        ),
+        ({"bounds": [(0, 1), "auto"]}, ValueError, "a row of bounds must be 'private' or .*, got 'auto'"),
         ({"bounds": {"a": "private"}}, ValueError, "bounds declares nothing for the columns"),
         ({"bounds": ["private"]}, ValueError, "bounds has 1 rows"),
         ({"bounds": ["private"] * 3}, ValueError, "bounds has 3 rows"),

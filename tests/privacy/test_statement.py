@@ -38,6 +38,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skdp import (
     DPMarginalSynthesizer,
+    DPRidge,
     DPStandardScaler,
     HeavyHitters,
     Interval,
@@ -564,6 +565,18 @@ def test_what_is_spent_on_the_target_is_in_the_total():
     assert plain.total.epsilon == pytest.approx(1)
     twice = privacy_statement([model, model])
     assert twice.total.epsilon == pytest.approx(22)
+
+
+def test_what_learns_the_true_target_before_a_private_model_is_named():
+    """The mean of a target of a StandardScaler is not noisy, whatever the model promises; logarithms learn nothing."""
+    private = DPRidge(1.0, bounds=(0, 100), target_bounds=(-3, 3))
+    logarithm, shares = FunctionTransformer(np.log1p), FunctionTransformer(lambda y: y / y.max())
+    for transformer, learns in [(StandardScaler(), True), (shares, True), (logarithm, False), (None, False)]:
+        model = TransformedTargetRegressor(private, transformer=transformer, check_inverse=False)
+        statement = privacy_statement(model.fit(X[["age", "pay"]], Y))
+        assert said(statement)["target"] == ["statistics only", *([AS_IS] if learns else [])]
+        assert ("target" in statement.total.scope) != learns
+        assert any("as it is by: TransformedTargetRegressor" in note for note in statement.notes) == learns
 
 
 @pytest.mark.parametrize(

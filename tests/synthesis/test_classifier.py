@@ -133,6 +133,15 @@ class TestClassifier:
         with pytest.raises(ValueError, match="X has the columns"):
             model.predict(rows[[1, 0]])
 
+    def test_a_row_that_is_asked_for_cannot_be_left_out(self):
+        leaving = MarginalClassifier(synthesizer(handle_unknown="ignore")).fit(X.assign(age=X["age"] - 5), Y)
+        with pytest.raises(ValueError, match=r"column 'age' .* every row is answered") as caught:
+            leaving.predict(X.assign(age=-1.0))
+        assert "leave such rows out" not in str(caught.value)
+
+    def test_a_table_without_rows_is_answered(self):
+        assert MarginalClassifier(synthesizer()).fit(X[:0], Y[:0]).predict(X).shape == Y.shape
+
     def test_classes_are_sorted_whatever_is_declared_first(self):
         domain = DOMAIN | {"ill": ["yes", "no", "some"]}
         assert MarginalClassifier(synthesizer(domain=domain)).fit(X, Y).score(X, Y) > 0.95
@@ -207,9 +216,29 @@ class TestErrors:
             MarginalClassifier(synthesizer(domain=domain, ledger=ledger)).fit(X, X["age"].to_numpy())
         assert ledger.spent[0] == 0
 
+    @pytest.mark.parametrize(
+        ("domain", "why"),
+        [
+            ({}, "nothing for the columns"),
+            ({"ill": Interval(0, 9, bins=3)}, "Interval"),
+            ({"ill": ["no"]}, "2 c"),
+        ],
+    )
+    def test_classes_are_declared_where_other_values_are_discovered(self, domain, why):
+        ledger = PrivacyLedger(epsilon=100, delta=0.1)
+        options = {"discover": 0.2, "delta": 1e-6, "ledger": ledger, "marginals": "auto"}
+        with pytest.raises(ValueError, match=why):
+            MarginalClassifier(synthesizer(**options, domain=domain)).fit(X, Y)
+        assert ledger.spent == (0, 0)
+        declared = {name: DOMAIN[name] for name in ("age", "ill")}
+        model = MarginalClassifier(synthesizer(**options, domain=declared)).fit(X, Y)
+        assert model.classes_.tolist() == ["no", "some", "yes"]
+
     def test_what_is_no_synthesizer(self):
         with pytest.raises(TypeError, match="must be a DPMarginalSynthesizer, got NumericPerturber"):
             MarginalClassifier(NumericPerturber()).fit(X, Y)
+        with pytest.raises(TypeError, match="must be a DPMarginalSynthesizer, got the class DPMarginalSynthesizer"):
+            MarginalClassifier(DPMarginalSynthesizer).fit(X, Y)
         with pytest.raises(ValueError, match="requires y"):
             MarginalClassifier(synthesizer()).fit(X, None)
         with pytest.raises(NotFittedError):

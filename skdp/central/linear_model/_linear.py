@@ -28,7 +28,7 @@ from skdp.central.linear_model._moments import ExactMoments
 from skdp.central.linear_model._rows import TOO_FEW, UNIT, Rows, find_limits, widths
 from skdp.central.statistics import GaussianNoise
 from skdp.frames import Table, is_frame
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta, read_share
 from skdp.typing import Bounds, ColumnLike, TableLike
 
 _CUT = 0.2
@@ -117,26 +117,24 @@ class _LinearModel(RegressorMixin, CentralEstimator):
             penalties = np.minimum(penalty / scales[:-1] / scales[:-1], 2.0**200)
         solved = moments.solve(penalties, n_rows, constant=centred)
 
-        # What each coefficient adds to the numbers that are stated, in units of the target's bounds.
-        to_slopes = np.eye(len(ends), len(solved.coefficients)) / scales[:-1, np.newaxis]
+        errors = np.sqrt(np.diag(solved.covariance)[: len(ends)])
         to_intercept = np.zeros(len(solved.coefficients))
         if centred:
-            to_intercept = np.append(-middle, constant / UNIT) - np.append(starts[:-1] / scales[:-1], 0.0)
-        both = np.vstack([to_slopes, to_intercept]) * scales[-1]
-        *slopes, intercept = both @ solved.coefficients
-        # In parts of the largest number of each: squares of wide bounds are beyond all floats, and of narrow ones 0.
-        largest = np.abs(both).max(axis=1) + (~both.any(axis=1))
-        parts = both / largest[:, np.newaxis]
-        *errors, error = largest * np.sqrt(np.einsum("ij,jk,ik->i", parts, solved.covariance, parts))
-        self.coef_, self.coef_std_error_ = np.array(slopes), np.array(errors)
-        self.intercept_, self.intercept_std_error_ = float(intercept + starts[-1]), float(error)
+            to_intercept = np.append(-middle - starts[:-1] / scales[:-1], constant / UNIT)
+        intercept = to_intercept @ solved.coefficients
+        error = math.sqrt(max(float(to_intercept @ solved.covariance @ to_intercept), 0.0))
+        with np.errstate(over="ignore"):  # a slope may be beyond all floats
+            units = scales[-1] / scales[:-1]
+            self.coef_, self.coef_std_error_ = solved.coefficients[: len(ends)] * units, errors * units
+        self.intercept_ = float(intercept * scales[-1] + starts[-1])
+        self.intercept_std_error_ = float(error * scales[-1])
         self.ridge_ = solved.ridge
         return self
 
     def _check_share(self) -> Share:
         """Check the promise; a delta makes a mu of a number."""
         share = self._check_promise()
-        if share.given is None and self.delta is not None:
+        if share.given is None and self.delta is not None and check_delta(self.delta) > 0:
             return read_share(Mu.of(self.epsilon, self.delta))
         if share.kind == "epsilon" and share.given is not None:
             raise TypeError("epsilon must be a number, a Rho or a Mu: a secret sample is not supported, got Sampled")
@@ -154,7 +152,8 @@ class _LinearModel(RegressorMixin, CentralEstimator):
         column, name = target_of(table, y)
         target = Table((name,), (column,), y if is_frame(y) else np.empty((len(column), 1)))
         (numbers,) = read_numbers(target)
-        return replace(target, columns=(numbers,)), read_bounds([self.target_bounds], (name,))
+        ends = read_bounds([self.target_bounds], (name,), parameter="target_bounds")
+        return replace(target, columns=(numbers,)), ends
 
     def predict(self, X: TableLike) -> NDArray[np.float64]:
         """Return the expected target of rows.
@@ -189,8 +188,8 @@ class DPLinearRegression(_LinearModel):
         Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
         of a budget in rho or mu, which has a delta of its own.
     delta : float, optional
-        The delta of an `epsilon` that is a number, in (0, 1), far below one over the number of rows. None for pure
-        privacy, whose noise grows with the square of the number of columns: of more than about five, a delta is better.
+        The delta of an `epsilon` that is a number, far below one over the number of rows. None or 0 for pure privacy,
+        whose noise grows with the square of the number of columns: of more than about five, a delta is better.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside.
@@ -208,14 +207,16 @@ class DPLinearRegression(_LinearModel):
     coef_ : ndarray of shape (n_features,)
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
-        Their standard errors: of the sample, if errors have one variance, and of the noise.
+        Their standard errors: of the sample, if errors have one variance, of the noise, and of what the ridge takes
+        from the coefficients, as far as the noise lets it be seen.
     intercept_ : float
         The noisy constant; 0 without `fit_intercept`.
     intercept_std_error_ : float
         Its standard error; 0 without `fit_intercept`.
     ridge_ : float
         What is added to the sums of squares of the columns, in units of half the width of their bounds, as the noise
-        needs it. It draws coefficients towards 0: standard errors do not cover that, unless it is 0 or little.
+        needs it. It draws coefficients towards 0: that of a column of deviation s, not correlated with others, by the
+        share ``ridge_ / (ridge_ + n_rows * (2 * s / width)**2)`` of its size.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -300,7 +301,7 @@ class DPRidge(_LinearModel):
         The penalty of squared coefficients in the units of the columns, as of scikit-learn's `Ridge`, finite and >= 0.
         The ridge that the noise needs is added to it.
     delta : float, optional
-        The delta of an `epsilon` that is a number, in (0, 1); None for pure privacy, as of `DPLinearRegression`.
+        The delta of an `epsilon` that is a number; None or 0 for pure privacy, as of `DPLinearRegression`.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside.
@@ -318,8 +319,7 @@ class DPRidge(_LinearModel):
     coef_ : ndarray of shape (n_features,)
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
-        Their standard errors, of the sample and the noise, about what they are on average: penalties draw them towards
-        0.
+        Their standard errors, as in `DPLinearRegression`, about what they are on average with the penalty `alpha`.
     intercept_ : float
         The noisy constant; 0 without `fit_intercept`.
     intercept_std_error_ : float

@@ -35,7 +35,7 @@ class Fit(NamedTuple):
 
     coefficients: Floats
     covariance: Floats
-    """Of the noise and of the sample, together."""
+    """Of the noise and of the sample, and the square of the bias by the ridge, together."""
     ridge: float
     """What was added to the sums of squares."""
 
@@ -73,8 +73,16 @@ class Moments:
         error = self.square_of_target - 2 * found @ with_target + found @ whole @ found
         # The coefficients follow the noise, too, which makes the errors look smaller than they are.
         unexplained = max(float(error + np.trace(inverse @ noise)), self.square_error)
-        sample = unexplained / max(n_rows - len(found), 1.0) * inverse
-        return Fit(found, np.asarray(sample + inverse @ noise @ inverse, np.float64), ridge)
+        # What the ridge shrinks the slopes by is seen with the noise of slopes without it, as far as these are known.
+        known = vectors / np.maximum(values, self.size) @ vectors.T
+        bias = known @ target - found[:n_columns]
+        if constant:
+            to_all = np.vstack([np.eye(n_columns), -whole[-1:, :-1] / whole[-1, -1]])
+            known, bias = to_all @ known @ to_all.T, to_all @ bias
+            known[-1, -1] += 1 / whole[-1, -1]
+        sample = unexplained / max(n_rows - len(found), 1.0) * known
+        covariance = sample + known @ noise @ known + np.outer(bias, bias)
+        return Fit(found, np.asarray(covariance, np.float64), ridge)
 
     def _slopes(self, whole: Floats, with_target: Floats, n_columns: int) -> tuple[Floats, Floats, Floats]:
         """Solve for the constant, if there is one; return eigenvalues and eigenvectors of the rest, and its target."""

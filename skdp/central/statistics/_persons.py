@@ -18,7 +18,8 @@ from skdp.frames import LargeTable, is_frame, read_table
 def number_values(column: Any, name: str, *, sort: bool = False) -> NDArray[np.intp]:
     """Return the number of each value among the distinct ones, in order of appearance or sorted; -1 if missing."""
     if hasattr(column, "__array__") and not isinstance(column, np.ndarray | pd.Series | pd.Index):
-        column = nw.from_native(column, series_only=True).to_pandas()
+        series = nw.from_native(column, series_only=True, pass_through=True)
+        column = series.to_pandas() if isinstance(series, nw.Series) else np.asarray(column)
     if getattr(column, "ndim", 1) != 1:
         raise ValueError(f"{name} must be 1-dimensional, got {column.ndim} dimensions")
     try:
@@ -32,6 +33,8 @@ def number_values(column: Any, name: str, *, sort: bool = False) -> NDArray[np.i
 def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Mark at most `most` rows of each person, chosen at random."""
     # Which of a person's rows are kept does not depend on other persons: one changes at most `most` kept rows.
+    if isinstance(groups, str):
+        raise TypeError("groups must hold the person of each row; only of a large table is it a column's name, got str")
     if is_frame(groups):
         table = read_table(groups)
         if len(table.columns) != 1:

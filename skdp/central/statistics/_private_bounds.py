@@ -46,21 +46,23 @@ _INSIDE, _OUTSIDE = 6, 8
 
 def split_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
     """Return the places of the columns whose bounds are to be found, and all bounds, with a stand-in for these."""
-    if isinstance(bounds, str) and bounds == PRIVATE:
+    if _is_private(bounds, "bounds"):
         return list(range(len(names))), NOWHERE
     if isinstance(bounds, Mapping):
-        wanted = {name: pair for name, pair in bounds.items() if not _is_private(pair)}
+        wanted = {name: pair for name, pair in bounds.items() if not _is_private(pair, f"bounds of column {name!r}")}
         places = [place for place, name in enumerate(names) if name in bounds and name not in wanted]
         return places, dict(bounds) | {names[place]: NOWHERE for place in places}
-    if isinstance(bounds, list | tuple) and any(map(_is_private, bounds)):
-        return [place for place, pair in enumerate(bounds[: len(names)]) if _is_private(pair)], [
-            NOWHERE if _is_private(pair) else pair for pair in bounds
-        ]
+    if isinstance(bounds, list | tuple):
+        places = [place for place, pair in enumerate(bounds) if _is_private(pair, "a row of bounds")]
+        filled = [NOWHERE if place in places else pair for place, pair in enumerate(bounds)] if places else bounds
+        return [place for place in places if place < len(names)], filled
     return [], bounds
 
 
-def _is_private(pair: Any) -> bool:
-    return isinstance(pair, str) and pair == PRIVATE
+def _is_private(bounds: Any, what: str) -> bool:
+    if isinstance(bounds, str) and bounds != PRIVATE:
+        raise ValueError(f"{what} must be {PRIVATE!r} or a pair (low, high), got {bounds!r}")
+    return isinstance(bounds, str)
 
 
 def check_bounds_share(share: Any) -> Fraction:

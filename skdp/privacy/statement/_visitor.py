@@ -216,10 +216,13 @@ class Walk:
             self._scored(estimator, said, flow, step)
         if hasattr(estimator, "final_estimator_"):
             self.visit(estimator.final_estimator_, said, _join(place, "final_estimator_"))
-        if self._promises(getattr(estimator, "transformer_", None)):
+        of_target = getattr(estimator, "transformer_", None)
+        if self._promises(of_target):
             self.columns += [] if TARGET in self.columns else [TARGET]
-            self.visit(estimator.transformer_, Flow.start([TARGET]), _join(place, "transformer_"))
+            self.visit(of_target, Flow.start([TARGET]), _join(place, "transformer_"))
             self._see([TARGET], step)  # the model may have learnt from the true target
+        elif not (_passes(of_target) or learns_nothing(of_target)):
+            self.from_target.append(step)
         return said
 
     def _scored(self, estimator: Any, made: Flow, flow: Flow, step: str) -> None:
