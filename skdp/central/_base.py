@@ -238,8 +238,9 @@ class CentralStatistic(CentralEstimator):
                     warnings.simplefilter("ignore")
                     plan = self._plan(table, large, share * (1 - part), bounds)
         plan.release(source)
-        self.__dict__.pop("bounds_", None)  # that of another guarantee
-        if bounds is not None:
+        if bounds is None:
+            self.__dict__.pop("bounds_", None)  # that of another guarantee
+        else:
             self.bounds_ = read_bounds(bounds, table.names)
         if hidden:
             warnings.warn(
