@@ -1,8 +1,7 @@
-"""A classifier that asks the model of a synthesizer: what a row's other columns say of its target."""
+"""Predict a column of a table by the model of a synthesizer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -118,10 +117,8 @@ class MarginalClassifier(ClassifierMixin, OnSite, BaseEstimator):
         target = table.names[-1]
         declared, every = synthesizer.domain, table
         if synthesizer.discover is not None:  # values of other columns, but no classes
-            known = (
-                declared.columns if isinstance(declared, Domain) else declared if isinstance(declared, Mapping) else ()
-            )
-            declared = {target: declared[target]} if target in known else {}
+            names = declared.columns if isinstance(declared, Domain) else declared or ()
+            declared = {target: declared[target]} if target in names else {}
             every = Table(table.names[-1:], table.columns[-1:], table.native)
         _check_target(read_declared(every, declared), target)  # before anything is charged
         if synthesizer.target is None and isinstance(synthesizer.marginals, str) and synthesizer.marginals == "auto":

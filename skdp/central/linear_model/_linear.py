@@ -11,47 +11,38 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     all_or_nothing,
-    check_names,
     level_of_the_caller,
     read_bounds,
-    read_input,
     read_numbers,
     target_of,
 )
-from skdp.central._base import CentralEstimator, check_flag
+from skdp.central._base import check_flag
+from skdp.central.linear_model._base import LinearModel
 from skdp.central.linear_model._moments import ExactMoments
 from skdp.central.linear_model._rows import TOO_FEW, UNIT, Rows, find_limits, widths
 from skdp.central.statistics import GaussianNoise
 from skdp.frames import Table, is_frame
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta, read_share
+from skdp.privacy import Mu, PrivacyLedger, Rho, check_delta
 from skdp.typing import Bounds, ColumnLike, TableLike
 
 _CUT = 0.2
 """The share of the rows that count less."""
 
 
-class _LinearModel(RegressorMixin, CentralEstimator):
+class _LinearRegression(RegressorMixin, LinearModel):
     """A linear model by least squares, from noisy sums of products."""
 
     delta: float | None
     bounds: Bounds | None
     target_bounds: tuple[float, float] | None
     fit_intercept: bool
-    coef_: NDArray[np.float64]
     coef_std_error_: NDArray[np.float64]
     intercept_: float
     intercept_std_error_: float
     ridge_: float
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags
 
     def _penalty(self) -> float:
         """Check and return the penalty of squared coefficients."""
@@ -86,7 +77,7 @@ class _LinearModel(RegressorMixin, CentralEstimator):
         UserWarning
             If the noise hides the number of rows: there are too few for this epsilon.
         """
-        share = self._check_share()
+        share = self._check_share(None if self.delta is None or not check_delta(self.delta) else self.delta)
         check_flag("fit_intercept", self.fit_intercept)
         penalty, centred = self._penalty(), bool(self.fit_intercept)
         table = self._read_table(X)
@@ -131,15 +122,6 @@ class _LinearModel(RegressorMixin, CentralEstimator):
         self.ridge_ = solved.ridge
         return self
 
-    def _check_share(self) -> Share:
-        """Check the promise; a delta makes a mu of a number."""
-        share = self._check_promise()
-        if share.given is None and self.delta is not None and check_delta(self.delta) > 0:
-            return read_share(Mu.of(self.epsilon, self.delta))
-        if share.kind == "epsilon" and share.given is not None:
-            raise TypeError("epsilon must be a number, a Rho or a Mu: a secret sample is not supported, got Sampled")
-        return share
-
     def _read_target(self, table: Table, y: Any) -> tuple[Table, NDArray[np.float64]]:
         """Return the target as a table of one column of numbers, and its bounds."""
         if y is None:
@@ -173,13 +155,10 @@ class _LinearModel(RegressorMixin, CentralEstimator):
         NotFittedError, TypeError, ValueError
             Before `fit`, or if X has other columns, is not numeric, or holds a missing value.
         """
-        check_is_fitted(self)
-        table = read_input(self, X, reset=False)
-        check_names(self, table, self.guarantee_.scope[:-1])
-        return np.stack(read_numbers(table), axis=1) @ self.coef_ + self.intercept_
+        return self._respond(X)
 
 
-class DPLinearRegression(_LinearModel):
+class DPLinearRegression(_LinearRegression):
     """Linear regression by least squares on noisy sums: coefficients that are private for the whole record.
 
     Parameters
@@ -290,7 +269,7 @@ class DPLinearRegression(_LinearModel):
         self.random_state = random_state
 
 
-class DPRidge(_LinearModel):
+class DPRidge(_LinearRegression):
     """Ridge regression on noisy sums: coefficients that are private for the whole record.
 
     Parameters

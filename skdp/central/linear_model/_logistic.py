@@ -10,20 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags, assert_all_finite
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     all_or_nothing,
-    check_names,
     read_bounds,
     read_domain,
-    read_input,
     read_numbers,
     target_of,
 )
-from skdp.central._base import CentralEstimator, check_flag
+from skdp.central._base import check_flag
+from skdp.central.linear_model._base import LinearModel
 from skdp.central.linear_model._descent import (
     PLAIN,
     SCALED,
@@ -40,7 +38,7 @@ from skdp.central.statistics import GaussianNoise
 from skdp.domain import Domain
 from skdp.frames import Table, is_frame
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
+from skdp.privacy import Mu, PrivacyLedger, Rho
 from skdp.typing import Bounds, ColumnLike, TableLike
 
 _CUT = 0.05
@@ -57,7 +55,7 @@ _PER_MOMENT = 8.0
 """From mu times the number of rows over the 3/2nd power of that of columns on, noise does not hide the moments."""
 
 
-class DPLogisticRegression(ClassifierMixin, CentralEstimator):
+class DPLogisticRegression(ClassifierMixin, LinearModel):
     """Logistic regression by gradient descent with noise: coefficients that are private for the whole record.
 
     Parameters
@@ -181,11 +179,6 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags
-
     @all_or_nothing
     def fit(self, X: TableLike, y: ColumnLike) -> Self:
         """Release coefficients that predict the target.
@@ -217,7 +210,7 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
         UserWarning
             If the noise hides the number of rows: there are too few for this epsilon.
         """
-        share = self._check_share()
+        share = self._check_share(1e-6 if self.delta is None else self.delta)
         check_flag("fit_intercept", self.fit_intercept)
         if self.max_iter is not None:
             check_size(self.max_iter, least=1, most=_MOST_ITER, name="max_iter")
@@ -260,15 +253,6 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
         self.classes_, self.domain_, self.n_iter_ = classes, domain, int(n_steps)
         return self
 
-    def _check_share(self) -> Share:
-        """Check the promise; that of a number is turned into a mu."""
-        share = self._check_promise()
-        if share.given is None:
-            return read_share(Mu.of(self.epsilon, 1e-6 if self.delta is None else self.delta))
-        if share.kind == "epsilon":
-            raise TypeError("epsilon must be a number, a Rho or a Mu: a secret sample is not supported, got Sampled")
-        return share
-
     def decision_function(self, X: TableLike) -> NDArray[np.float64]:
         """Return the logits of rows.
 
@@ -287,10 +271,7 @@ class DPLogisticRegression(ClassifierMixin, CentralEstimator):
         NotFittedError, TypeError, ValueError
             Before `fit`, or if X has other columns, is not numeric, or holds a missing value.
         """
-        check_is_fitted(self)
-        table = read_input(self, X, reset=False)
-        check_names(self, table, self.guarantee_.scope[:-1])
-        logits = np.stack(read_numbers(table), axis=1) @ self.coef_.T + self.intercept_
+        logits = self._respond(X)
         return logits[:, 0] if logits.shape[1] == 1 else logits
 
     def predict_proba(self, X: TableLike) -> NDArray[np.float64]:
