@@ -8,6 +8,7 @@ import hmac
 import itertools
 import multiprocessing
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
@@ -290,6 +291,9 @@ def _from_arrow(column: Any) -> Any:
 FEW = 3
 """Batches that are drawn here: a process takes about as long to start."""
 
+SLOW = 3e-6
+"""Seconds of a row from which it is worth the while to send rows to a process."""
+
 _MOST = 16
 _IDLE_SECONDS = 10
 
@@ -298,28 +302,31 @@ Draw = Callable[..., Any]
 
 def in_processes(release: Release) -> tuple[Draw, int]:
     """Return what privatises batches for a few threads at a time, and the number of threads to ask it."""
-    # Fresh reports are drawn by NumPy and OpenSSL, which let other threads go on: these are drawn where they are asked
-    # for. Permanent reports of a large table are drawn in processes. Which batch is drawn where makes no difference.
+    # NumPy and OpenSSL let other threads go on: what they draw is drawn where it is asked for. Permanent reports that
+    # are slow, as each record is hashed, are drawn in processes. Which batch is drawn where makes no difference.
     cores = min(_MOST, joblib.cpu_count())
     # Not in a process that a pool has started: it may have no children, and its siblings use the cores.
     if not release.permanent or cores == 1 or multiprocessing.parent_process() is not None:
         return release, min(4, cores)
     from joblib.externals.loky import ProcessPoolExecutor  # does not run the user's script again, as others do
 
-    asked = itertools.count()
+    asked, paces = itertools.count(), list[float]()
     processes = cores - 1  # this one reads, compares ids and writes; if there is one other only, it draws as well
     free = threading.Semaphore(processes)
     # Not joblib's own pool: it would end for ours, and ours for it, at each batch. This one ends with `draw`.
     pool = functools.cache(lambda: ProcessPoolExecutor(processes, timeout=_IDLE_SECONDS))
 
     def draw(*batch: Any) -> Any:
-        if next(asked) >= FEW and free.acquire(blocking=False):
+        if next(asked) >= FEW and min(paces, default=0.0) > SLOW and free.acquire(blocking=False):
             try:
                 return pool().submit(release, *batch).result()
             except Exception:  # a refusal, which is the same here; or no process, such as for lack of memory
                 pass
             finally:
                 free.release()
-        return release(*batch)
+        begun = time.thread_time()
+        drawn = release(*batch)
+        paces.append((time.thread_time() - begun) / max(1, len(batch[0])))
+        return drawn
 
     return draw, max(2, processes)

@@ -318,7 +318,7 @@ class FrequencyOracle(SupportAlgebra):
         return (codes[:, np.newaxis] == np.arange(self.k)).view(np.uint8) if self.has_bits else codes
 
     def report_keyed(
-        self, codes: NDArray[np.unsignedinteger], values: Sequence[bytes], digests: Callable[..., list[bytes]]
+        self, codes: NDArray[np.unsignedinteger], values: NDArray[np.uint8], digests: Callable[..., NDArray[np.uint8]]
     ) -> NDArray[Any]:
         """Compute permanent reports: the same report for a record whenever its `state` is the same.
 
@@ -326,11 +326,11 @@ class FrequencyOracle(SupportAlgebra):
         ----------
         codes : ndarray of unsigned integers, shape (n,)
             True values.
-        values : sequence of bytes
+        values : ndarray of uint8, shape (n, width)
             The value of each record, as bytes.
         digests : callable
-            ``digests(purpose, *fields)`` returns a keyed digest for each record, which depends on the record, the
-            purpose (str) and the record's entry in each field (a sequence of bytes).
+            ``digests(purpose)`` or ``digests(purpose, values)`` returns a keyed digest for each record (an array of
+            uint8, of shape (n, 32)), which depends on the record, the purpose (str) and its row of the values.
 
         Returns
         -------
@@ -339,7 +339,7 @@ class FrequencyOracle(SupportAlgebra):
         """
         return self._draw_keyed(codes, digests("report", values))
 
-    def _draw_keyed(self, codes: NDArray[Any], digests: Sequence[bytes]) -> NDArray[Any]:
+    def _draw_keyed(self, codes: NDArray[Any], digests: NDArray[np.uint8]) -> NDArray[Any]:
         empty = self.report(codes[:0], DigestSource(b""))
         reports = np.empty((codes.size, *empty.shape[1:]), empty.dtype)
         for row, digest in enumerate(digests):

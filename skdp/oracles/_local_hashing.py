@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -153,14 +153,15 @@ class LocalHashing(FrequencyOracle):
         return self.hash_family.count_matches(reports[:, 0], reports[:, 1])
 
     def report_keyed(
-        self, codes: NDArray[np.unsignedinteger], values: Sequence[bytes], digests: Callable[..., list[bytes]]
+        self, codes: NDArray[np.unsignedinteger], values: NDArray[np.uint8], digests: Callable[..., NDArray[np.uint8]]
     ) -> NDArray[np.uint64]:
         # The seed depends on the record, the report on the record and the bucket of its value.
         reports = np.empty((codes.size, 2), np.uint64)
         for row, digest in enumerate(digests("seed")):
             reports[row, 0] = self.hash_family.draw(DigestSource(digest), 1)[0]
         buckets = self.hash_family(reports[:, 0], codes)
-        reports[:, 1] = self._inner._draw_keyed(buckets, digests("report", [b"%d" % b for b in buckets.tolist()]))
+        written = buckets.astype(">i8").view(np.uint8).reshape(-1, 8)
+        reports[:, 1] = self._inner._draw_keyed(buckets, digests("report", written))
         return reports
 
     def n_states(self, n_values: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Self
 
@@ -174,12 +173,12 @@ class RandomizedResponse(FrequencyOracle):
         change *= quotient < self._bound
         return np.bitwise_xor(codes, change), np.flatnonzero(quotient == self._bound)
 
-    def _draw_keyed(self, codes: NDArray[Any], digests: Sequence[bytes]) -> NDArray[Any]:
+    def _draw_keyed(self, codes: NDArray[Any], digests: NDArray[np.uint8]) -> NDArray[Any]:
         # Many records at a time, with the same reports as one by one. A word is the beginning of a digest: to hash the
         # digest again would take as long as the digest did.
         word = self.word
-        heads = b"".join([digest[: word.itemsize] for digest in digests])
-        reports, undecided = self.respond(codes, np.frombuffer(heads, word))
+        heads = np.ascontiguousarray(digests[:, : word.itemsize]).view(word).ravel()
+        reports, undecided = self.respond(codes, heads)
         for row in undecided.tolist():
             source = DigestSource(digests[row], head=word.itemsize)
             reports[row : row + 1] = self.report(codes[row : row + 1], source)

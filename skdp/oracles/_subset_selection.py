@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
@@ -177,7 +176,7 @@ class SubsetSelection(FrequencyOracle):
             rows[:, (self.k - 1) // 8] |= (drawn & bit != 0).view(np.uint8) << (-self.k) % 8
         return np.unpackbits(packed, axis=1, count=self.k)
 
-    def _draw_keyed(self, codes: NDArray[Any], digests: Sequence[bytes]) -> NDArray[np.uint8]:
+    def _draw_keyed(self, codes: NDArray[Any], digests: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Draw the sets of many records at a time."""
         # A coin decides whether the set is uniform among all, or among those that contain the true value. Each value
         # has a random real number, known to 32 bits, and the set consists of the values with the smallest numbers: all

@@ -117,8 +117,8 @@ class DigestSource(ByteSource):
 
     # As unpredictable as the bytes of the digest that are not in the stream: of 32, at least half.
 
-    def __init__(self, digest: bytes, *, head: int = 0) -> None:
-        self._shake, self._head, self._used = hashlib.shake_256(digest), digest[:head], 0
+    def __init__(self, digest: bytes | NDArray[np.uint8], *, head: int = 0) -> None:
+        self._shake, self._head, self._used = hashlib.shake_256(bytes(digest)), bytes(digest[:head]), 0
         self._stream = self._head
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
@@ -138,7 +138,7 @@ class RowStreams(ByteSource):
 
     Parameters
     ----------
-    seeds : sequence of bytes
+    seeds : sequence of bytes, or ndarray of uint8, shape (n_rows, size)
         One a row, at most `MOST_ROWS`.
     head : int, default=0
         How many bytes of a seed its stream begins with, before those of SHAKE-256: what is left of the seed makes the
@@ -157,7 +157,7 @@ class RowStreams(ByteSource):
     np.True_
     """
 
-    def __init__(self, seeds: Sequence[bytes], *, head: int = 0) -> None:
+    def __init__(self, seeds: Sequence[bytes] | NDArray[np.uint8], *, head: int = 0) -> None:
         if len(seeds) > MOST_ROWS:
             raise ValueError(f"there must be at most {MOST_ROWS} rows, got {len(seeds)}")
         self._state = _State(seeds, head)
@@ -192,9 +192,10 @@ class RowStreams(ByteSource):
 class _State:
     """The streams as far as they are known, and the position up to which each has been read."""
 
-    def __init__(self, seeds: Sequence[bytes], head: int) -> None:
+    def __init__(self, seeds: Sequence[bytes] | NDArray[np.uint8], head: int) -> None:
         self._seeds, self._head = seeds, head
-        whole = np.frombuffer(b"".join(seeds) if head else b"", np.uint8)
+        joined = seeds if isinstance(seeds, np.ndarray) else b"".join(seeds)
+        whole = np.frombuffer(joined if head else b"", np.uint8)
         self._streams = whole.reshape(len(seeds), -1 if whole.size else 0)[:, :head]
         self._known, self._used = np.full(len(seeds), head), np.zeros(len(seeds), np.intp)
 

@@ -65,6 +65,7 @@ def used(monkeypatch, shared_pools):
     for module in (_batches, _files_privatize, _polars):
         monkeypatch.setattr(module, "batch_rows", lambda width: BATCH)
     monkeypatch.setattr(_processes, "FEW", 1)
+    monkeypatch.setattr(_processes, "SLOW", -1.0)
     monkeypatch.setattr(_processes.joblib, "cpu_count", lambda: 3)  # this process, and two others
     submitted = []
 
@@ -98,6 +99,13 @@ def test_the_reports_are_those_of_memory(people, used, tmp_path):
     used.clear()
     privatize(ds.dataset(people), RandomizedResponseEncoder(categories={"a": ["x", "y", "z"]}))
     assert not used  # fresh reports need none
+
+
+def test_what_is_fast_is_drawn_here(people, used, monkeypatch):
+    """To send rows to a process takes longer than to draw their reports at once."""
+    monkeypatch.setattr(_processes, "SLOW", 1e9)
+    privatize(ds.dataset(people), encoder(), record_id="id").to_table()
+    assert not used
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from skdp import BudgetExceeded, PrivacyLedger, RandomizedResponseEncoder
 from skdp.exact import exp_bounds
 from skdp.local import RapporEncoder, RapporTally, ReportTally, SecretKey
-from skdp.local.memo import keyed_coins, keyed_digests, to_bytes
+from skdp.local.memo import framed, keyed_coins, keyed_digests, to_bytes
 from skdp.oracles import BloomRandomizer
 from skdp.randomness import ONE
 from tests.conftest import each
@@ -204,12 +204,12 @@ class TestMemory:
 
     def test_no_two_inputs_of_the_keyed_function_are_written_alike(self):
         inputs = [
-            (("a", "b"), [b"xy"], [b"z"]),
-            (("a", "b"), [b"x"], [b"yz"]),
-            (("ab",), [b"xy"], [b"z"]),
-            (("a", "b", "xy"), [b"z"]),
+            (("a", "b"), [framed(b"xy", b"z")]),
+            (("a", "b"), [framed(b"x", b"yz")]),
+            (("ab",), [framed(b"xy", b"z")]),
+            (("a", "b", "xy"), [framed(b"z")]),
         ]
-        assert len({keyed_digests(KEY, *parts)[0] for parts in inputs}) == len(inputs)
+        assert len({keyed_digests(KEY, *parts)[0].tobytes() for parts in inputs}) == len(inputs)
 
     def test_the_cohort_belongs_to_the_record_not_to_the_value(self):
         ids = np.arange(300)

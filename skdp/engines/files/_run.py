@@ -106,7 +106,7 @@ def describe_release(
     return {
         "domain": digest_of(parameters.pop("columns")),
         "transformer": digest_of(sorted(parameters.items())),
-        "secret key": None if key is None else keyed_digests(key, ("unfinished run",), [b""])[0].hex(),
+        "secret key": None if key is None else keyed_digests(key, ("unfinished run",), [b""])[0].tobytes().hex(),
         "column of record ids": record_id,
         "seed": None if seed is None else int(seed),
         "list of kept columns": list(keep),

@@ -2,8 +2,10 @@
 
 from skdp.local.memo._keys import (
     SecretKey,
+    are_distinct,
     canonical,
     check_key,
+    digest_blocks,
     framed,
     keyed_coins,
     keyed_digests,
@@ -19,8 +21,10 @@ __all__ = [
     "MemoisedReports",
     "NumericMemo",
     "SecretKey",
+    "are_distinct",
     "canonical",
     "check_key",
+    "digest_blocks",
     "framed",
     "keyed_coins",
     "keyed_digests",

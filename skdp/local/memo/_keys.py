@@ -8,20 +8,28 @@ import secrets
 from collections.abc import Sequence
 from datetime import date
 from fractions import Fraction
-from operator import add
 from typing import Any, Self
 from uuid import UUID
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
 from skdp.coding import ColumnError, is_missing, kind_of, plain
 from skdp.randomness import BLOCK, ONE
 
-_LEAST_KEY = 16
+_LEAST_KEY, _BLOCK = 16, 16
 _MOST_KEY = hashlib.blake2b.MAX_KEY_SIZE
+
+
+Digests = NDArray[np.uint8]
+"""Pseudo-random bytes, 32 for each record."""
+
+Purpose = tuple[str | bytes, ...]
 
 
 class SecretKey(bytes):
@@ -103,43 +111,59 @@ def _write(value: Any, missing: bool) -> bytes:
 
 
 def framed(*parts: bytes) -> bytes:
-    """Join parts so that no two sequences of parts are written alike."""
-    return b"".join(_frames(parts))
+    """Join parts so that no two sequences of parts are written alike: each after its length, in eight bytes."""
+    return b"".join([len(part).to_bytes(8, "big") + part for part in parts])
 
 
-def keyed_digests(key: bytes, purpose: tuple[str | bytes, ...], *fields: Sequence[bytes]) -> list[bytes]:
-    """Return pseudo-random bytes for each record: keyed BLAKE2b of what they are for and of the record's fields."""
-    # RFC 7693. One hash a record; HMAC, which takes two, is half as fast.
-    state = hashlib.blake2b(key=key if len(key) <= _MOST_KEY else hashlib.blake2b(key).digest(), digest_size=32)
-    state.update(b"skdp permanent coins %d" % len(purpose))
-    state.update(framed(*(part if isinstance(part, bytes) else part.encode() for part in purpose)))
-    first, *others = map(_frames, fields)
-    messages = first
-    for other in others:
-        messages = list(map(add, messages, other))
-    copy, digests = state.copy, []
-    for message in messages:
-        hashed = copy()
-        hashed.update(message)
-        digests.append(hashed.digest())
+def keyed_digests(key: bytes, purpose: Purpose, messages: Sequence[bytes]) -> Digests:
+    """Return pseudo-random bytes for each message: a keyed function of what they are for, and of the message."""
+    lengths = np.fromiter(map(len, messages), np.int64, len(messages))
+    sizes = 1 + lengths // _BLOCK
+    digests = np.empty((len(messages), 2 * _BLOCK), np.uint8)
+    for size in np.unique(sizes).tolist():
+        rows = np.flatnonzero(sizes == size)
+        some = messages if rows.size == len(messages) else [messages[row] for row in rows.tolist()]
+        written = np.array(some, f"S{_BLOCK * size}").view(np.uint8).reshape(rows.size, -1)  # and zeros behind
+        digests[rows] = digest_blocks(key, purpose, lengths[rows].astype(">i8").view(np.uint8).reshape(-1, 8), written)
     return digests
 
 
-def _frames(parts: Sequence[bytes]) -> list[bytes]:
-    """Write each part after its length, in eight bytes."""
-    heads = {length: length.to_bytes(8, "big") for length in set(map(len, parts))}
-    if len(heads) == 1:
-        (head,) = heads.values()
-        return [head + part for part in parts]
-    return [heads[len(part)] + part for part in parts]
+def digest_blocks(key: bytes, purpose: Purpose, *parts: NDArray[np.uint8]) -> Digests:
+    """Return pseudo-random bytes for each row of some parts: its CBC-MAC with AES-256, encrypted twice."""
+    # CBC-MAC is a pseudorandom function of messages none of which begins with another one ([1]_): these have one length
+    # for each purpose, or begin with their length. Of q messages, an attacker tells it from a random function with a
+    # probability of about q**2 / 2**128, beside that to break AES. It takes a fiftieth of the time of a hash for each.
+    # .. [1] E. Petrank, C. Rackoff (2000). CBC MAC for real-time data sources. Journal of Cryptology 13.
+    context = b"skdp permanent coins %d" % len(purpose)
+    context += framed(*(part if isinstance(part, bytes) else part.encode() for part in purpose))
+    keys = hashlib.blake2b(context, key=key if len(key) <= _MOST_KEY else hashlib.blake2b(key).digest()).digest()
+    mac, last = (Cipher(AES(half), ECB()).encryptor() for half in (keys[:32], keys[32:]))
+    state = np.zeros((len(parts[0]), _BLOCK), np.uint8)
+    for part in parts:
+        for start in range(0, part.shape[1], _BLOCK):
+            block = part[:, start : start + _BLOCK]
+            state[:, : block.shape[1]] ^= block
+            state = _encrypt(mac, state)
+    digests = np.repeat(state, 2, axis=0)
+    digests[1::2, -1] ^= 1
+    return _encrypt(last, digests).reshape(-1, 2 * _BLOCK)
 
 
-def keyed_integers(digests: Sequence[bytes], high: int) -> NDArray[np.int64]:
-    """Draw a uniform integer from each digest."""
-    return np.fromiter((int.from_bytes(digest, "big") % high for digest in digests), np.int64, len(digests))
+def _encrypt(cipher: CipherContext, blocks: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    written = np.empty(blocks.size + _BLOCK - 1, np.uint8)  # as much as OpenSSL might write
+    cipher.update_into(blocks.data, written.data)
+    return written[: blocks.size].reshape(blocks.shape)
 
 
-def keyed_coins(digests: Sequence[bytes], threshold: int, width: int) -> NDArray[np.bool_]:
+def keyed_integers(digests: Digests, high: int) -> NDArray[np.int64]:
+    """Draw a uniform integer below 2**32 from each digest."""
+    rest = np.zeros(len(digests), np.uint64)
+    for word in digests.view(">u4").T:  # the remainder of all 256 bits, digit by digit
+        rest = (rest << np.uint64(32) | word) % np.uint64(high)
+    return rest.astype(np.int64)
+
+
+def keyed_coins(digests: Digests, threshold: int, width: int) -> NDArray[np.bool_]:
     """Draw Bernoulli coins from each digest, which is stretched by SHAKE-128."""
     if not 0 <= threshold < ONE:
         raise ValueError("threshold must be at least 0 and below 2**64")
@@ -196,6 +220,12 @@ def written_name(name: Any, parameter: str) -> bytes:
         raise ValueError(
             f"{parameter} needs column names of text, numbers, booleans or times; {name!r} is another"
         ) from None
+
+
+def are_distinct(records: Sequence[bytes]) -> bool:
+    """Return whether no two records are alike; mostly by their hashes, in a fifth of the time of a set."""
+    hashes = np.sort(np.fromiter(map(hash, records), np.int64, len(records)))
+    return not (hashes[1:] == hashes[:-1]).any() or len({*records}) == len(records)
 
 
 def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:

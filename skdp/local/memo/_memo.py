@@ -16,13 +16,22 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.coding import ColumnError
 from skdp.domain import Codes, Domain, Interval
 from skdp.exact import round_up
-from skdp.local.memo._keys import SecretKey, canonical, check_key, framed, keyed_digests, written_name
+from skdp.local.memo._keys import (
+    Digests,
+    SecretKey,
+    canonical,
+    check_key,
+    digest_blocks,
+    framed,
+    keyed_digests,
+    written_name,
+)
 from skdp.oracles import FrequencyOracle, NumericMechanism, check_size
 from skdp.oracles.numeric import round_at_random
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import MOST_ROWS, DigestSource, RowStreams, uniform_integers
 
-FORMAT = b"skdp permanent report 6"
+FORMAT = b"skdp permanent report 7"
 """To be raised whenever an oracle uses its random bits differently: old and new reports must not share any."""
 
 _HEAD = 16
@@ -94,8 +103,8 @@ class MemoisedReports:
 class Memo:
     """What the permanent reports of a fitted transformer are a function of."""
 
-    # **Privacy.** The random bits are those of keyed BLAKE2b and SHAKE-256: as good as uniform without the key.
-    # Columns, domains and parameters of the oracles enter too, so that reports under other ones share no random bits.
+    # **Privacy.** The random bits are those of a CBC-MAC with AES-256, and of SHAKE-256: as good as uniform without the
+    # key. Columns, domains and parameters of the oracles enter too, so that reports under other ones share none.
 
     def __init__(
         self,
@@ -123,47 +132,49 @@ class Memo:
         self, codes: list[Codes], records: Sequence[bytes]
     ) -> tuple[list[NDArray[Any]], NDArray[np.integer] | None]:
         """Compute the permanent reports."""
-        chosen = None
+        marks, chosen = mark_records(self.key, records), None
         if self._sample:
             # Permanent too: fresh draws would report all columns in the end. The values have no part in it.
             number = len(self._oracles)
-            sources = self._sources(framed(*self._contexts), "sample", records)
+            sources = self._sources(framed(*self._contexts), "sample", marks)
             drawn = [uniform_integers(source, number, 1)[0] for source in sources]
             chosen = np.array(drawn, np.min_scalar_type(number - 1))
         reports, columns = [], iter(codes)
         for index, domain in enumerate(self._domains):
             own = np.stack([next(columns).astype(np.int64) for _ in domain.columns], axis=1)
             if chosen is None:
-                reports.append(self._report(index, own, records))
+                reports.append(self._report(index, own, marks))
                 continue
             rows = np.flatnonzero(chosen == index)
-            some = self._report(index, own[rows], [records[row] for row in rows.tolist()])
+            some = self._report(index, own[rows], marks[rows])
             reports.append(np.zeros((len(records), *some.shape[1:]), some.dtype))
             reports[-1][rows] = some
         return reports, chosen
 
-    def _report(self, index: int, codes: NDArray[np.int64], records: Sequence[bytes]) -> NDArray[Any]:
+    def _report(self, index: int, codes: NDArray[np.int64], marks: NDArray[np.uint8]) -> NDArray[Any]:
         """Compute the reports of one attribute."""
         context, domain, oracle = self._contexts[index], self._domains[index], self._oracles[index]
-        written, width = codes.astype(">i8").tobytes(), 8 * len(domain.columns)
-        values = np.frombuffer(written, f"V{width}").tolist()
+        values = codes.astype(">i8").view(np.uint8).reshape(len(codes), 8 * len(domain.columns))
         columns = list(codes.T)
         if self._unknown:
             # Undeclared values are a value of their own, with random bits of their own for what replaces it.
-            for row, source in enumerate(self._sources(context, "unknown", records, values)):
+            for row, source in enumerate(self._sources(context, "unknown", marks, values)):
                 for column, size in zip(columns, domain.sizes, strict=True):
                     drawn = uniform_integers(source, size, 1)[0]
                     column[row] = drawn if column[row] == size else column[row]
         joint = domain.join(columns)
-        return oracle.report_keyed(
-            joint, values, lambda purpose, *fields: self._digests(context, purpose, records, *fields)
-        )
+        return oracle.report_keyed(joint, values, lambda purpose, *of: self._digests(context, purpose, marks, *of))
 
-    def _digests(self, context: bytes, purpose: str, *fields: Sequence[bytes]) -> list[bytes]:
-        return keyed_digests(self.key, (context, purpose), *fields)
+    def _digests(self, context: bytes, purpose: str, *of: NDArray[np.uint8]) -> Digests:
+        return digest_blocks(self.key, (context, purpose), *of)
 
-    def _sources(self, context: bytes, purpose: str, *fields: Sequence[bytes]) -> Iterator[DigestSource]:
-        return map(DigestSource, self._digests(context, purpose, *fields))
+    def _sources(self, context: bytes, purpose: str, *of: NDArray[np.uint8]) -> Iterator[DigestSource]:
+        return map(DigestSource, self._digests(context, purpose, *of))
+
+
+def mark_records(key: bytes, records: Sequence[bytes]) -> NDArray[np.uint8]:
+    """Return a keyed mark of each record, of one length, for all that is drawn for it."""
+    return keyed_digests(key, (FORMAT, "record"), records)[:, :_HEAD]
 
 
 def context_of(owner: str, *parts: bytes) -> bytes:
@@ -192,7 +203,7 @@ def _written(domain: Domain, oracle: FrequencyOracle) -> list[bytes]:
 class NumericMemo:
     """What the permanent reports of a fitted `NumericPerturber` are a function of."""
 
-    # **Privacy.** The random bits are those of keyed BLAKE2b and SHAKE-256: as good as uniform without the
+    # **Privacy.** The random bits are those of a CBC-MAC with AES-256, and of SHAKE-256: as good as uniform without the
     # key. A record rounds all values of a column by the same random bits, which are drawn without looking at a value:
     # fresh ones would report both neighbours of an unchanged number in the end, and cost twice as much. So the range
     # falls into `steps` + 1 parts, and the values of each part share a report ([1]_).
@@ -218,29 +229,24 @@ class NumericMemo:
     def draw(self, sampling: Any, records: Sequence[bytes]) -> NDArray[np.bool_]:
         """Draw which columns a record reports: permanent too, as fresh draws would report all of them in the end."""
         context = framed(*self._contexts, repr((sampling.weights, sampling.size)).encode())
-        digests = keyed_digests(self.key, (context, "sample"), records)
+        digests = digest_blocks(self.key, (context, "sample"), mark_records(self.key, records))
         starts = range(0, max(1, len(digests)), MOST_ROWS)  # engines rehearse on no rows
         blocks = [digests[start : start + MOST_ROWS] for start in starts]
         return np.concatenate([sampling.draw(RowStreams(block, head=_HEAD), len(block)) for block in blocks])
 
     def report(self, scaled: list[NDArray[np.int64]], records: Sequence[bytes]) -> list[NDArray[np.int64]]:
         """Compute the permanent reports."""
-        reports = []
+        marks, reports = mark_records(self.key, records), []
         for context, places in zip(self._contexts, scaled, strict=True):
-            # The rounding's digest, two bytes of which are used, stands for the record in what the report's is of.
-            digests = keyed_digests(self.key, (context, "rounding"), records)
-            drawn = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 2 * _HEAD)
+            drawn = digest_blocks(self.key, (context, "rounding"), marks)
             positions = round_at_random(places, _Given(drawn[:, :2].tobytes()))
-            written = np.hstack([drawn, positions.astype(">i4").view(np.uint8).reshape(-1, 4)])
-            messages = written.view(f"V{written.shape[1]}").ravel().tolist()
-            digests = keyed_digests(self.key, (context, "report"), messages)
+            written = positions.astype(">i8").view(np.uint8).reshape(-1, 8)
+            digests = digest_blocks(self.key, (context, "report"), marks, written)
             reports.append(keyed_numbers(self._mechanism, positions, digests))
         return reports
 
 
-def keyed_numbers(
-    mechanism: NumericMechanism, positions: NDArray[np.int64], digests: Sequence[bytes]
-) -> NDArray[np.int64]:
+def keyed_numbers(mechanism: NumericMechanism, positions: NDArray[np.int64], digests: Digests) -> NDArray[np.int64]:
     """Randomise each position by a digest of its own, many records at a time: the same reports as one at a time."""
     reports = np.empty_like(positions)
     for start in range(0, positions.size, MOST_ROWS):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skdp.base import read_array
 from skdp.domain import Domain
 from skdp.frames import Table, is_frame, read_table
-from skdp.local.memo import read_record_ids
+from skdp.local.memo import are_distinct, read_record_ids
 from skdp.privacy import PrivacyGuarantee
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.randomness import ByteSource
@@ -337,7 +337,7 @@ class ReportProtocol(ABC):
                 "set_transform_request(record_id=True)"
             )
         ids = read_record_ids(record_id, n_rows)
-        if len({*ids}) < n_rows:
+        if not are_distinct(ids):
             # Rows of one record with different values would cost more than the one charge of a call.
             raise ValueError("record_id has repeated entries; a record reports once in a call")
         return ids

@@ -100,7 +100,7 @@ class RapporEncoder(ReportTransformer):
     computed from the integers over 2**64 that are drawn, and rounded up. The columns add up.
 
     *Without* ``record_id`` both rounds are fresh at each call: a call spends `instantaneous_guarantee_`, and m calls m
-    times as much, without limit. *With* it, cohort and permanent bits are a function (keyed BLAKE2b, then SHAKE-128) of
+    times as much, without limit. *With* it, cohort and permanent bits are a function (a CBC-MAC with AES-256, then SHAKE-128) of
     key, record id, column and value; no table is kept. Then all calls together spend `permanent_guarantee_` for each
     distinct value that a record has had: a value that changes c times costs (c + 1) times it, against another history
     that changes at the same calls; whether and when a value changes is not hidden. A pickle of the estimator holds the

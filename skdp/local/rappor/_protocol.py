@@ -17,7 +17,7 @@ from sklearn.linear_model import Lasso
 from skdp.coding import ColumnError
 from skdp.frames import Table
 from skdp.local._tallies import RapporTally
-from skdp.local.memo import SecretKey, canonical, keyed_coins, keyed_digests, keyed_integers, to_bytes
+from skdp.local.memo import SecretKey, canonical, framed, keyed_coins, keyed_digests, keyed_integers, to_bytes
 from skdp.local.protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
 from skdp.oracles import MAX_REPORT_BYTES, BloomRandomizer, check_bits
 from skdp.privacy import PrivacyGuarantee
@@ -79,7 +79,8 @@ class RapporProtocol(ReportProtocol):
             bits ^= bernoulli(randomness("permanent", name), rappor.flip, bits.size).reshape(bits.shape)
         else:
             purpose: tuple[str | bytes, ...] = ("permanent", *self._purpose, canonical(name))
-            bits ^= keyed_coins(keyed_digests(self.key, purpose, records, values), rappor.flip, rappor.n_bits)
+            digests = keyed_digests(self.key, purpose, list(map(framed, records, values)))
+            bits ^= keyed_coins(digests, rappor.flip, rappor.n_bits)
         return bits
 
     @property
