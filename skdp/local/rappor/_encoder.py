@@ -99,12 +99,13 @@ class RapporEncoder(ReportTransformer):
     set or not set is reported as 1; h is the number of pairs of bits here, so this too counts 2 h bits. Both are
     computed from the integers over 2**64 that are drawn, and rounded up. The columns add up.
 
-    *Without* ``record_id`` both rounds are fresh at each call: a call spends `instantaneous_guarantee_`, and m calls m
-    times as much, without limit. *With* it, cohort and permanent bits are a function (a CBC-MAC with AES-256, then SHAKE-128) of
-    key, record id, column and value; no table is kept. Then all calls together spend `permanent_guarantee_` for each
-    distinct value that a record has had: a value that changes c times costs (c + 1) times it, against another history
-    that changes at the same calls; whether and when a value changes is not hidden. A pickle of the estimator holds the
-    key. The costs of encoders with other `n_bits`, `n_hashes`, `n_cohorts` or f add up.
+    *Without* ``record_id`` both rounds are fresh at each call: a call spends `instantaneous_guarantee_`, and m
+    calls m times as much, without limit. *With* it, cohort and permanent bits are a function (a CBC-MAC with
+    AES-256, then SHAKE-128) of key, record id, column and value; no table is kept. Then all calls together spend
+    `permanent_guarantee_` for each distinct value that a record has had: a value that changes c times costs (c + 1)
+    times it, against another history that changes at the same calls; whether and when a value changes is not
+    hidden. A pickle of the estimator holds the key.
+    The costs of encoders with other `n_bits`, `n_hashes`, `n_cohorts` or f add up.
 
     `fit` keeps the column names only. The row index passes through: reset it before publishing if it identifies
     a person.
