@@ -103,13 +103,14 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/shares.py
 	$(BIN)/python benchmarks/synthetic_inference.py
 
-# Compiled on all cores, without the tests of others and what is hardly used: pip takes one core for everything. A new pip takes half the time
-# of the one that Python 3.11 brings.
+# uv takes a sixth of the time of pip, which steps in where uv cannot be had, or finds no packages as it does not read
+# pip's settings. Compiled on all cores, without the tests of others and what is hardly used.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[all]'
+	-$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[all]' \
+		|| $(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[all]'
 	-$(BIN)/python -m compileall -qq -j 0 -x '/(tests|debugpy|fontTools|jedi|mypyc?|pip|pygments|setuptools)/' .venv/lib
 	touch $@
 
