@@ -11,6 +11,7 @@ from skdp.central.statistics._cells import (
     part_of,
     undeclared_error,
 )
+from skdp.central.statistics._discovery import count_distinct, discover_values
 from skdp.central.statistics._moments import (
     REFUSED,
     Estimate,
@@ -76,11 +77,13 @@ __all__ = [
     "choice_name",
     "choose",
     "count_cells",
+    "count_distinct",
     "count_interval",
     "count_large",
     "count_std",
     "count_values",
     "declared_domain",
+    "discover_values",
     "equal_steps",
     "find_codes",
     "find_missing",
