@@ -101,6 +101,7 @@ TREE: Node = (
                         skdp_leaf("skdp.DPStandardScaler", "scaling"),
                         skdp_leaf("skdp.DPSimpleImputer", "missing values"),
                         skdp_leaf("skdp.DPKBinsDiscretizer", "bins"),
+                        skdp_leaf("skdp.DPOneHotEncoder", "categories as columns"),
                         skdp_leaf("skdp.DPTargetEncoder", "categories as numbers"),
                     ],
                 ),

@@ -38,6 +38,7 @@ from skdp.central.statistics import (
     limit_persons,
     losses_of,
     place_bounds,
+    read_persons,
     rows_within,
     split_bounds,
 )
@@ -205,7 +206,9 @@ class CentralStatistic(CentralEstimator):
                 large, X = limit_persons(large, groups, rows, self._chooser())
         table = self._read_table(X)
         if large is None and groups is not None:
-            table = _rows(table, rows_within(groups, rows, len(table.columns[0]), self._chooser()))
+            n_rows = len(table.columns[0])
+            kept = rows_within(groups, rows, n_rows, self._chooser())
+            table = replace(_rows(table, kept), persons=read_persons(groups, n_rows)[kept])
         private, bounds = split_bounds(self._declared_bounds(), table.names)
         part = check_bounds_share(self.bounds_share) if private else Fraction(0)
         check_steps(getattr(self, "candidates", None), [table.names[place] for place in private])

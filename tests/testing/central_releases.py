@@ -18,6 +18,7 @@ from skdp import (
     DPMarginalSynthesizer,
     DPMean,
     DPMinMaxScaler,
+    DPOneHotEncoder,
     DPQuantileBinarizer,
     DPRidge,
     DPSimpleImputer,
@@ -80,6 +81,19 @@ def encoded(rows, **parameters):
     """Encode words by a target, the last column of a table."""
     encoder = DPTargetEncoder(**{"categories": WORDS, "bounds": (0, 1), "random_state": 0} | parameters)
     return encoder.fit(rows[["job", "sex"]], rows["y"])
+
+
+COMMON = {"job": ["clerk", "nurse"] * 100, "sex": ["f", "m"] * 100}
+
+
+def categories_found(rows, rows_per_person=1):
+    """Find categories that many others have too: without noise on new ones, all draws have neighbours."""
+    encoder = DPOneHotEncoder(
+        5.0, delta=1e-3, categories="private", max_rows_per_person=rows_per_person, random_state=0
+    )
+    table = pd.concat([pd.DataFrame(COMMON), rows[["job", "sex"]]], ignore_index=True)
+    persons = [*range(1000, 1200), *rows["person"]] if "person" in rows else None
+    return encoder.fit(table, groups=persons)
 
 
 def of_numbers(model, rows):
@@ -169,6 +183,11 @@ RELEASES = {
     "logistic regression, three classes": (regression, CORNERS.assign(y=[0, 1, 2, 0, 2])),
     "target encoder": (encoded, JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
     "target encoder, rho": (partial(encoded, epsilon=RHO), JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
+    "one-hot encoder": (categories_found, JOBS.dropna()),
+    "one-hot encoder of persons": (
+        partial(categories_found, rows_per_person=3),
+        JOBS.dropna().assign(person=[1, 1, 1, 2, 2]),
+    ),
     "linear regression": (lambda rows: of_numbers(DPLinearRegression(3.0, delta=1e-6), rows), CORNERS),
     "ridge regression, pure": (lambda rows: of_numbers(DPRidge(3.0), rows), CORNERS),
     "linear regression, mu, without intercept": (

@@ -31,7 +31,8 @@ from skdp.central.statistics._noise import (
     joint_noise,
     losses_of,
 )
-from skdp.central.statistics._persons import limit_persons, number_values, rows_within
+from skdp.central.statistics._partitions import Coded, check_discovery, code_column, plan_categories, plan_discovery
+from skdp.central.statistics._persons import limit_persons, number_values, read_persons, rows_within
 from skdp.central.statistics._private_bounds import (
     NOWHERE,
     check_bounds_share,
@@ -66,6 +67,7 @@ __all__ = [
     "BoundedColumn",
     "Candidates",
     "CellTally",
+    "Coded",
     "ColumnSums",
     "CountEstimate",
     "Estimate",
@@ -73,9 +75,11 @@ __all__ = [
     "Hierarchy",
     "Noise",
     "check_bounds_share",
+    "check_discovery",
     "check_steps",
     "choice_name",
     "choose",
+    "code_column",
     "count_cells",
     "count_distinct",
     "count_interval",
@@ -100,10 +104,13 @@ __all__ = [
     "number_values",
     "part_of",
     "place_bounds",
+    "plan_categories",
+    "plan_discovery",
     "plan_hierarchy",
     "plan_quantiles",
     "ratio",
     "read_candidates",
+    "read_persons",
     "read_probability",
     "rows_within",
     "split_bounds",

@@ -32,11 +32,15 @@ def code_values(column: Any) -> tuple[list[Any], NDArray[np.unsignedinteger]]:
     return list(coder.values), coder.encode(column)
 
 
+def count_codes(values: Sequence[Any], codes: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
+    """Count the rows of each value."""
+    return np.bincount(codes, minlength=len(values) + 1)[: len(values)].astype(np.int64, copy=False)
+
+
 def count_distinct(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
     """Count the values that occur in a column, for `discover_values`."""
     values, codes = code_values(column)
-    counts = np.bincount(codes, minlength=len(values) + 1)[: len(values)]
-    return values, counts.astype(np.int64, copy=False)
+    return values, count_codes(values, codes)
 
 
 def discover_values(
