@@ -1,6 +1,7 @@
 """Differential privacy as an ordinary part of scikit-learn work."""
 
 from skdp.central import (
+    DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
     DPLinearRegression,
@@ -47,6 +48,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BudgetExceeded",
+    "DPGroupBy",
     "DPHistogram",
     "DPKBinsDiscretizer",
     "DPLinearRegression",

@@ -11,6 +11,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 
 from skdp import (
+    DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
     DPLinearRegression,
@@ -66,6 +67,7 @@ SUBJECTS = [
     (DPSimpleImputer(bounds=BOUNDS), NUMBERS),
     (DPSimpleImputer(bounds=BOUNDS, strategy="median"), NUMBERS),
     (DPSimpleImputer(strategy="most_frequent", categories=DECLARED), WORDS),
+    (DPGroupBy("sex", 5.0, delta=0.1, keys="private", bounds=BOUNDS), WORDS[["sex"]].assign(age=50.0)),
     (DPOneHotEncoder(5.0, delta=0.1, categories="private", handle_unknown="ignore"), WORDS),
     (DPTargetEncoder(categories=DECLARED, bounds=(0, 1)), WORDS),
     (DPQuantileBinarizer(bounds=BOUNDS), NUMBERS),

@@ -91,6 +91,7 @@ TREE: Node = (
                     [
                         skdp_leaf("skdp.DPHistogram", "counts, ranges"),
                         skdp_leaf("skdp.DPMean", "means"),
+                        skdp_leaf("skdp.DPGroupBy", "both, by group"),
                         leaf("other statistics", "api/curator_statistics.html", "any function"),
                     ],
                 ),

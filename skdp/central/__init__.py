@@ -3,6 +3,7 @@
 from skdp.central._base import CentralEstimator as CentralEstimator
 from skdp.central._base import draw_sample as draw_sample
 from skdp.central._discretizers import DPKBinsDiscretizer, DPQuantileBinarizer
+from skdp.central._group_by import DPGroupBy
 from skdp.central._histogram import DPHistogram
 from skdp.central._histogram import planned_half_width as planned_half_width
 from skdp.central._mean import DPMean
@@ -22,6 +23,7 @@ from skdp.central.statistics import CountEstimate
 
 __all__ = [
     "CountEstimate",
+    "DPGroupBy",
     "DPHistogram",
     "DPKBinsDiscretizer",
     "DPLinearRegression",

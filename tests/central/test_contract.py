@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from skdp import (
+    DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
     DPMarginalSynthesizer,
@@ -77,6 +78,7 @@ SUBJECTS = [
     (DPMean(20.0, bounds="private"), NUMBERS),
     (DPMinMaxScaler(20.0, bounds={"age": "private", "hours": (0, 100)}, clip=True), GAPS),
     (DPOneHotEncoder(30.0, delta=1e-6, categories="private", handle_unknown="ignore"), GAPPY_WORDS),
+    (DPGroupBy("job", keys={"job": GAPPY_DECLARED["job"]}, bounds=BOUNDS), GAPS.assign(job=GAPPY_WORDS["job"])),
 ]
 # Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
 LONG = [1, 2, 3, 5, 8, 10, 11, 16, *range(20, 24), *range(25, 35), 36, 37, 38]

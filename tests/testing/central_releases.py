@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from skdp import (
     Domain,
+    DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
     DPLinearRegression,
@@ -94,6 +95,12 @@ def categories_found(rows, rows_per_person=1):
     table = pd.concat([pd.DataFrame(COMMON), rows[["job", "sex"]]], ignore_index=True)
     persons = [*range(1000, 1200), *rows["person"]] if "person" in rows else None
     return encoder.fit(table, groups=persons)
+
+
+def keys_found(rows):
+    """Count by keys that many others have too."""
+    groups = DPGroupBy(["job", "sex"], 5.0, delta=1e-3, keys="private", random_state=0)
+    return groups.fit(pd.concat([pd.DataFrame(COMMON), rows], ignore_index=True))
 
 
 def of_numbers(model, rows):
@@ -183,6 +190,20 @@ RELEASES = {
     "logistic regression, three classes": (regression, CORNERS.assign(y=[0, 1, 2, 0, 2])),
     "target encoder": (encoded, JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
     "target encoder, rho": (partial(encoded, epsilon=RHO), JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
+    "groups": (DPGroupBy("job", keys={"job": WORDS["job"]}, bounds=BOUNDS), NUMBERS.iloc[:6].assign(job=JOBS["job"])),
+    "groups, one count": (
+        DPGroupBy(["job", "sex"], keys=WORDS, bounds=BOUNDS, missing="error", statistics=["mean", "sum"]),
+        JOBS.assign(age=WHOLE["age"]),
+    ),
+    "groups, rho": (
+        DPGroupBy("job", RHO, keys={"job": WORDS["job"]}, bounds=BOUNDS),
+        WHOLE[:6].assign(job=JOBS["job"]),
+    ),
+    "groups of persons": (
+        partial(statistic_of_persons, DPGroupBy("a", keys={"a": CODES["a"]}, bounds=(0, 1))),
+        PERSONS,
+    ),
+    "groups, keys found": (keys_found, JOBS.dropna()),
     "one-hot encoder": (categories_found, JOBS.dropna()),
     "one-hot encoder of persons": (
         partial(categories_found, rows_per_person=3),

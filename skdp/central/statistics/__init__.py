@@ -12,6 +12,14 @@ from skdp.central.statistics._cells import (
     undeclared_error,
 )
 from skdp.central.statistics._discovery import count_distinct, discover_values
+from skdp.central.statistics._groups import (
+    GroupSums,
+    GroupTally,
+    count_estimates,
+    join_codes,
+    mean_estimates,
+    sum_estimates,
+)
 from skdp.central.statistics._moments import (
     REFUSED,
     Estimate,
@@ -57,7 +65,15 @@ from skdp.central.statistics._ranges import (
     find_range,
     plan_hierarchy,
 )
-from skdp.central.statistics._sums import GRID, BoundedColumn, ColumnSums, sum_columns, to_places, to_value
+from skdp.central.statistics._sums import (
+    GRID,
+    BoundedColumn,
+    ColumnSums,
+    missing_error,
+    sum_columns,
+    to_places,
+    to_value,
+)
 
 __all__ = [
     "GRID",
@@ -72,6 +88,8 @@ __all__ = [
     "CountEstimate",
     "Estimate",
     "GaussianNoise",
+    "GroupSums",
+    "GroupTally",
     "Hierarchy",
     "Noise",
     "check_bounds_share",
@@ -82,6 +100,7 @@ __all__ = [
     "code_column",
     "count_cells",
     "count_distinct",
+    "count_estimates",
     "count_interval",
     "count_large",
     "count_std",
@@ -94,10 +113,13 @@ __all__ = [
     "find_range",
     "integer_noise",
     "is_ordered",
+    "join_codes",
     "joint_noise",
     "largest_sum",
     "limit_persons",
     "losses_of",
+    "mean_estimates",
+    "missing_error",
     "n_numbers",
     "noisy_moments",
     "noisy_sum_count",
@@ -115,6 +137,7 @@ __all__ = [
     "rows_within",
     "split_bounds",
     "sum_columns",
+    "sum_estimates",
     "to_places",
     "to_value",
     "two_sums",
