@@ -19,13 +19,12 @@ from skdp.central._base import CentralStatistic, Plan, Unknown, check_choice
 from skdp.central.statistics import (
     GRID,
     LARGEST,
-    Coded,
     GroupSums,
     GroupTally,
     Noise,
     check_bounds_share,
     check_discovery,
-    code_column,
+    code_together,
     count_estimates,
     declared_domain,
     find_codes,
@@ -278,7 +277,7 @@ class DPGroupBy(CentralStatistic):
         if isinstance(self.keys, str) and self.keys == "private":
             part = check_bounds_share(self.keys_share, "keys_share")
             discovery = check_discovery("keys", large, share * part, self.delta)(1, persons=table.persons is not None)
-            values, codes = _code_keys(table, self._key_names)
+            values, codes = code_together(table, self._key_names, "keys")
             mechanism, delta = f", {discovery.name} noise and thresholds on keys", check_delta(self.delta)
             share *= 1 - part
 
@@ -347,17 +346,6 @@ def _sums(groups: NDArray[Any], n_groups: int, *, columns: Sequence[Any], ends: 
     sums = GroupSums.zeros(n_groups, len(ends))
     sums.add(groups, columns, ends)
     return sums
-
-
-def _code_keys(table: Table, names: Sequence[Any]) -> Coded:
-    """Code the combinations of keys that occur; rows with an infinite key are of none."""
-    coded = [code_column(table, name, "keys") for name in names]
-    inside = np.logical_and.reduce([codes < len(values) for values, codes in coded])
-    rows, place = np.unique(np.column_stack([codes[inside] for _, codes in coded]), axis=0, return_inverse=True)
-    values = [tuple(known[code] for (known, _), code in zip(coded, row, strict=True)) for row in rows.tolist()]
-    codes = np.full(inside.size, len(values), np.uint64)
-    codes[inside] = place
-    return values, codes
 
 
 def _estimates(

@@ -39,7 +39,7 @@ from skdp.central.statistics._noise import (
     joint_noise,
     losses_of,
 )
-from skdp.central.statistics._partitions import Coded, check_discovery, code_column, plan_categories, plan_discovery
+from skdp.central.statistics._partitions import check_discovery, code_together, plan_categories, plan_discovery
 from skdp.central.statistics._persons import limit_persons, number_values, read_persons, rows_within
 from skdp.central.statistics._private_bounds import (
     NOWHERE,
@@ -83,7 +83,6 @@ __all__ = [
     "BoundedColumn",
     "Candidates",
     "CellTally",
-    "Coded",
     "ColumnSums",
     "CountEstimate",
     "Estimate",
@@ -97,7 +96,7 @@ __all__ = [
     "check_steps",
     "choice_name",
     "choose",
-    "code_column",
+    "code_together",
     "count_cells",
     "count_distinct",
     "count_estimates",

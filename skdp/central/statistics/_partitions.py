@@ -257,6 +257,17 @@ def code_column(table: Table, name: Any, what: str) -> Coded:
     return coded
 
 
+def code_together(table: Table, names: Sequence[Any], what: str) -> Coded:
+    """Code the combinations of the values of some columns; an infinite number is in none of them."""
+    coded = [code_column(table, name, what) for name in names]
+    inside = np.logical_and.reduce([codes < len(values) for values, codes in coded])
+    rows, places = np.unique(np.column_stack([codes[inside] for _, codes in coded]), axis=0, return_inverse=True)
+    values = [tuple(known[code] for (known, _), code in zip(coded, row, strict=True)) for row in rows.tolist()]
+    together = np.full(inside.size, len(values), np.uint64)
+    together[inside] = places
+    return values, together
+
+
 def _split_categories(table: Table, declared: Any) -> tuple[list[Any], Any]:
     """Return the columns whose categories are to be found, and what is declared, with None for these."""
     if isinstance(declared, str):
