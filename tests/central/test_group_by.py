@@ -118,7 +118,7 @@ class TestAnswers:
 
     def test_all_groups_are_answered_also_of_an_empty_table(self):
         for table in (PEOPLE[:0], PEOPLE[:1]):
-            for seed in range(5):
+            for seed in range(3):
                 fitted = grouped(epsilon=0.3, random_state=seed, statistics=["mean", "sum", "count"]).fit(table)
                 found = fitted.to_frame()
                 assert len(found) == 6
@@ -158,7 +158,7 @@ class TestAnswers:
         small = PEOPLE[["job", "age"]]
         truth = exact(["job"], "mean", "age")[:2].to_numpy()
         ours, theirs = [], []
-        for seed in range(25):
+        for seed in range(12):
             found = grouped("job", 1.0, bounds=(0, 100), random_state=seed).fit(small).estimates_["age_mean"][:2, 0]
             parts = [small[small["job"] == job][["age"]] for job in ("clerk", "nurse")]
             by_hand = [DPMean(0.5, bounds=(0, 100), random_state=seed).fit(part).mean_[0] for part in parts]
@@ -175,7 +175,7 @@ class TestAnswers:
         assert not hasattr(grouped("job", statistics="count").fit(PEOPLE), "bounds_")
 
     def test_tiny_and_huge_epsilons(self):
-        for epsilon in (5e-324, 1e-300, Rho(1e-50, delta=1e-6), 1e300):
+        for epsilon in (5e-324, 1e300):
             found = grouped(epsilon=epsilon, statistics=["count", "mean", "sum"]).fit(PEOPLE).to_frame()
             assert np.isfinite(found.to_numpy()).all()
 
@@ -193,11 +193,10 @@ class TestKeys:
         assert found.loc[("clerk", "f"), "count"] == pytest.approx(wanted["clerk", "f"], abs=8)
 
     def test_a_table_in_which_no_key_is_found(self):
-        for table in (PEOPLE[:3], PEOPLE[:0]):
-            for kind in (pd.DataFrame, pl.from_pandas):
-                fitted = grouped(keys="private", delta=1e-6).fit(kind(table))
-                assert len(fitted.to_frame()) == 0
-                assert [one.size for one in fitted.keys_] == [0, 0]
+        for table in (PEOPLE[:3], pl.from_pandas(PEOPLE[:0])):
+            fitted = grouped(keys="private", delta=1e-6).fit(table)
+            assert len(fitted.to_frame()) == 0
+            assert [one.size for one in fitted.keys_] == [0, 0]
 
     def test_the_rest_of_epsilon_is_for_the_statistics(self):
         every = grouped("job", 1.0, statistics="count").fit(PEOPLE)
@@ -245,25 +244,31 @@ class TestFrames:
         ).fit(array)
         assert by_place.to_frame().to_numpy().tolist() == wanted.to_numpy().tolist()
 
+    @pytest.mark.long
     @pytest.mark.parametrize("missing", ["ignore", "error"])
     def test_large_tables(self, missing):
+        """Few different rows are counted by the database."""
         duckdb = pytest.importorskip("duckdb")
         whole = PEOPLE.assign(age=PEOPLE["age"].astype(int), pay=PEOPLE["pay"].fillna(3).astype(int))
         large = duckdb.from_df(whole)
         parameters = {"missing": missing, "statistics": ["count", "mean", "sum"]}
-        wanted = grouped(**parameters).fit(whole).estimates_
-        for table in (large, pl.from_pandas(whole).lazy()):
-            found = grouped(**parameters).fit(table).estimates_
+        for table, names in ((large, list(whole)), (large.project("job, age"), ["job", "age"])):
+            by, bounds = (
+                ("job", "sex") if len(names) > 2 else "job",
+                {name: BOUNDS[name] for name in names if name in BOUNDS},
+            )
+            wanted = grouped(by, bounds=bounds, **parameters).fit(whole[names]).estimates_
+            found = grouped(by, bounds=bounds, **parameters).fit(table).estimates_
             assert all(found[name].tolist() == wanted[name].tolist() for name in wanted)
-        narrow = {"bounds": (0, 3000), "keys": {"job": KEYS["job"]}}  # so that equal rows are counted by the database
-        assert grouped("job", **narrow).fit(large.project("job, age")).estimates_["count"][2, 0] < 30
-        if missing == "error":
-            with pytest.raises(ValueError, match="column 'pay' holds a missing value"):
-                grouped(missing=missing).fit(pl.from_pandas(PEOPLE).lazy())
+
+    def test_mistakes_in_large_tables(self):
+        lazy = pl.from_pandas(PEOPLE).lazy()
+        with pytest.raises(ValueError, match="column 'pay' holds a missing value"):
+            grouped(missing="error").fit(lazy)
         with pytest.raises(ValueError, match="column 'job' holds a value"):
-            grouped("job", keys={"job": ["clerk"]}, statistics="count").fit(large)
+            grouped("job", keys={"job": ["clerk"]}, statistics="count").fit(lazy)
         with pytest.raises(TypeError, match="keys='private' needs the values"):
-            grouped(keys="private", delta=1e-6).fit(large)
+            grouped(keys="private", delta=1e-6).fit(lazy)
 
     def test_files(self, tmp_path):
         for fitted in (grouped().fit(PEOPLE), grouped(keys="private", delta=1e-6).fit(pl.from_pandas(PEOPLE))):

@@ -119,6 +119,21 @@ def test_the_noise_is_that_of_the_plan(monkeypatch):
     assert asked == [(4 * W**2, 3)] * 2
 
 
+def test_columns_share_the_budget_of_counts(monkeypatch):
+    asked = []
+
+    def discover(source, values, counts, **promise):
+        asked.append((values, counts.tolist(), promise))
+        return values[:1]
+
+    monkeypatch.setattr("skdp.central.statistics._partitions.discover_values", discover)
+    plan = CountThreshold(Fraction(1), Fraction(1, 10), 2, 3)
+    columns = [(["a", "b"], np.array([0, 0, 1])), (["c"], np.array([0, 1, 1], np.uint8))]
+    assert plan.find("source", columns, None) == [["a"], ["c"]]
+    promise = {"epsilon": Fraction(1, 2), "delta": Fraction(1, 20), "max_rows_per_person": 3}
+    assert asked == [(["a", "b"], [2, 1], promise), (["c"], [1], promise)]
+
+
 @pytest.mark.parametrize(
     ("rows", "n_columns", "persons", "kind"),
     [
@@ -150,6 +165,6 @@ def test_as_many_persons_as_are_needed_find_a_value(rows, factor):
 
 
 def test_extreme_promises():
-    for epsilon, delta in ((1e-30, 1e-300), (1e300, 0.5)):
+    for epsilon, delta in ((1e-12, 1e-9), (1e300, 0.5)):
         share = Share("epsilon", Fraction(epsilon), None, 3)
         assert plan_discovery(share, Fraction(delta), 2, persons=True).needed > 1

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -153,6 +153,7 @@ def total_weights(
     return totals
 
 
+@lru_cache(maxsize=64)  # each fit asks for that of the same public numbers
 def weight_threshold(variance: Fraction, delta: Fraction, most: int) -> int:
     """Return the total from which a value may be published, if no person has more than `most` values."""
     too_low, above = _WHOLE, 2 * _WHOLE
@@ -261,11 +262,13 @@ def code_together(table: Table, names: Sequence[Any], what: str) -> Coded:
     """Code the combinations of the values of some columns; an infinite number is in none of them."""
     coded = [code_column(table, name, what) for name in names]
     inside = np.logical_and.reduce([codes < len(values) for values, codes in coded])
-    rows, places = np.unique(np.column_stack([codes[inside] for _, codes in coded]), axis=0, return_inverse=True)
-    values = [tuple(known[code] for (known, _), code in zip(coded, row, strict=True)) for row in rows.tolist()]
-    together = np.full(inside.size, len(values), np.uint64)
+    kept, places = [codes[inside] for _, codes in coded], np.zeros(np.count_nonzero(inside), np.int64)
+    for (known, _), codes in zip(coded, kept, strict=True):
+        _, first, places = np.unique(places * len(known) + codes, return_index=True, return_inverse=True)
+    columns = [[known[code] for code in codes[first].tolist()] for (known, _), codes in zip(coded, kept, strict=True)]
+    together = np.full(inside.size, len(first), np.uint64)
     together[inside] = places
-    return values, together
+    return list(zip(*columns, strict=True)), together
 
 
 def _split_categories(table: Table, declared: Any) -> tuple[list[Any], Any]:
