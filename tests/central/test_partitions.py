@@ -11,7 +11,7 @@ import pytest
 
 from skdp.central.statistics import plan_discovery
 from skdp.central.statistics._partitions import CountThreshold, WeightThreshold, squared_tail, total_weights, weight_of
-from skdp.privacy import Share
+from skdp.privacy import Share, gaussian_delta
 from skdp.randomness import SeededSource
 
 W = 1 << 20
@@ -63,6 +63,8 @@ def test_the_threshold_is_hardly_above_what_new_values_need(epsilon, delta, most
     found = WeightThreshold.planned(epsilon, delta, most)
     spent = [most_of(n, found) for n in range(1, most + 1)]
     assert max(spent) <= delta / 2
+    # The other half is for values that others have too.
+    assert 0.499 * delta < gaussian_delta(math.sqrt(found.mu_squared), float(epsilon)) <= delta / 2
     lower = WeightThreshold(found.mu_squared, found.threshold - W // 20, most)
     assert max(most_of(n, lower) for n in range(1, most + 1)) > delta / 2
 
