@@ -207,10 +207,10 @@ class CentralStatistic(CentralEstimator):
         table = self._read_table(X)
         if large is None and groups is not None:
             table, _ = self._limited(table, groups, rows)
-        measured = self._measured(table)
-        private, bounds = split_bounds(self._declared_bounds(), measured.names)
+        bounded = self._bounded(table)
+        private, bounds = split_bounds(self._declared_bounds(), bounded.names)
         part = check_bounds_share(self.bounds_share) if private else Fraction(0)
-        check_steps(getattr(self, "candidates", None), [measured.names[place] for place in private])
+        check_steps(getattr(self, "candidates", None), [bounded.names[place] for place in private])
         plan = self._plan(table, large, share * (1 - part), bounds)
         noise = (
             integer_noise(share * (Fraction(1) if plan.free else part), len(private), len(private)) if private else None
@@ -232,9 +232,9 @@ class CentralStatistic(CentralEstimator):
                 # Only now is the sample drawn. What could be an error or a warning was one with all rows.
                 table = _rows(table, draw_sample([np.arange(len(table.columns[0]))], share.rate, source)[0])
             if noise is not None:
-                counts = count_values(self._measured(table), large, private)
+                counts = count_values(self._bounded(table), large, private)
                 noisy = counts + noise.draw(source, counts.size).reshape(counts.shape)
-                bounds, hidden = place_bounds(bounds, measured.names, private, noisy, noise.error)
+                bounds, hidden = place_bounds(bounds, bounded.names, private, noisy, noise.error)
             if share.rate < 1 or noise is not None:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -243,7 +243,7 @@ class CentralStatistic(CentralEstimator):
         if bounds is None:
             self.__dict__.pop("bounds_", None)  # that of another guarantee
         else:
-            self.bounds_ = read_bounds(bounds, measured.names)
+            self.bounds_ = read_bounds(bounds, bounded.names)
         if hidden:
             warnings.warn(
                 f"the noise hides where the values of {hidden} are, and bounds_ says {NOWHERE}: there are too few rows "
@@ -267,8 +267,8 @@ class CentralStatistic(CentralEstimator):
         """Return what is declared of the bounds that `_plan` needs."""
         return getattr(self, "bounds", None)
 
-    def _measured(self, table: Table) -> Table:
-        """Return the columns that the bounds are of."""
+    def _bounded(self, table: Table) -> Table:
+        """Return the columns that have bounds."""
         return table
 
     def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:

@@ -244,7 +244,7 @@ class DPGroupBy(CentralStatistic):
         of_columns = [f"{name}_{statistic}" for name in columns for statistic in released if statistic != "count"]
         return (["count"] if "count" in released else []) + of_columns
 
-    def _measured(self, table: Table) -> Table:
+    def _bounded(self, table: Table) -> Table:
         keys = self._key_names
         if unknown := [name for name in keys if name not in table.names]:
             raise ValueError(f"by must name columns of X, got {unknown}; X has {list(table.names)}")
@@ -268,7 +268,7 @@ class DPGroupBy(CentralStatistic):
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         if share.rate < 1:
             raise TypeError("epsilon must be a number, a Rho or a Mu: a secret sample is not supported, got Sampled")
-        measured = self._measured(table)
+        measured = self._bounded(table)
         released, shared = self._released(measured.names), self.missing == "error"
         ends = [(low, high) for low, high in read_bounds(bounds, measured.names).tolist()] if measured.names else []
         numbers = read_numbers(measured, missing=not shared)

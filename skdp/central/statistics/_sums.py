@@ -178,7 +178,7 @@ def sum_columns(table: Table, large: LargeTable | None, bounds: Any, *, missing:
 
 
 def missing_error(name: Any) -> ValueError:
-    """Make the error of a missing value that is one."""
+    """Make the error of a missing value."""
     return ValueError(
         f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a public rule."
     )
