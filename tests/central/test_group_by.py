@@ -40,7 +40,7 @@ def exact(by, statistic, column):
 
 
 class TestSensitivity:
-    @pytest.mark.parametrize("shared", [False, True])
+    @pytest.mark.parametrize("shared", [False, pytest.param(True, marks=pytest.mark.long)])
     def test_a_record_or_a_person_moves_one_number_of_each_group_by_a_unit(self, shared):
         """All tables of one other row, and persons of up to two rows; 2 is no declared key, nan is missing."""
         records = list(
@@ -118,7 +118,7 @@ class TestAnswers:
 
     def test_all_groups_are_answered_also_of_an_empty_table(self):
         for table in (PEOPLE[:0], PEOPLE[:1]):
-            for seed in range(3):
+            for seed in range(2):
                 fitted = grouped(epsilon=0.3, random_state=seed, statistics=["mean", "sum", "count"]).fit(table)
                 found = fitted.to_frame()
                 assert len(found) == 6
@@ -126,6 +126,7 @@ class TestAnswers:
                 assert found["age_mean"].between(0, 100).all()
                 assert (found["age_mean_lower"] >= 0).all()
 
+    @pytest.mark.chosen("1.0-ignore")
     @pytest.mark.parametrize(
         ("epsilon", "missing"), [(1.0, "ignore"), (Rho(0.05, delta=1e-6), "error"), (0.1, "error")]
     )
@@ -153,12 +154,13 @@ class TestAnswers:
             )
             assert np.sqrt(np.mean((value - wanted) ** 2) / np.mean(error**2)) <= 1.05
 
+    @pytest.mark.long
     def test_it_is_more_accurate_than_parts_that_share_epsilon(self):
         """Splitting the table by hand: a count and a mean of each part, which must share epsilon by two at least."""
         small = PEOPLE[["job", "age"]]
         truth = exact(["job"], "mean", "age")[:2].to_numpy()
         ours, theirs = [], []
-        for seed in range(12):
+        for seed in range(60):
             found = grouped("job", 1.0, bounds=(0, 100), random_state=seed).fit(small).estimates_["age_mean"][:2, 0]
             parts = [small[small["job"] == job][["age"]] for job in ("clerk", "nurse")]
             by_hand = [DPMean(0.5, bounds=(0, 100), random_state=seed).fit(part).mean_[0] for part in parts]

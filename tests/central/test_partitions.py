@@ -86,7 +86,7 @@ def test_a_person_moves_all_totals_by_at_most_one_in_euclidean_norm():
     """All tables of one row of somebody else and all persons of up to three rows of two columns."""
     rows = list(itertools.product(range(3), range(3)))  # code 2 of each column is no value
     worst = 0
-    for other in rows[::2]:
+    for other in rows[::4]:
         for k in (1, 2, 3):
             for person in itertools.combinations_with_replacement(rows, k):
                 codes = np.array([other, *person]).T

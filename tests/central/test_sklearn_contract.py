@@ -49,7 +49,6 @@ ESTIMATORS = [
     DPQuantileBinarizer(bounds=BOUNDS),
     DPStandardScaler(bounds=BOUNDS),
     DPLogisticRegression(50.0, bounds=(-10, 10)),
-    DPOneHotEncoder(categories=Interval(-100, 100, bins=4), handle_unknown="ignore"),
     DPTargetEncoder(categories=Interval(-100, 100, bins=4), bounds=(-10, 10), handle_unknown="ignore"),
     DPRidge(50.0, delta=1e-6, bounds=(-10, 10), target_bounds=(-10, 10)),
     DPSimpleImputer(bounds=BOUNDS),
@@ -58,6 +57,7 @@ ESTIMATORS = [
     DPMarginalSynthesizer(domain=Interval(-100, 100, bins=4), handle_unknown="ignore", random_state=0),
 ]
 OTHERS = [
+    DPOneHotEncoder(categories=Interval(-100, 100, bins=4), handle_unknown="ignore"),
     DPGroupBy("x0", keys=Interval(-100, 100, bins=2), bounds=BOUNDS, handle_unknown="ignore"),
     DPOneHotEncoder(5.0, delta=0.1, categories="private", handle_unknown="infrequent_if_exist"),
     DPLinearRegression(2_000.0, bounds=(-10, 10), target_bounds=(-10, 10)),

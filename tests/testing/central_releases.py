@@ -191,20 +191,16 @@ RELEASES = {
     "target encoder": (encoded, JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
     "target encoder, rho": (partial(encoded, epsilon=RHO), JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
     "groups": (DPGroupBy("job", keys={"job": WORDS["job"]}, bounds=BOUNDS), NUMBERS.iloc[:6].assign(job=JOBS["job"])),
-    "groups, one count": (
-        DPGroupBy(["job", "sex"], keys=WORDS, bounds=BOUNDS, missing="error", statistics=["mean", "sum"]),
+    "groups, one count, rho": (
+        DPGroupBy(["job", "sex"], RHO, keys=WORDS, bounds=BOUNDS, missing="error", statistics=["mean", "sum"]),
         JOBS.assign(age=WHOLE["age"]),
-    ),
-    "groups, rho": (
-        DPGroupBy("job", RHO, keys={"job": WORDS["job"]}, bounds=BOUNDS),
-        WHOLE[:6].assign(job=JOBS["job"]),
     ),
     "groups of persons": (
         partial(statistic_of_persons, DPGroupBy("a", keys={"a": CODES["a"]}, bounds=(0, 1))),
         PERSONS,
     ),
     "groups, keys found": (keys_found, JOBS[:2]),
-    "one-hot encoder": (categories_found, JOBS[:2]),
+    "one-hot encoder, categories found": (categories_found, JOBS[:2]),
     "one-hot encoder of persons": (
         partial(categories_found, rows_per_person=3),
         JOBS.dropna().assign(person=[1, 1, 1, 2, 2]),
