@@ -1,12 +1,14 @@
 """Differential privacy as an ordinary part of scikit-learn work."""
 
 from skdp.central import (
+    DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
     DPLinearRegression,
     DPLogisticRegression,
     DPMean,
     DPMinMaxScaler,
+    DPOneHotEncoder,
     DPQuantileBinarizer,
     DPRidge,
     DPSimpleImputer,
@@ -46,6 +48,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BudgetExceeded",
+    "DPGroupBy",
     "DPHistogram",
     "DPKBinsDiscretizer",
     "DPLinearRegression",
@@ -53,6 +56,7 @@ __all__ = [
     "DPMarginalSynthesizer",
     "DPMean",
     "DPMinMaxScaler",
+    "DPOneHotEncoder",
     "DPQuantileBinarizer",
     "DPRidge",
     "DPSimpleImputer",

@@ -23,6 +23,8 @@ class Table:
     names: tuple[Any, ...]
     columns: tuple[Any, ...]
     native: Any
+    persons: NDArray[np.intp] | None = None
+    """The number of the person of each row, where several rows may be one's."""
 
     def rebuild(self, columns: Sequence[Any], names: Sequence[Any]) -> Any:
         """Build a table of the same kind and row index from other columns."""

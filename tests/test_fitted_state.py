@@ -11,6 +11,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 
 from skdp import (
+    DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
     DPLinearRegression,
@@ -18,6 +19,7 @@ from skdp import (
     DPMarginalSynthesizer,
     DPMean,
     DPMinMaxScaler,
+    DPOneHotEncoder,
     DPQuantileBinarizer,
     DPRidge,
     DPSimpleImputer,
@@ -65,6 +67,8 @@ SUBJECTS = [
     (DPSimpleImputer(bounds=BOUNDS), NUMBERS),
     (DPSimpleImputer(bounds=BOUNDS, strategy="median"), NUMBERS),
     (DPSimpleImputer(strategy="most_frequent", categories=DECLARED), WORDS),
+    (DPGroupBy("sex", 5.0, delta=0.1, keys="private", bounds=BOUNDS), WORDS[["sex"]].assign(age=50.0)),
+    (DPOneHotEncoder(5.0, delta=0.1, categories="private", handle_unknown="ignore"), WORDS),
     (DPTargetEncoder(categories=DECLARED, bounds=(0, 1)), WORDS),
     (DPQuantileBinarizer(bounds=BOUNDS), NUMBERS),
     (DPKBinsDiscretizer(bounds=BOUNDS), NUMBERS),

@@ -91,6 +91,7 @@ TREE: Node = (
                     [
                         skdp_leaf("skdp.DPHistogram", "counts, ranges"),
                         skdp_leaf("skdp.DPMean", "means"),
+                        skdp_leaf("skdp.DPGroupBy", "both, by group"),
                         leaf("other statistics", "api/curator_statistics.html", "any function"),
                     ],
                 ),
@@ -101,6 +102,7 @@ TREE: Node = (
                         skdp_leaf("skdp.DPStandardScaler", "scaling"),
                         skdp_leaf("skdp.DPSimpleImputer", "missing values"),
                         skdp_leaf("skdp.DPKBinsDiscretizer", "bins"),
+                        skdp_leaf("skdp.DPOneHotEncoder", "categories as columns"),
                         skdp_leaf("skdp.DPTargetEncoder", "categories as numbers"),
                     ],
                 ),

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from scipy.stats import binom, gamma, norm, t
 
-from skdp import DPHistogram, DPMean, DPQuantileBinarizer
+from skdp import DPHistogram, DPMean, DPOneHotEncoder, DPQuantileBinarizer
 from skdp.central import sample_and_aggregate
 from skdp.oracles import (
     ORACLES,
@@ -160,6 +160,21 @@ def histogram():
         axes.bar(numbers + place, law, 0.4, label=f"{count} records", hatch="//" if place > 0 else None)
     axes.set(xlabel="released count", ylabel="probability", xticks=numbers[::2])
     axes.grid(axis="x", visible=False)
+    axes.legend()
+
+
+def discovery():
+    """Draw how often a value is published, by the number of its persons."""
+    persons, axes = np.arange(1, 121), plt.subplots()[1]
+    words = np.repeat(persons, persons)
+    for n_columns, style in ((1, "-"), (8, "--")):
+        table, times = pd.DataFrame({f"word {place}": words for place in range(n_columns)}), np.zeros(persons.size)
+        for seed in range(80 // n_columns):
+            encoder = DPOneHotEncoder(1.0, delta=1e-6, categories="private", random_state=seed).fit(table)
+            for found in encoder.categories_:
+                times += np.isin(persons, found.astype(int)) / 80
+        axes.plot(persons, times, style, label=f"{n_columns} column{'s' if n_columns > 1 else ''}")
+    axes.set(xlabel="persons who have the value", ylabel="share of releases that publish it")
     axes.legend()
 
 

@@ -3,9 +3,11 @@
 from skdp.central._base import CentralEstimator as CentralEstimator
 from skdp.central._base import draw_sample as draw_sample
 from skdp.central._discretizers import DPKBinsDiscretizer, DPQuantileBinarizer
+from skdp.central._group_by import DPGroupBy
 from skdp.central._histogram import DPHistogram
 from skdp.central._histogram import planned_half_width as planned_half_width
 from skdp.central._mean import DPMean
+from skdp.central._one_hot_encoder import DPOneHotEncoder
 from skdp.central._scalers import DPMinMaxScaler, DPStandardScaler
 from skdp.central._simple_imputer import DPSimpleImputer
 from skdp.central._target_encoder import DPTargetEncoder
@@ -21,12 +23,14 @@ from skdp.central.statistics import CountEstimate
 
 __all__ = [
     "CountEstimate",
+    "DPGroupBy",
     "DPHistogram",
     "DPKBinsDiscretizer",
     "DPLinearRegression",
     "DPLogisticRegression",
     "DPMean",
     "DPMinMaxScaler",
+    "DPOneHotEncoder",
     "DPQuantileBinarizer",
     "DPRidge",
     "DPSimpleImputer",

@@ -38,6 +38,7 @@ from skdp.central.statistics import (
     limit_persons,
     losses_of,
     place_bounds,
+    read_persons,
     rows_within,
     split_bounds,
 )
@@ -205,10 +206,11 @@ class CentralStatistic(CentralEstimator):
                 large, X = limit_persons(large, groups, rows, self._chooser())
         table = self._read_table(X)
         if large is None and groups is not None:
-            table = _rows(table, rows_within(groups, rows, len(table.columns[0]), self._chooser()))
-        private, bounds = split_bounds(self._declared_bounds(), table.names)
+            table, _ = self._limited(table, groups, rows)
+        bounded = self._bounded(table)
+        private, bounds = split_bounds(self._declared_bounds(), bounded.names)
         part = check_bounds_share(self.bounds_share) if private else Fraction(0)
-        check_steps(getattr(self, "candidates", None), [table.names[place] for place in private])
+        check_steps(getattr(self, "candidates", None), [bounded.names[place] for place in private])
         plan = self._plan(table, large, share * (1 - part), bounds)
         noise = (
             integer_noise(share * (Fraction(1) if plan.free else part), len(private), len(private)) if private else None
@@ -230,9 +232,9 @@ class CentralStatistic(CentralEstimator):
                 # Only now is the sample drawn. What could be an error or a warning was one with all rows.
                 table = _rows(table, draw_sample([np.arange(len(table.columns[0]))], share.rate, source)[0])
             if noise is not None:
-                counts = count_values(table, large, private)
+                counts = count_values(self._bounded(table), large, private)
                 noisy = counts + noise.draw(source, counts.size).reshape(counts.shape)
-                bounds, hidden = place_bounds(bounds, table.names, private, noisy, noise.error)
+                bounds, hidden = place_bounds(bounds, bounded.names, private, noisy, noise.error)
             if share.rate < 1 or noise is not None:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -241,7 +243,7 @@ class CentralStatistic(CentralEstimator):
         if bounds is None:
             self.__dict__.pop("bounds_", None)  # that of another guarantee
         else:
-            self.bounds_ = read_bounds(bounds, table.names)
+            self.bounds_ = read_bounds(bounds, bounded.names)
         if hidden:
             warnings.warn(
                 f"the noise hides where the values of {hidden} are, and bounds_ says {NOWHERE}: there are too few rows "
@@ -251,6 +253,12 @@ class CentralStatistic(CentralEstimator):
             )
         return self
 
+    def _limited(self, table: Table, groups: Any, rows: int) -> tuple[Table, NDArray[np.bool_]]:
+        """Choose some rows of each person; return them, and which they are."""
+        n_rows = len(table.columns[0])
+        kept = rows_within(groups, rows, n_rows, self._chooser())
+        return replace(_rows(table, kept), persons=read_persons(groups, n_rows)[kept]), kept
+
     def _chooser(self) -> np.random.Generator:
         """Return the generator that chooses rows of persons, which shares no random bits with the noise."""
         return np.random.default_rng(None if self.random_state is None else int(self.random_state))
@@ -258,6 +266,10 @@ class CentralStatistic(CentralEstimator):
     def _declared_bounds(self) -> Any:
         """Return what is declared of the bounds that `_plan` needs."""
         return getattr(self, "bounds", None)
+
+    def _bounded(self, table: Table) -> Table:
+        """Return the columns that have bounds."""
+        return table
 
     def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         """Check the parameters and the table, compute the exact statistics, and plan their release."""

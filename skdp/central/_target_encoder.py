@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,11 @@ from skdp.central._base import CentralTransformer, Unknown, check_choice
 from skdp.central.statistics import (
     GRID,
     LARGEST,
-    declared_domain,
+    check_bounds_share,
     find_codes,
     integer_noise,
     losses_of,
-    rows_within,
+    plan_categories,
     to_places,
     undeclared_error,
 )
@@ -45,15 +45,21 @@ class DPTargetEncoder(CentralTransformer):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
         `skdp.privacy.Mu`) gets Gaussian noise where that is less.
-    categories : list of array-like, mapping, Domain or Interval, optional
+    delta : float, default=0.0
+        Failure probability, in [0, 1): above 0 for private categories.
+    categories : list of array-like, mapping, Domain, Interval or "private", optional
         The values that each column may take, as the `domain` of `DPHistogram`: declared from what is publicly known.
-        None among the values declares missing as a category.
+        None among the values declares missing as a category. ``"private"``, for all columns or in place of the values
+        of one, finds those that enough persons have, as `DPOneHotEncoder`.
+    categories_share : float, default=0.2
+        The share of epsilon that finds private categories.
     bounds : pair of float, optional
         The lowest and the highest value of the target, from what is publicly known: (0, 1) for a class that is 0 or 1.
         Values outside are clipped.
     handle_unknown : {"error", "ignore"}, default="error"
         What is done with an undeclared value: an error reveals that there is one. ``"ignore"``: in `fit` it adds
-        nothing to its column, and `transform` encodes it by the mean of all rows.
+        nothing to its column, and `transform` encodes it by the mean of all rows. What is not
+        among private categories adds nothing in `fit` either way.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
@@ -83,10 +89,11 @@ class DPTargetEncoder(CentralTransformer):
     Notes
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
-    changes the distribution of all fitted attributes by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. The
-    number of rows is protected too, and a table without rows is answered. **The output of** `transform` **is not
-    private**: each of its rows is a function of the input row, without noise. Not covered: an error reveals that a
-    value is undeclared, or that the target has a missing one.
+    changes the distribution of all fitted attributes by at most ``(epsilon, delta)``, with ``delta = 0`` for declared
+    categories; replacing one by ``(2 epsilon, (1 + e**epsilon) delta)``. The number of rows is protected too, and a
+    table without rows is answered. **The output of** `transform` **is not private**: each of its rows is a function of
+    the input row, without noise. Not covered: an error reveals that a value is undeclared, or that the target has a
+    missing one.
 
     Of each category, the sums of the distances of the target to both bounds are released. A record adds two numbers of
     at least 0 to one category of each of d columns, together the width of the bounds; so Laplace noise of scale d
@@ -120,7 +127,9 @@ class DPTargetEncoder(CentralTransformer):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        categories: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
+        delta: float = 0.0,
+        categories: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | Literal["private"] | None = None,
+        categories_share: float = 0.2,
         bounds: tuple[float, float] | None = None,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
@@ -128,7 +137,9 @@ class DPTargetEncoder(CentralTransformer):
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
+        self.delta = delta
         self.categories = categories
+        self.categories_share = categories_share
         self.bounds = bounds
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
@@ -180,20 +191,27 @@ class DPTargetEncoder(CentralTransformer):
             raise ValueError("DPTargetEncoder requires y to be passed, but the target y is None")
         column, name = target_of(table, y)
         ((low, high),) = read_bounds(self.bounds, [name]).tolist()
-        domain = declared_domain(table, self.categories, "categories")
-        codes = self._codes(table, domain)
         (numbers,) = read_numbers(Table((name,), (column,), None))
         places = to_places(numbers, low, high).astype(np.int64)
+        part, held = check_bounds_share(self.categories_share, "categories_share"), table
         if groups is not None:
-            kept = rows_within(groups, rows, len(places), self._chooser())
-            codes, places = [one[kept] for one in codes], places[kept]
-        sums = np.concatenate([_distances(one, places, size) for one, size in zip(codes, domain.sizes, strict=True)])
+            held, kept = self._limited(table, groups, rows)
+            places = places[kept]
+        plan = plan_categories(held, None, self.categories, share * part, self.delta)
+        self._codes(table, plan.domain, plan.private)
+        means = share * (1 - part) if plan.private else share
         # A record changes two numbers of each column, together by `2 * GRID`: so in L1 norm, and at most in L2 norm.
-        d = len(codes)
-        noise = integer_noise(share * (1 - _SQUARES), 2 * GRID * d, (2 * GRID) ** 2 * d)
-        of_squares = integer_noise(share * _SQUARES, GRID)
+        d = len(table.names)
+        noise = integer_noise(means * (1 - _SQUARES), 2 * GRID * d, (2 * GRID) ** 2 * d)
+        of_squares = integer_noise(means * _SQUARES, GRID)
         mechanism = f"{noise.name} on sums by category{f', up to {rows} rows a person' if rows > 1 else ''}"
-        source = self._spend(share, (*table.names, name), mechanism, losses=losses_of(share, [noise, of_squares]))
+        mechanism += f", {plan.mechanism}" if plan.private else ""
+        source = self._spend(
+            share, (*table.names, name), mechanism, delta=plan.delta, losses=losses_of(share, [noise, of_squares])
+        )
+        domain, _ = plan.find(source)
+        codes = self._codes(held, domain, plan.private)
+        sums = np.concatenate([_distances(one, places, size) for one, size in zip(codes, domain.sizes, strict=True)])
         noisy = sums + noise.draw(source, sums.size).reshape(sums.shape)
         (square,) = of_squares.add(source, [_sum_of_squares(places)])
         # In rows, as floats: with a tiny epsilon noise is larger than all of them.
@@ -205,8 +223,9 @@ class DPTargetEncoder(CentralTransformer):
         self.encodings_ = [_value(one, low, high) for one in found]
         return self
 
-    def _codes(self, table: Table, domain: Domain) -> list[NDArray[np.unsignedinteger]]:
-        codes, undeclared = find_codes(table, domain, self.handle_unknown)
+    def _codes(self, table: Table, domain: Domain, private: Sequence[Any] = ()) -> list[NDArray[np.unsignedinteger]]:
+        codes, found = find_codes(table, domain, self.handle_unknown)
+        undeclared = [name for name in found if name not in private]
         if undeclared:
             raise undeclared_error(undeclared[0], "categories")
         return codes

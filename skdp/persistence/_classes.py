@@ -56,13 +56,14 @@ class _Registered(SavedClass):
 # Left out: trees, forests and boosting, whose compiled code uses numbers of the file as addresses; neighbours and
 # kernel machines, which keep rows of the training data; and all that holds functions.
 _OURS = (
-    "DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression DPMarginalSynthesizer DPMean "
-    "DPMinMaxScaler DPQuantileBinarizer DPRidge DPSimpleImputer DPStandardScaler DPTargetEncoder "
+    "DPGroupBy DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression DPMarginalSynthesizer DPMean "
+    "DPMinMaxScaler DPOneHotEncoder DPQuantileBinarizer DPRidge DPSimpleImputer DPStandardScaler DPTargetEncoder "
     "FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder "
     "LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PerPerson PosteriorFeatures "
     "RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder SubsetSelectionEncoder "
     "SyntheticResampler UnaryEncodingTransformer"
 )
+_PRIVATE = {"DPGroupBy": "_library", "PosteriorFeatures": "_privatize"}
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"
 _OF_OTHERS = {
     "sklearn.compose": {
@@ -117,8 +118,7 @@ _OF_OTHERS = {
 
 def _known() -> Iterator[SavedClass]:
     for name in _OURS.split():
-        own = {"_privatize"} if name == "PosteriorFeatures" else set()
-        yield SavedClass(f"skdp.{name}", "skdp", frozenset(own))
+        yield SavedClass(f"skdp.{name}", "skdp", frozenset(_PRIVATE.get(name, "").split()))
     for module, names in _OF_OTHERS.items():
         for name, private in names.items():
             # joblib would read pickles from the folder that `memory` names.

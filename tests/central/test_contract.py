@@ -9,11 +9,13 @@ import pandas as pd
 import pytest
 
 from skdp import (
+    DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
     DPMarginalSynthesizer,
     DPMean,
     DPMinMaxScaler,
+    DPOneHotEncoder,
     DPQuantileBinarizer,
     DPSimpleImputer,
     DPStandardScaler,
@@ -75,12 +77,16 @@ SUBJECTS = [
     (DPMarginalSynthesizer(max_iter=5, epsilon=Sampled(0.5, 0.3), domain=DECLARED), WORDS),
     (DPMean(20.0, bounds="private"), NUMBERS),
     (DPMinMaxScaler(20.0, bounds={"age": "private", "hours": (0, 100)}, clip=True), GAPS),
+    (DPOneHotEncoder(30.0, delta=1e-6, categories="private", handle_unknown="ignore"), GAPPY_WORDS),
+    (DPGroupBy("job", keys={"job": GAPPY_DECLARED["job"]}, bounds=BOUNDS), GAPS.assign(job=GAPPY_WORDS["job"])),
 ]
 # Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
-LONG = [1, 2, 3, 5, 8, 10, 11, 16, *range(20, 24), *range(25, 35), 36, 37, 38]
+LONG = [1, 2, 3, 5, 8, 10, 11, 16, *range(20, 24), *range(25, 35), 36, 37, 38, 40]
 # They read frames as another mechanism of their class does.
-READ_ALIKE = [4, 6, 18, 24, 35, 39]
+READ_ALIKE = [4, 6, 18, 24, 35, 39, 41]
 MANY_COUNTS = [39]
+# Values that one row alone has are drawn for, and hardly ever published: that is what their delta is for.
+BY_THRESHOLD = [40]
 ABOUT_FRAMES = [
     "check_dtypes_do_not_matter",
     "check_frames_of_all_kinds_give_the_same",
@@ -100,6 +106,7 @@ CASES = [
     )
     for place, (estimator, X) in enumerate(SUBJECTS)
     for name, check in curator_checks(estimator, X)
+    if not (place in BY_THRESHOLD and name == "check_noise_covers_what_a_row_changes")
 ]
 
 

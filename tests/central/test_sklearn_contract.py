@@ -9,12 +9,14 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from skdp import (
+    DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
     DPLinearRegression,
     DPLogisticRegression,
     DPMarginalSynthesizer,
     DPMinMaxScaler,
+    DPOneHotEncoder,
     DPQuantileBinarizer,
     DPRidge,
     DPSimpleImputer,
@@ -55,6 +57,9 @@ ESTIMATORS = [
     DPMarginalSynthesizer(domain=Interval(-100, 100, bins=4), handle_unknown="ignore", random_state=0),
 ]
 OTHERS = [
+    DPOneHotEncoder(categories=Interval(-100, 100, bins=4), handle_unknown="ignore"),
+    DPGroupBy("x0", keys=Interval(-100, 100, bins=2), bounds=BOUNDS, handle_unknown="ignore"),
+    DPOneHotEncoder(5.0, delta=0.1, categories="private", handle_unknown="infrequent_if_exist"),
     DPLinearRegression(2_000.0, bounds=(-10, 10), target_bounds=(-10, 10)),
     DPKBinsDiscretizer(bounds=BOUNDS, strategy="uniform", encode="onehot-dense"),
     DPMinMaxScaler(bounds=BOUNDS),

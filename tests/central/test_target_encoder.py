@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from skdp import DPTargetEncoder, Interval, PrivacyLedger, load, privacy_cost, privacy_statement, save
 from skdp.central._target_encoder import _distances, _sum_of_squares
-from skdp.central.statistics import GRID, GaussianNoise, to_places
+from skdp.central.statistics import GRID, GaussianNoise, integer_noise, to_places
 from skdp.privacy import Mu, Rho, Sampled
 from skdp.testing import curator_checks
 from tests.conftest import each
@@ -178,6 +178,39 @@ class TestPromise:
         assert statement.total is None or "ill" in statement.total.scope
         assert ledger.spent.epsilon == 1.0
         assert "released as is" in str(statement)  # by the model, which reads the rows
+
+
+class TestPrivateCategories:
+    def test_frequent_ones_are_found_and_encoded(self):
+        rare = WORDS.copy()
+        rare.iloc[:3, 0] = ["pilot", "diver", None]
+        found = encoder(1e4, delta=1e-6, categories="private", handle_unknown="ignore").fit(rare, ILL)
+        assert [found.domain_[name].values for name in ("job", "sex")] == [("clerk", "nurse", "smith"), ("f", "m")]
+        exact = ILL[3:].groupby(rare["job"][3:]).mean()
+        assert found.encodings_[0] == pytest.approx(exact.to_numpy(), abs=0.02)
+        assert found.transform(rare)["job"][:3].tolist() == [found.target_mean_] * 3
+        some = encoder(5.0, delta=1e-6, categories=DECLARED | {"job": "private"}).fit(rare, ILL)
+        assert some.guarantee_.delta == 1e-6
+        with pytest.raises(ValueError, match="column 'job' holds a value"):
+            some.transform(rare)
+        with pytest.raises(ValueError, match="column 'sex' holds a value"):
+            encoder(delta=1e-6, categories={"job": "private", "sex": ["f"]}).fit(rare, ILL)
+
+    def test_the_rest_of_epsilon_is_for_the_means(self, monkeypatch):
+        shares = []
+
+        def noise(share, *more):
+            shares.append(share.amount)
+            return integer_noise(share, *more)
+
+        monkeypatch.setattr("skdp.central._target_encoder.integer_noise", noise)
+        ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
+        private = encoder(1.0, delta=1e-6, categories="private", categories_share=0.25, ledger=ledger)
+        private.fit(WORDS, ILL, groups=np.arange(400) // 2)
+        assert sum(shares) == Fraction(3, 4)
+        assert ledger.spent == (1.0, 1e-6)
+        with pytest.raises(ValueError, match="needs delta > 0"):
+            encoder(categories="private").fit(WORDS, ILL)
 
 
 class TargetLast(DPTargetEncoder):

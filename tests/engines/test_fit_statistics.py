@@ -10,6 +10,7 @@ import pytest
 
 import skdp.engines._registry  # noqa: F401 so that `fit` knows the engines
 from skdp import (
+    DPGroupBy,
     DPKBinsDiscretizer,
     DPMean,
     DPMinMaxScaler,
@@ -88,6 +89,24 @@ def test_numbers_of_every_dtype(lazy_engine, kind):
         assert found.guarantee_ == expected.guarantee_
         for name in (name for name in PUBLIC if hasattr(expected, name)):
             np.testing.assert_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+@pytest.mark.parametrize("missing", ["ignore", pytest.param("error", marks=pytest.mark.long)])
+def test_groups(lazy_engine, missing):
+    rows = make_rows(missing == "ignore")
+    names = rows.column_names
+    keys = {"side": ["left", "right"], "color": ["red", None, "blue"]}
+    rows = rows.append_column("side", pa.array(["left", "right", "left"] * N)[:N])
+    rows = rows.append_column("color", pa.array(["red", None] * N)[:N])
+    params = {"keys": keys, "bounds": BOUNDS, "missing": missing, "statistics": ["count", "mean", "sum"]}
+    found, expected = (
+        DPGroupBy(["side", "color"], 1.0, random_state=0, **params).fit(table)
+        for table in (lazy_engine.frame(rows), rows)
+    )
+    assert found.estimates_.keys() == expected.estimates_.keys()
+    assert len(found.estimates_) == 1 + 2 * len(names)
+    for name, estimate in expected.estimates_.items():
+        np.testing.assert_array_equal(found.estimates_[name], estimate)
 
 
 def test_the_most_frequent_value(lazy_engine):

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from skdp import (
     Domain,
+    DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
     DPLinearRegression,
@@ -18,6 +19,7 @@ from skdp import (
     DPMarginalSynthesizer,
     DPMean,
     DPMinMaxScaler,
+    DPOneHotEncoder,
     DPQuantileBinarizer,
     DPRidge,
     DPSimpleImputer,
@@ -80,6 +82,25 @@ def encoded(rows, **parameters):
     """Encode words by a target, the last column of a table."""
     encoder = DPTargetEncoder(**{"categories": WORDS, "bounds": (0, 1), "random_state": 0} | parameters)
     return encoder.fit(rows[["job", "sex"]], rows["y"])
+
+
+COMMON = {"job": ["clerk", "nurse"] * 100, "sex": ["f", "m"] * 100}
+
+
+def categories_found(rows, rows_per_person=1):
+    """Find categories that many others have too: without noise on new ones, all draws have neighbours."""
+    encoder = DPOneHotEncoder(
+        5.0, delta=1e-3, categories="private", max_rows_per_person=rows_per_person, random_state=0
+    )
+    table = pd.concat([pd.DataFrame(COMMON), rows[["job", "sex"]]], ignore_index=True)
+    persons = [*range(1000, 1200), *rows["person"]] if "person" in rows else None
+    return encoder.fit(table, groups=persons)
+
+
+def keys_found(rows):
+    """Count by keys that many others have too."""
+    groups = DPGroupBy(["job", "sex"], 5.0, delta=1e-3, keys="private", random_state=0)
+    return groups.fit(pd.concat([pd.DataFrame(COMMON), rows], ignore_index=True))
 
 
 def of_numbers(model, rows):
@@ -169,6 +190,21 @@ RELEASES = {
     "logistic regression, three classes": (regression, CORNERS.assign(y=[0, 1, 2, 0, 2])),
     "target encoder": (encoded, JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
     "target encoder, rho": (partial(encoded, epsilon=RHO), JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
+    "groups": (DPGroupBy("job", keys={"job": WORDS["job"]}, bounds=BOUNDS), NUMBERS.iloc[:6].assign(job=JOBS["job"])),
+    "groups, one count, rho": (
+        DPGroupBy(["job", "sex"], RHO, keys=WORDS, bounds=BOUNDS, missing="error", statistics=["mean", "sum"]),
+        JOBS.assign(age=WHOLE["age"]),
+    ),
+    "groups of persons": (
+        partial(statistic_of_persons, DPGroupBy("a", keys={"a": CODES["a"]}, bounds=(0, 1))),
+        PERSONS,
+    ),
+    "groups, keys found": (keys_found, JOBS[:2]),
+    "one-hot encoder, categories found": (categories_found, JOBS[:2]),
+    "one-hot encoder of persons": (
+        partial(categories_found, rows_per_person=3),
+        JOBS.dropna().assign(person=[1, 1, 1, 2, 2]),
+    ),
     "linear regression": (lambda rows: of_numbers(DPLinearRegression(3.0, delta=1e-6), rows), CORNERS),
     "ridge regression, pure": (lambda rows: of_numbers(DPRidge(3.0), rows), CORNERS),
     "linear regression, mu, without intercept": (

@@ -42,6 +42,7 @@ SLOW = (
     "auto",
     "propose",
     "bound",
+    "found",
     "rho",
     "given",
     "resampler",

@@ -11,6 +11,15 @@ from skdp.central.statistics._cells import (
     part_of,
     undeclared_error,
 )
+from skdp.central.statistics._discovery import count_distinct, discover_values
+from skdp.central.statistics._groups import (
+    GroupSums,
+    GroupTally,
+    count_estimates,
+    join_codes,
+    mean_estimates,
+    sum_estimates,
+)
 from skdp.central.statistics._moments import (
     REFUSED,
     Estimate,
@@ -30,7 +39,8 @@ from skdp.central.statistics._noise import (
     joint_noise,
     losses_of,
 )
-from skdp.central.statistics._persons import limit_persons, number_values, rows_within
+from skdp.central.statistics._partitions import check_discovery, code_together, plan_categories, plan_discovery
+from skdp.central.statistics._persons import limit_persons, number_values, read_persons, rows_within
 from skdp.central.statistics._private_bounds import (
     NOWHERE,
     check_bounds_share,
@@ -55,7 +65,15 @@ from skdp.central.statistics._ranges import (
     find_range,
     plan_hierarchy,
 )
-from skdp.central.statistics._sums import GRID, BoundedColumn, ColumnSums, sum_columns, to_places, to_value
+from skdp.central.statistics._sums import (
+    GRID,
+    BoundedColumn,
+    ColumnSums,
+    missing_error,
+    sum_columns,
+    to_places,
+    to_value,
+)
 
 __all__ = [
     "GRID",
@@ -69,42 +87,56 @@ __all__ = [
     "CountEstimate",
     "Estimate",
     "GaussianNoise",
+    "GroupSums",
+    "GroupTally",
     "Hierarchy",
     "Noise",
     "check_bounds_share",
+    "check_discovery",
     "check_steps",
     "choice_name",
     "choose",
+    "code_together",
     "count_cells",
+    "count_distinct",
+    "count_estimates",
     "count_interval",
     "count_large",
     "count_std",
     "count_values",
     "declared_domain",
+    "discover_values",
     "equal_steps",
     "find_codes",
     "find_missing",
     "find_range",
     "integer_noise",
     "is_ordered",
+    "join_codes",
     "joint_noise",
     "largest_sum",
     "limit_persons",
     "losses_of",
+    "mean_estimates",
+    "missing_error",
     "n_numbers",
     "noisy_moments",
     "noisy_sum_count",
     "number_values",
     "part_of",
     "place_bounds",
+    "plan_categories",
+    "plan_discovery",
     "plan_hierarchy",
     "plan_quantiles",
     "ratio",
     "read_candidates",
+    "read_persons",
     "read_probability",
     "rows_within",
     "split_bounds",
     "sum_columns",
+    "sum_estimates",
     "to_places",
     "to_value",
     "two_sums",

@@ -35,6 +35,10 @@ class Noise(ABC):
     def draw(self, source: ByteSource, size: int) -> NDArray[Any]:
         """Draw the noise of some integers."""
 
+    def draw_each(self, source: ByteSource, n: int, size: int) -> NDArray[Any]:
+        """Draw the noise of several groups of integers, of which a row changes one."""
+        return self.draw(source, n * size).reshape(n, size)
+
     def add(self, source: ByteSource, numbers: Sequence[int]) -> list[int]:
         """Add noise to integers."""
         noise = self.draw(source, len(numbers)).tolist()
@@ -126,6 +130,10 @@ class CubeNoise(Noise):
 
     def draw(self, source: ByteSource, size: int) -> NDArray[Any]:
         return cube_noise(source, self.sensitivity / self.epsilon, size)[0]
+
+    def draw_each(self, source: ByteSource, n: int, size: int) -> NDArray[Any]:
+        # A person's rows in several groups change the largest numbers of these by ``rows * sensitivity`` together.
+        return cube_noise(source, self.sensitivity / self.epsilon, size, n)
 
     @property
     def error(self) -> Fraction:

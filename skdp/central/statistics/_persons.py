@@ -30,9 +30,8 @@ def number_values(column: Any, name: str, *, sort: bool = False) -> NDArray[np.i
         raise ValueError(f"{name} {error}") from None
 
 
-def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Mark at most `most` rows of each person, chosen at random."""
-    # Which of a person's rows are kept does not depend on other persons: one changes at most `most` kept rows.
+def read_persons(groups: Any, n_rows: int) -> NDArray[np.intp]:
+    """Return the number of the person of each row."""
     if isinstance(groups, str):
         raise TypeError("groups must hold the person of each row; only of a large table is it a column's name, got str")
     if is_frame(groups):
@@ -45,6 +44,13 @@ def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -
         raise ValueError(f"groups has {len(persons)} entries; X has {n_rows} rows")
     if (persons < 0).any():
         raise ValueError("groups holds a missing value: every row must be some person's")
+    return persons
+
+
+def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Mark at most `most` rows of each person, chosen at random."""
+    # Which of a person's rows are kept does not depend on other persons: one changes at most `most` kept rows.
+    persons = read_persons(groups, n_rows)
     shuffled = rng.permutation(n_rows)
     order = shuffled[np.argsort(persons[shuffled], kind="stable")]
     sizes = np.bincount(persons)

@@ -65,12 +65,12 @@ def _is_private(bounds: Any, what: str) -> bool:
     return isinstance(bounds, str)
 
 
-def check_bounds_share(share: Any) -> Fraction:
-    """Check the share of the budget that is for finding bounds."""
+def check_bounds_share(share: Any, name: str = "bounds_share") -> Fraction:
+    """Check the share of the budget that is for finding bounds, or something else."""
     if isinstance(share, bool | np.bool_) or not isinstance(share, Real):
-        raise TypeError(f"bounds_share must be a number between 0 and 1, got {type(share).__name__}")
+        raise TypeError(f"{name} must be a number between 0 and 1, got {type(share).__name__}")
     if not 0 < float(share) < 1:
-        raise ValueError(f"bounds_share must be between 0 and 1, got {share}")
+        raise ValueError(f"{name} must be between 0 and 1, got {share}")
     return Fraction(float(share))
 
 

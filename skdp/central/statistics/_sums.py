@@ -173,11 +173,15 @@ def sum_columns(table: Table, large: LargeTable | None, bounds: Any, *, missing:
     sums = large.add_up(table.names, tally)
     for name, total in zip(table.names, sums, strict=True):
         if total[0] and not missing:
-            raise ValueError(
-                f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a public "
-                "rule."
-            )
+            raise missing_error(name)
     return tally.read(sums)
+
+
+def missing_error(name: Any) -> ValueError:
+    """Make the error of a missing value."""
+    return ValueError(
+        f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a public rule."
+    )
 
 
 def most_rows(sample: Any, ends: Iterable[tuple[float, float]]) -> float:

@@ -1,12 +1,10 @@
-"""Which values occur in a column: found privately, where nobody can declare them."""
+"""Columns whose values are found privately, where nobody can declare them."""
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
-from numbers import Real
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -14,132 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import domains_of_dtypes, level_of_the_caller
-from skdp.coding import ColumnError, ValueCoder, distinct_values, kind_of, shielded
+from skdp.central.statistics import count_distinct, discover_values
+from skdp.coding import ColumnError, shielded
 from skdp.domain import Domain
-from skdp.exact import exp_minus_bounds
 from skdp.frames import Table
-from skdp.oracles import check_size
-from skdp.privacy import check_delta, check_epsilon
-from skdp.randomness import ByteSource, discrete_laplace
+from skdp.randomness import ByteSource
 from skdp.synthesis.model import GraphicalModel
-
-_KINDS = {"string", "number", "boolean", "date"}
-
-
-def count_values(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
-    """Count the values that occur in a column, for `discover_values`."""
-    # Equal values are written alike, whichever row comes first: 1, 1.0 and ``Fraction(1)`` are 1.
-    found, missing = distinct_values(column)
-    if kinds := {kind_of(value) for value in found} - _KINDS:
-        raise ColumnError(f"holds values of type {kinds.pop()}; only text, numbers, booleans and dates are discovered")
-    finite = [value for value in found if not (isinstance(value, Real) and value in (math.inf, -math.inf))]
-    values = list(dict.fromkeys(map(_canonical, finite)))
-    coder = ValueCoder([*values, None] if missing else values)
-    counts = np.bincount(coder.encode(column), minlength=coder.outside)[: coder.outside]
-    return list(coder.values), counts.astype(np.int64, copy=False)
-
-
-def discover_values(
-    source: ByteSource,
-    values: Sequence[Any],
-    counts: NDArray[np.int64],
-    *,
-    epsilon: Fraction | float,
-    delta: Fraction | float,
-    max_rows_per_person: int = 1,
-    most: int | None = None,
-) -> list[Any]:
-    """Publish the values of a column that occur often enough (partition selection, [1]_)."""
-    # A value is published if its count plus discrete Laplace noise of scale ``max_rows_per_person / epsilon`` reaches
-    # `discovery_threshold`. Missing is a value like any other.
-    # **Privacy.** (`epsilon`, `delta`)-differential privacy when one person with up to `max_rows_per_person` rows is
-    # added or removed; proven at `discovery_threshold`. To replace a person is to remove one and to add one. Nothing is
-    # charged here.
-    # .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search queries and clicks
-    #    privately. WWW.
-    threshold = discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=max_rows_per_person)
-    pairs = [(value, int(count)) for value, count in zip(values, counts, strict=True) if count]
-    noise = discrete_laplace(source, max_rows_per_person / check_epsilon(epsilon), len(pairs)).tolist()
-    noisy = [count + shift for (_, count), shift in zip(pairs, noise, strict=True)]
-    published = [place for place, count in enumerate(noisy) if count >= threshold]
-    if most is not None and len(published) > most:
-        published = sorted(sorted(published, key=lambda place: -noisy[place])[:most])
-    return [pairs[place][0] for place in published]
-
-
-def discovery_threshold(*, epsilon: Fraction | float, delta: Fraction | float, max_rows_per_person: int = 1) -> int:
-    """Return the noisy count from which a value may be published."""
-    # Let a table lack, and its neighbour have, a person with m_v rows of value v, k in all at most; let z be discrete
-    # Laplace noise of scale b = k / epsilon and F(y) = P(z <= y). Values are published independently of each other.
-    # *Values that others have too.* Whether v is published is a function of its count plus z, so its probabilities
-    # differ by a factor of at most ``exp(m_v / b)``, and those of any set of such values by ``exp(k / b) =
-    # exp(epsilon)``.
-    # The same holds of the count plus z itself, so that of the values above the threshold those of the highest noisy
-    # counts may be chosen.
-    # *Values that are new.* The first table never publishes one. The second publishes none with probability Q = the
-    # product of F(t - 1 - m_v), for any outcome of the others. If p and p' are the probabilities of a set of
-    # outcomes among the old values, the second table has these outcomes with probability between Q p' and Q p' + 1 - Q.
-    # So
-    # ``Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)`` and ``p = Q p + (1 - Q) p <= exp(epsilon) Q p' + (1 - Q)``:
-    # both directions hold with delta = 1 - Q. It cannot be less: where all of the k rows are new values, outcomes that
-    # the first table never has make up 1 - Q.
-    # *The worst person.* More rows of a new value make Q smaller, so let there be k of them. The law of z is
-    # log-concave, hence F is too, hence g(m) = -log F(t - 1 - m) is convex; and g >= 0. Among the divisions of the k
-    # rows into j new values, a sum of a convex function is largest where they are as uneven as possible, g(k - j + 1) +
-    # (j - 1) g(1). This is convex in j, so it is largest at j = 1 or at j = k: one value with k rows, or k values with
-    # one row each. Both are computed. (Neither is always the worse one: with a small epsilon many values are, with a
-    # large one a single value.)
-    # *Why t is above k.* For y >= 0, with a = exp(-1 / b), F(y) = 1 - a**(y + 1) / (1 + a). For y < 0, F(y) < 1/2: no
-    # smaller threshold would do for any delta up to 1/2.
-    scale = check_size(max_rows_per_person, name="max_rows_per_person", least=1) / check_epsilon(epsilon)
-    exact_delta = check_delta(delta)
-    if exact_delta == 0:
-        raise ValueError("delta must be above 0: publishing a value that one person alone has cannot be ruled out")
-    above = 1
-    while not _is_safe(above, scale, exact_delta, max_rows_per_person):
-        above *= 2
-    too_low = above // 2
-    while above - too_low > 1:
-        middle = (above + too_low) // 2
-        if _is_safe(middle, scale, exact_delta, max_rows_per_person):
-            above = middle
-        else:
-            too_low = middle
-    return max_rows_per_person + above
-
-
-def _is_safe(above: int, scale: Fraction, delta: Fraction, max_rows: int) -> bool:
-    """Bound by delta the probability that a value of one person alone passes ``max_rows + above``."""
-    # Everything is a lower bound of a probability times 2**bits, and rounded down.
-    bits = 64 + 2 * max_rows.bit_length() + (delta.denominator // delta.numerator).bit_length()
-    one_value = _stays_below(above, scale, bits)
-    many_values = _power(_stays_below(above + max_rows - 1, scale, bits), max_rows, bits)
-    return Fraction(min(one_value, many_values), 1 << bits) >= 1 - delta
-
-
-def _stays_below(distance: int, scale: Fraction, bits: int) -> int:
-    """Return ``2**bits * P(noise < distance)`` for a positive distance, rounded down."""
-    rare = exp_minus_bounds(distance / scale, bits)[1]
-    common = exp_minus_bounds(1 / scale, bits)[0]
-    return (1 << bits) - -(-(rare << bits) // ((1 << bits) + common))
-
-
-def _power(base: int, exponent: int, bits: int) -> int:
-    """Return ``2**bits * (base / 2**bits)**exponent``, rounded down."""
-    power = 1 << bits
-    for digit in bin(exponent)[2:]:
-        power = power * power >> bits
-        if digit == "1":
-            power = power * base >> bits
-    return power
-
-
-def _canonical(value: Any) -> Any:
-    """Write equal numbers alike, so that no row decides how a value is written."""
-    if kind_of(value) != "number":
-        return value
-    return next((written for written in (int(value), float(value)) if written == value), value)
-
 
 UNDISCOVERED = "<not discovered>"
 """Stands for values of text that are not found; elsewhere, missing does. It is never found itself: a record that has it
@@ -182,7 +60,7 @@ def count_open_columns(table: Table, names: Iterable[Any], keep: NDArray[np.bool
     found: Counts = {}
     for name in names:
         try:
-            values, numbers = shielded(count_values, _rows(table.columns[table.names.index(name)], keep))
+            values, numbers = shielded(count_distinct, _rows(table.columns[table.names.index(name)], keep))
         except ColumnError as error:
             raise ValueError(f"column {name!r} {error}; declare its domain") from None
         kept = [place for place, value in enumerate(values) if value != UNDISCOVERED]

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from skdp import Domain
+from skdp.central.statistics import _discovery
+from skdp.central.statistics._discovery import count_distinct, discover_values, discovery_threshold
 from skdp.coding import ColumnError
 from skdp.randomness import SeededSource
-from skdp.synthesis.tables import _discovery
-from skdp.synthesis.tables._discovery import count_values, discover_values, discovery_threshold
 from tests.conftest import each
 
 TINY = Decimal(10) ** -60
@@ -144,7 +144,7 @@ def test_a_value_that_nobody_has_is_never_published():
 def test_values_of_any_frame_are_counted_in_a_fixed_order(make_frame):
     frame = make_frame({"word": ["b", None, "a", "b", "c"], "number": [3, 1, 3, 2, 3]})
     columns = frame.columns if isinstance(frame, pa.Table) else [frame["word"], frame["number"]]
-    counted = [count_values(column) for column in columns]
+    counted = [count_distinct(column) for column in columns]
     assert [(values, counts.tolist()) for values, counts in counted] == [
         (["a", "b", "c", None], [1, 2, 1, 1]),
         ([1, 2, 3], [1, 1, 3]),
@@ -169,7 +169,7 @@ def test_values_of_any_frame_are_counted_in_a_fixed_order(make_frame):
     ],
 )
 def test_what_is_counted(column, expected):
-    values, counts = count_values(column)
+    values, counts = count_distinct(column)
     assert dict(zip(values, counts.tolist(), strict=True)) == expected
     assert list(values) == list(expected)
     assert counts.dtype == np.int64
@@ -181,8 +181,8 @@ def test_what_is_counted(column, expected):
     "rows", [[1, 1.0], [0.0, -0.0], [0.5, Fraction(1, 2)], [Fraction(4, 2), 2], [np.float32(3), 3]]
 )
 def test_no_row_decides_how_a_value_is_written(rows):
-    written = {repr(count_values(pd.Series(order, dtype=object))[0]) for order in itertools.permutations(rows)}
-    alone = {repr(count_values(pd.Series([row], dtype=object))[0]) for row in rows}
+    written = {repr(count_distinct(pd.Series(order, dtype=object))[0]) for order in itertools.permutations(rows)}
+    alone = {repr(count_distinct(pd.Series([row], dtype=object))[0]) for row in rows}
     assert len(written | alone) == 1
 
 
@@ -197,7 +197,7 @@ def test_no_row_decides_how_a_value_is_written(rows):
 )
 def test_other_columns_are_refused(column, match):
     with pytest.raises(ColumnError, match=match):
-        count_values(column)
+        count_distinct(column)
 
 
 @pytest.mark.parametrize(
@@ -218,5 +218,5 @@ def test_wrong_promises_are_refused_before_any_draw(promise, error, match, scrip
 
 def test_frequent_values_of_adult_like_columns_are_found():
     column = pl.Series(["Private"] * 4000 + ["State-gov"] * 200 + [None] * 100 + ["Never-worked"])
-    found = discover_values(SeededSource(1), *count_values(column), epsilon=1, delta=1e-9)
+    found = discover_values(SeededSource(1), *count_distinct(column), epsilon=1, delta=1e-9)
     assert found == ["Private", "State-gov", None]

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from skdp import Domain, DPOneHotEncoder, Interval, PrivacyLedger, load, privacy_cost, privacy_statement, save
+from skdp.central.statistics._partitions import CountThreshold, WeightThreshold
+from skdp.privacy import Rho, Sampled
+from tests.conftest import each
+
+DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
+rng = np.random.default_rng(0)
+WORDS = pd.DataFrame({"job": rng.choice(DECLARED["job"], 400), "sex": rng.choice(DECLARED["sex"], 400)})
+RARE = pd.DataFrame({"job": [*WORDS["job"], "pilot", None, "diver"] + [None] * 90, "n": [1.0] * 400 + [np.inf] * 93})
+
+
+def encoder(epsilon=1.0, **parameters):
+    return DPOneHotEncoder(epsilon, **{"categories": DECLARED, "random_state": 0} | parameters)
+
+
+def finder(epsilon=1.0, **parameters):
+    given = {"delta": 1e-6, "categories": "private", "handle_unknown": "infrequent_if_exist"}
+    return encoder(epsilon, **given | parameters)
+
+
+class TestDeclared:
+    @pytest.mark.parametrize("drop", [None, "first", "if_binary", ["smith", "m"]])
+    @pytest.mark.parametrize("handle_unknown", ["error", "ignore"])
+    def test_it_is_the_encoder_of_scikit_learn(self, drop, handle_unknown):
+        theirs = OneHotEncoder(
+            categories=list(DECLARED.values()), drop=drop, handle_unknown=handle_unknown, sparse_output=False
+        ).fit(WORDS)
+        ours = encoder(drop=drop, handle_unknown=handle_unknown).fit(WORDS)
+        names = ours.get_feature_names_out()
+        assert names.tolist() == theirs.get_feature_names_out().tolist()
+        made = ours.transform(WORDS)
+        np.testing.assert_array_equal(made, theirs.transform(WORDS))
+        assert made.columns.tolist() == names.tolist()
+        assert ours.inverse_transform(made).tolist() == WORDS.to_numpy(object).tolist()
+        assert ours.transform(WORDS[:0]).shape == (0, len(names))
+
+    def test_nothing_is_read_or_charged(self):
+        ledger = PrivacyLedger(epsilon=1.0)
+        odd = WORDS.assign(job="pilot")
+        fitted = encoder(ledger=ledger).fit(odd)
+        assert (fitted.guarantee_.epsilon, fitted.guarantee_.delta, ledger.spent) == (0, 0, (0, 0))
+        assert [one.tolist() for one in fitted.categories_] == list(DECLARED.values())
+        with pytest.raises(ValueError, match="column 'job' holds a value, or a NaN or inf, outside"):
+            fitted.transform(odd)
+        assert encoder(handle_unknown="ignore").fit(odd).transform(odd).iloc[:, :3].to_numpy().sum() == 0
+        assert encoder(Rho(0.1, delta=1e-6)).fit(pl.from_pandas(odd).lazy()).guarantee_.epsilon == 0
+        assert encoder(Sampled(1.0, 0.5)).fit(odd).guarantee_.epsilon == 0
+
+    def test_domains_bins_and_dtypes_declare(self):
+        ages = pd.DataFrame(
+            {"age": [3.0, 50.0, np.nan], "job": pd.Categorical(["b", "a", None], ["b", "a"], ordered=True)}
+        )
+        declared = Domain({"age": Interval(0, 100, bins=2), "job": ["b", None, "a"]})
+        fitted = encoder(categories=declared, handle_unknown="ignore").fit(ages)
+        assert fitted.get_feature_names_out().tolist()[:3] == ["age_[0, 50)", "age_[50, 100]", "job_b"]
+        assert fitted.transform(ages).to_numpy().tolist() == [[1, 0, 1, 0, 0], [0, 1, 0, 0, 1], [0, 0, 0, 1, 0]]
+        by_dtype = encoder(categories=None, handle_unknown="ignore").fit(ages[["job"]])
+        assert by_dtype.transform(ages[["job"]]).to_numpy().tolist() == [[1, 0], [0, 1], [0, 0]]
+        assert by_dtype.inverse_transform([[0.0, 1.0], [0.0, 0.0]]).tolist() == [["a"], [None]]
+
+
+class TestPrivate:
+    def test_frequent_values_are_found_and_others_share_a_column(self):
+        fitted = finder(categories={"job": "private", "n": "private"}).fit(RARE)
+        assert [one.tolist() for one in fitted.categories_] == [["clerk", "nurse", "smith", None], [1]]
+        names = ["job_clerk", "job_nurse", "job_smith", "job_None", "job_infrequent_sklearn", "n_1"]
+        assert fitted.get_feature_names_out().tolist() == [*names, "n_infrequent_sklearn"]
+        made = fitted.transform(RARE)
+        assert made.to_numpy().sum(axis=0)[-3:].tolist() == [2, 400, 93]
+        assert (made.to_numpy().sum(axis=1) == 2).all()
+        back = fitted.inverse_transform(made)
+        assert back[400].tolist() == ["infrequent_sklearn", "infrequent_sklearn"]
+        assert back[401].tolist() == [None, "infrequent_sklearn"]
+        ignored = finder(handle_unknown="ignore", drop="first").fit(RARE)
+        assert ignored.get_feature_names_out().tolist() == ["job_nurse", "job_smith", "job_None"]
+        with pytest.warns(UserWarning, match="Found unknown categories"):  # of scikit-learn
+            assert ignored.transform(RARE).shape == (493, 3)
+
+    def test_some_columns_are_declared(self):
+        for declared in ({"job": "private", "sex": ["f", "m", "x"]}, ["private", ["f", "m", "x"]]):
+            fitted = finder(categories=declared).fit(WORDS)
+            assert [len(one) for one in fitted.categories_] == [3, 3]
+            assert fitted.infrequent_.tolist() == [True, False]
+        enum = pl.DataFrame({"job": ["a", "b"] * 9, "sex": ["f"] * 18}).with_columns(
+            pl.col("job").cast(pl.Enum(["a", "b", "c"]))
+        )
+        fitted = finder(categories={"sex": "private"}).fit(enum)
+        assert fitted.categories_[0].tolist() == ["a", "b", "c"]
+        assert fitted.infrequent_.tolist() == [False, True]
+
+    @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, lambda table: pd.DataFrame(table).to_numpy()])
+    def test_a_table_in_which_nothing_is_found(self, make):
+        table = make({"x0": [f"{row}" for row in range(5)], "x1": [f"{row}" for row in range(5)]})
+        fitted = finder().fit(table)
+        assert np.asarray(fitted.transform(table)).tolist() == [[1, 1]] * 5
+        assert fitted.get_feature_names_out().tolist() == ["x0_infrequent_sklearn", "x1_infrequent_sklearn"]
+        nothing = finder(handle_unknown="ignore").fit(table)
+        assert nothing.get_feature_names_out().tolist() == []
+        assert nothing.transform(table).shape[1] == 0
+        one = finder(categories={"x0": "private", "x1": ["0"]}, handle_unknown="ignore").fit(table)
+        assert one.inverse_transform(np.array([[1.0], [0.0]])).tolist() == [[None, "0"], [None, None]]
+
+    def test_persons_with_several_rows(self):
+        """Values of their own, and one that 60 persons have: too few for Laplace noise for as many rows, 28 for any."""
+        visits = pd.DataFrame({"shop": [f"shop {row}" if row % 4 else "market" for row in range(240)]})
+        who = np.repeat(np.arange(60), 4)
+        found = [
+            finder(max_rows_per_person=4, random_state=seed).fit(visits, groups=who).categories_[0].tolist()
+            for seed in range(3)
+        ]
+        assert found.count(["market"]) >= 2
+        few = [
+            finder(max_rows_per_person=4, random_state=seed).fit(visits[:112], groups=who[:112]).categories_[0].tolist()
+            for seed in range(3)
+        ]
+        assert few.count([]) >= 2
+        assert "Gaussian" in finder(max_rows_per_person=4).fit(visits, groups=who).guarantee_.mechanism
+        assert "Laplace" in finder(max_rows_per_person=4).fit(visits).guarantee_.mechanism
+        limited = finder(max_rows_per_person=1).fit(visits, groups=np.zeros(240, int))
+        assert limited.categories_[0].size == 0
+
+    def test_the_whole_budget_is_that_of_all_columns(self, monkeypatch):
+        plans = []
+        for kind in (CountThreshold, WeightThreshold):
+            monkeypatch.setattr(
+                kind, "find", lambda self, source, columns, _: plans.append(self) or [["a"]] * len(columns)
+            )
+        finder(0.5, delta=1e-3).fit(WORDS[["job"]])
+        finder(0.5, delta=1e-3, max_rows_per_person=3).fit(WORDS, groups=np.arange(400))
+        counts, weights = plans
+        assert (counts.epsilon, counts.delta, counts.n_columns, counts.rows) == (0.5, pytest.approx(1e-3), 1, 1)
+        assert weights == WeightThreshold.planned(counts.epsilon, counts.delta, 6)
+
+    def test_the_guarantee_and_the_cost(self):
+        ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
+        model = make_pipeline(finder(0.7, ledger=ledger), LogisticRegression())
+        assert privacy_cost(model, WORDS, WORDS["sex"]).totals["fit"].delta == 1e-6
+        y = np.arange(400) % 2
+        fitted = model.fit(WORDS, y)[0]
+        assert (fitted.guarantee_.epsilon, fitted.guarantee_.delta) == (0.7, 1e-6)
+        assert fitted.guarantee_.relation == "add_remove"
+        assert ledger.spent == (0.7, 1e-6)
+        assert "released as is" in str(privacy_statement(model))
+
+
+def test_frames_and_files(tmp_path):
+    wanted = finder().fit(WORDS).transform(WORDS[:5])
+    for table in (pl.from_pandas(WORDS), pl.from_pandas(WORDS).to_arrow(), WORDS.to_numpy()):
+        made = finder().fit(table).transform(table[:5])
+        assert np.asarray(made).tolist() == wanted.to_numpy().tolist()
+        assert type(made).__module__.split(".")[0] == type(table).__module__.split(".")[0]
+    fitted = finder().fit(RARE)
+    assert isinstance(fitted.set_output(transform="polars").transform(RARE), pl.DataFrame)
+    save(fitted, tmp_path / "encoder.skdp")
+    again = load(tmp_path / "encoder.skdp").set_output(transform="pandas")
+    assert again.transform(RARE).equals(fitted.set_output(transform="pandas").transform(RARE))
+    public = {"categories_", "infrequent_", "domain_", "guarantee_", "n_features_in_", "feature_names_in_"}
+    assert set(vars(fitted)) - set(fitted.get_params()) - {"_sklearn_output_config"} == public
+
+
+def test_columns_of_one_name_are_refused():
+    table = pl.DataFrame({"a": ["b_c"], "a_b": ["c"]})
+    fitted = encoder(categories={"a": ["b_c"], "a_b": ["c"]}).fit(table)
+    with pytest.raises(ValueError, match="two columns of the output have the same name: 'a_b_c'"):
+        fitted.transform(table)
+
+
+@each(
+    "parameters error message",
+    [
+        ({"categories": None}, ValueError, "job"),
+        ({"categories": "auto"}, ValueError, "categories must be 'private'"),
+        ({"delta": 0.0}, ValueError, "categories='private' needs delta > 0"),
+        ({"epsilon": Rho(0.1, delta=1e-6), "delta": 0.0}, ValueError, "needs an epsilon and a delta"),
+        ({"epsilon": Sampled(1.0, 0.5)}, ValueError, "needs an epsilon and a delta"),
+        ({"handle_unknown": "clip"}, ValueError, "handle_unknown must be one of"),
+        ({"drop": "last"}, ValueError, "drop must be None, 'first', 'if_binary'"),
+        ({"drop": 3}, ValueError, "drop must be None, 'first', 'if_binary'"),
+        ({"drop": ["clerk", "f"]}, ValueError, "'job', whose categories are not known yet"),
+        ({"drop": ["pilot", "f"], "categories": DECLARED}, ValueError, "'job', which is not declared"),
+    ],
+)
+def test_mistakes_cost_nothing(parameters, error, message):
+    ledger = PrivacyLedger(epsilon=1.0, delta=0.5)
+    with pytest.raises(error, match=message):
+        finder(ledger=ledger).set_params(**parameters).fit(WORDS)
+    assert ledger.spent == (0, 0)
+
+
+def test_private_categories_of_large_tables_and_odd_columns_are_refused():
+    with pytest.raises(TypeError, match=r"categories='private' needs the values.*skdp\.engines"):
+        finder().fit(pl.from_pandas(WORDS).lazy())
+    with pytest.raises(ValueError, match="column 'day' holds values of type datetime"):
+        finder().fit(pd.DataFrame({"day": pd.to_datetime(["2020-01-01"])}))
