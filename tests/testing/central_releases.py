@@ -160,6 +160,8 @@ RELEASES = {
     "imputer, most frequent, rho": (DPSimpleImputer(RHO, strategy="most_frequent", categories=WORDS), JOBS),
     "quantile binarizer": (DPQuantileBinarizer(bounds=BOUNDS), NUMBERS),
     "discretizer, quantiles": (DPKBinsDiscretizer(bounds=BOUNDS, strategy="quantile", n_bins=3), NUMBERS),
+    "discretizer, many quantiles": (DPKBinsDiscretizer(bounds=BOUNDS, candidates=50), NUMBERS),
+    "discretizer, many quantiles, mu": (DPKBinsDiscretizer(MU, bounds=BOUNDS, candidates=50), NUMBERS),
     "discretizer of a sample": (
         DPKBinsDiscretizer(Sampled(0.5, 0.3), bounds=BOUNDS, strategy="quantile", n_bins=3),
         NUMBERS,
@@ -207,6 +209,10 @@ RELEASES = {
     "binarizer of persons": (
         partial(statistic_of_persons, DPQuantileBinarizer(bounds=(0, 2))),
         CODED.iloc[[0, 1, 2, 3, 3, 0, 0]].assign(person=[1, 1, 2, 3, 3, 4, 4]),
+    ),
+    "discretizer of persons": (
+        partial(statistic_of_persons, DPKBinsDiscretizer(bounds=(0, 2), candidates=5)),
+        PERSONS,
     ),
     "histogram of persons": (partial(statistic_of_persons, DPHistogram(domain=CODES)), PERSONS),
     "sample and aggregate": (mean_in_chunks, WHOLE),
