@@ -15,6 +15,8 @@ from skdp import (
     DPMean,
     DPMinMaxScaler,
     DPQuantileBinarizer,
+    DPQuantileTransformer,
+    DPRobustScaler,
     DPSimpleImputer,
     DPStandardScaler,
     Interval,
@@ -47,7 +49,7 @@ SUBJECTS = [
     (DPSimpleImputer(bounds=BOUNDS, strategy="median"), GAPS),
     (DPSimpleImputer(0.05, strategy="most_frequent", categories=DECLARED), GAPPY_WORDS),
     (DPQuantileBinarizer(bounds=BOUNDS), NUMBERS),
-    (DPKBinsDiscretizer(bounds=BOUNDS), NUMBERS),
+    (DPKBinsDiscretizer(bounds=BOUNDS, candidates=10), NUMBERS),
     (DPKBinsDiscretizer(bounds=BOUNDS, strategy="quantile"), NUMBERS),
     (DPHistogram(domain=DECLARED), WORDS),
     (DPHistogram(domain=Interval(0, 100, bins=64), method="hierarchical"), NUMBERS[["age"]]),
@@ -75,11 +77,13 @@ SUBJECTS = [
     (DPMarginalSynthesizer(max_iter=5, epsilon=Sampled(0.5, 0.3), domain=DECLARED), WORDS),
     (DPMean(20.0, bounds="private"), NUMBERS),
     (DPMinMaxScaler(20.0, bounds={"age": "private", "hours": (0, 100)}, clip=True), GAPS),
+    (DPQuantileTransformer(bounds=BOUNDS, n_quantiles=10, candidates=10), GAPS),
+    (DPRobustScaler(bounds=BOUNDS), GAPS),
 ]
 # Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
-LONG = [1, 2, 3, 5, 8, 10, 11, 16, *range(20, 24), *range(25, 35), 36, 37, 38]
+LONG = [1, 2, 3, 5, 8, 10, 11, 16, *range(20, 24), *range(25, 35), 36, 37, 38, 41]
 # They read frames as another mechanism of their class does.
-READ_ALIKE = [4, 6, 18, 24, 35, 39]
+READ_ALIKE = [4, 6, 18, 24, 35, 39, 40]
 MANY_COUNTS = [39]
 ABOUT_FRAMES = [
     "check_dtypes_do_not_matter",

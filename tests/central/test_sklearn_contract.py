@@ -16,7 +16,9 @@ from skdp import (
     DPMarginalSynthesizer,
     DPMinMaxScaler,
     DPQuantileBinarizer,
+    DPQuantileTransformer,
     DPRidge,
+    DPRobustScaler,
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
@@ -45,6 +47,7 @@ ESTIMATORS = [
     DPKBinsDiscretizer(bounds=BOUNDS),
     DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.01, 0.99), clip=True),
     DPQuantileBinarizer(bounds=BOUNDS),
+    DPQuantileTransformer(n_quantiles=20, candidates=500, bounds=BOUNDS),
     DPStandardScaler(bounds=BOUNDS),
     DPLogisticRegression(50.0, bounds=(-10, 10)),
     DPTargetEncoder(categories=Interval(-100, 100, bins=4), bounds=(-10, 10), handle_unknown="ignore"),
@@ -59,6 +62,7 @@ OTHERS = [
     DPKBinsDiscretizer(bounds=BOUNDS, strategy="uniform", encode="onehot-dense"),
     DPMinMaxScaler(bounds=BOUNDS),
     DPStandardScaler(bounds=BOUNDS, missing="ignore"),
+    DPRobustScaler(bounds=BOUNDS),
     DPSimpleImputer(bounds=BOUNDS, strategy="median"),
 ]
 

@@ -14,6 +14,7 @@ from skdp import (
     DPMean,
     DPMinMaxScaler,
     DPQuantileBinarizer,
+    DPQuantileTransformer,
     DPSimpleImputer,
     DPStandardScaler,
     PrivacyLedger,
@@ -35,7 +36,7 @@ def make_rows(missing):
 
 
 PUBLIC = ("mean_", "std_error_", "interval_", "var_", "scale_", "data_min_", "data_max_", "thresholds_", "statistics_")
-PUBLIC += ("bin_edges_", "bounds_")
+PUBLIC += ("bin_edges_", "bounds_", "quantiles_")
 
 
 @pytest.mark.covering
@@ -52,6 +53,7 @@ PUBLIC += ("bin_edges_", "bounds_")
         (DPKBinsDiscretizer, {"n_bins": 4}, True),
         (DPKBinsDiscretizer, {"n_bins": 4, "strategy": "uniform"}, True),
         (DPQuantileBinarizer, {"candidates": 50}, True),
+        (DPQuantileTransformer, {"candidates": 50, "n_quantiles": 9}, True),
         (DPSimpleImputer, {}, True),
         (DPSimpleImputer, {"strategy": "median"}, True),
     ],
