@@ -2,9 +2,9 @@
 Skewed columns made uniform
 ===========================
 
-A quantile transformer replaces a value by the share of values below it, so that skewed columns and extreme values do not
-decide what a model sees. Exact quantiles are values of single persons; `DPQuantileTransformer` releases noisy ones, of which
-more do not cost more.
+A quantile transformer replaces a value by the share of values below it, so that skewed columns and extreme values do
+not decide what a model sees. Exact quantiles are values of single persons; `DPQuantileTransformer` releases noisy ones,
+of which more do not cost more.
 """
 
 # %%
@@ -43,7 +43,8 @@ for epsilon in (0.01, 0.1, 1.0):
     print(f"epsilon {epsilon:>4}: {np.abs(found - shares[1:-1]).mean():.4f}")
 
 # %%
-# Where three quantiles are enough, `DPRobustScaler` subtracts a private median, and divides by the range of the middle half.
+# Where three quantiles are enough, `DPRobustScaler` subtracts a private median, and divides by the range of the middle
+# half.
 
 scaler = DPRobustScaler(0.1, bounds=(0, 2_000_000), random_state=0).fit(weights)
 print(f"center {scaler.center_[0]:,.0f}, scale {scaler.scale_[0]:,.0f}")

@@ -232,7 +232,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     of h - 1 levels of neighbouring groups ([2]_). A record changes one count of each level by 1, and the noise of scale
     d h / epsilon does not depend on the number of bins; nor is h decided by the data (5 for the default candidates).
     What is negative or inconsistent in the counts is corrected from the top. So 50 quantiles at epsilon = 0.1 are wrong
-    by about 60 records instead of 900.
+    by about 60 records; as many choices, by several hundred.
 
     A missing value stays missing (nan); it is in none of the columns of ``"onehot-dense"``.
 

@@ -110,7 +110,8 @@ def rank_columns(table: Table, large: LargeTable | None, candidates: Sequence[ND
 MANY = 4
 """The number of quantiles of a column from which on noisy counts give all of them with less error than choices."""
 
-# Chosen on generated columns and columns of Adult.
+# Chosen on generated columns and columns of Adult. There, recursive halving (ApproximateQuantiles) had clearly less
+# error than both for three quantiles only.
 _WIDE, _NARROW, _GAUSSIAN = 8, 16, 4
 """The branching of the tree of counts: with many cells, with fewer than `_MANY_CELLS`, and with Gaussian noise."""
 
