@@ -44,7 +44,7 @@ EXPECTED_OF_SYNTHESIS = EXPECTED_FAILURES | {
 BOUNDS = (-100, 100)
 # One of each class, of two ways of learning if they share little.
 ESTIMATORS = [
-    DPKBinsDiscretizer(bounds=BOUNDS),
+    DPKBinsDiscretizer(candidates=500, bounds=BOUNDS),
     DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.01, 0.99), clip=True),
     DPQuantileBinarizer(bounds=BOUNDS),
     DPQuantileTransformer(n_quantiles=20, candidates=500, bounds=BOUNDS),
