@@ -1,6 +1,6 @@
-"""What bounds that are found cost a private mean, beside good bounds and bounds that are far too wide.
+"""What bounds that are found cost a private mean, and how many quantiles are released at once.
 
-Run ``make bench``. All releases draw secure coins. Argument: the number of runs.
+Run ``make bench``. All releases draw secure coins. Arguments: the number of runs, and that of quantiles.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import numpy as np
 from _timing import verdict, write_results
 from sklearn.datasets import load_breast_cancer
 
-from skdp import DPMean
+from skdp import DPHistogram, DPMean, DPQuantileBinarizer, DPQuantileTransformer, Interval
 from skdp.datasets import load_adult
 
 RUNS = int(sys.argv[1]) if sys.argv[1:] else 500
 EPSILON, WIDE, WANTED = 1.0, 1e4, 1.5
+QUANTILE_RUNS = int(sys.argv[2]) if sys.argv[2:] else 40
+K, SMALL, STEPS, WANTED_OF_RANKS = 50, 0.1, 10_000, 1.1
+PROBABILITIES = np.arange(1, K + 1) / (K + 1)
 N = 50_000
 
 
@@ -84,6 +87,104 @@ def by_epsilon() -> list[list[str]]:
     return rows
 
 
+def quantile_columns(n: int) -> dict[str, tuple[np.ndarray, float]]:
+    """Return columns of values from 0 to an upper bound."""
+    rng = np.random.default_rng(n)
+    adult, patients = load_adult().frame, load_breast_cancer(as_frame=True).data
+
+    def rows(column: np.ndarray) -> np.ndarray:
+        return rng.choice(np.asarray(column, float), n, replace=n > len(column))
+
+    return {
+        "exponential (skewed)": (rng.exponential(3000, n), 50_000),
+        "log-normal (skewed)*": (rng.lognormal(3, 1, n), 1000),
+        "Weibull, .7 (heavy tail)*": (rng.weibull(0.7, n), 100),
+        "normal": (rng.normal(50, 10, n), 100),
+        "two modes": (np.where(rng.random(n) < 0.5, rng.normal(20, 1, n), rng.normal(80, 2, n)), 100),
+        "60 % zeros (tied)": (np.where(rng.random(n) < 0.6, 0, rng.gamma(2, 10, n)), 500),
+        "rounded to tens (tied)*": (rng.gamma(4, 40, n).round(-1), 1000),
+        "Poisson, 4 (discrete)": (rng.poisson(4, n), 100),
+        "binomial, 40 (discrete)*": (rng.binomial(40, 0.3, n), 100),
+        "Adult: age": (rows(adult["age"]), 100),
+        "Adult: fnlwgt": (rows(adult["fnlwgt"]), 2_000_000),
+        "Adult: education-num*": (rows(adult["education-num"]), 20),
+        "Adult: capital-gain": (rows(adult["capital-gain"]), 100_000),
+        "breast cancer: mean area*": (rows(patients["mean area"]), 5000),
+    }
+
+
+def by_choices(column: np.ndarray, high: float) -> np.ndarray:
+    """Choose each quantile by itself."""
+    rows = column.reshape(-1, 1)
+    found = [
+        DPQuantileBinarizer(SMALL / K, quantile=q, bounds=(0, high), candidates=STEPS).fit(rows).thresholds_[0]
+        for q in PROBABILITIES
+    ]
+    return np.sort(found)
+
+
+def by_halves(column: np.ndarray, high: float) -> np.ndarray:
+    """Return ApproximateQuantiles (Kaplan, Schnapp, Stemmer 2022), with values spread over a step to break ties."""
+    step, rng = high / STEPS, np.random.default_rng()
+    rate = SMALL / K.bit_length()
+    found = np.zeros(K)
+
+    def halve(values: np.ndarray, low: float, up: float, first: int, stop: int, below: float, above: float) -> None:
+        if first == stop:
+            return
+        middle = (first + stop) // 2
+        share = (PROBABILITIES[middle] - below) / (above - below)
+        ends = np.concatenate([[low], values, [up]])
+        missed = np.abs(np.arange(values.size + 1) - share * values.size)
+        with np.errstate(divide="ignore"):
+            weights = np.log(np.diff(ends)) - rate / (2 * max(share, 1 - share)) * missed
+        place = int((weights + rng.gumbel(size=weights.size)).argmax())
+        cut = found[middle] = rng.uniform(ends[place], ends[place + 1])
+        halve(values[:place], low, cut, first, middle, below, PROBABILITIES[middle])
+        halve(values[place:], cut, up, middle + 1, stop, PROBABILITIES[middle], above)
+
+    spread = np.sort(np.clip(column, 0, high) + rng.uniform(0, step, column.size))
+    halve(spread, 0.0, high + step, 0, K, 0.0, 1.0)
+    return np.floor(found / step) * step
+
+
+def by_histogram(column: np.ndarray, high: float) -> np.ndarray:
+    """Return quantiles of the noisy tree of a histogram."""
+    cells = Interval(0, high, bins=STEPS)
+    histogram = DPHistogram(SMALL, domain=cells, method="hierarchical").fit(np.clip(column, 0, high).reshape(-1, 1))
+    sums = np.maximum.accumulate(np.cumsum(histogram.counts_))
+    return np.minimum(np.searchsorted(sums, PROBABILITIES * sums[-1]), STEPS - 1) * (high / STEPS)
+
+
+def together(column: np.ndarray, high: float) -> np.ndarray:
+    """Return what `DPQuantileTransformer` and `DPKBinsDiscretizer` release."""
+    released = DPQuantileTransformer(SMALL, n_quantiles=K + 2, bounds=(0, high), candidates=STEPS)
+    return released.fit(column.reshape(-1, 1)).quantiles_[1:-1, 0]
+
+
+def rank_error(column: np.ndarray, high: float, found: np.ndarray) -> float:
+    """Return the mean number of rows by which numbers fail to be the quantiles."""
+    # A millionth of a step is what decimal fractions differ by as floats.
+    values, little = np.sort(np.clip(column, 0, high)), high / STEPS * 1e-6
+    below = np.searchsorted(values, found - little)
+    up_to = np.searchsorted(values, found + little, side="right")
+    wanted = PROBABILITIES * column.size
+    return float(np.maximum(0, np.maximum(below - wanted, wanted - up_to)).mean())
+
+
+def quantiles(n: int) -> list[list[str]]:
+    rows = []
+    for name, (column, high) in quantile_columns(n).items():
+        errors = []
+        for release in (by_choices, by_halves, by_histogram, together):
+            runs = max(QUANTILE_RUNS // 10, 1) if release is by_choices else QUANTILE_RUNS
+            errors.append(np.mean([rank_error(column, high, release(column, high)) for _ in range(runs)]))
+        ratio = errors[3] / max(min(errors[1:3]), 1e-9)
+        held = ratio <= WANTED_OF_RANKS or errors[3] < 1
+        rows.append([name, *(f"{one:,.1f}" for one in errors), f"{ratio:.2f}", verdict(held)])
+    return rows
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # of rows that are too few
     write_results(
@@ -92,12 +193,23 @@ if __name__ == "__main__":
         ["skdp", "numpy", "scikit-learn"],
         f"Root mean square errors of `DPMean` over {RUNS} runs at ε = {EPSILON:g}; generated columns have {N:,} rows. "
         f"Good bounds are the least and the greatest value, which are private: nobody could use them. Wide ones are "
-        f"{WIDE:,.0f} times as wide. Columns with a star were not looked at when the constants were chosen.",
+        f"{WIDE:,.0f} times as wide. Columns with a star were not looked at when the constants were chosen. "
+        f"Then the mean numbers of rows by which {K} quantiles at ε = {SMALL:g} are wrong, over {QUANTILE_RUNS} runs "
+        f"(a tenth of them for choices), among {STEPS:,} steps between declared bounds: by an own choice of each, by "
+        "ApproximateQuantiles (halving), from the tree of `DPHistogram`, and as `DPQuantileTransformer` and "
+        "`DPKBinsDiscretizer` release them; an error below one row is none.",
         {
             "Bounds": (
                 ("column", "good bounds", "wide bounds", "found", "found / good", "width / good", f"≤ {WANTED}?"),
                 means(),
             ),
             "Found over good, gamma of shape 2": (("rows", "ε = 0.1", "ε = 0.5", "ε = 1", "ε = 4"), by_epsilon()),
+            **{
+                f"{K} quantiles of {n:,} rows": (
+                    ("column", "choices", "halving", "tree", "skdp", "skdp / best", f"≤ {WANTED_OF_RANKS}?"),
+                    quantiles(n),
+                )
+                for n in (1000, 10_000, 100_000)
+            },
         },
     )

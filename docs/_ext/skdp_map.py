@@ -100,6 +100,7 @@ TREE: Node = (
                     "answer",
                     [
                         skdp_leaf("skdp.DPStandardScaler", "scaling"),
+                        skdp_leaf("skdp.DPRobustScaler", "scaling by quantiles"),
                         skdp_leaf("skdp.DPSimpleImputer", "missing values"),
                         skdp_leaf("skdp.DPKBinsDiscretizer", "bins"),
                         skdp_leaf("skdp.DPOneHotEncoder", "categories as columns"),

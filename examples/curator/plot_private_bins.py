@@ -2,8 +2,8 @@
 Bins at private quantiles
 =========================
 
-`DPKBinsDiscretizer` cuts a column at noisy quantiles, so that the edges reveal little of any row. It chooses each edge
-among public candidates by the exponential mechanism.
+`DPKBinsDiscretizer` cuts a column at noisy quantiles, so that the edges reveal little of any row. It finds them among
+public candidates, by noisy counts of the values at and between these.
 """
 
 # %%

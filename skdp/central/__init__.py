@@ -8,6 +8,7 @@ from skdp.central._histogram import DPHistogram
 from skdp.central._histogram import planned_half_width as planned_half_width
 from skdp.central._mean import DPMean
 from skdp.central._one_hot_encoder import DPOneHotEncoder
+from skdp.central._quantile_transformer import DPQuantileTransformer, DPRobustScaler
 from skdp.central._scalers import DPMinMaxScaler, DPStandardScaler
 from skdp.central._simple_imputer import DPSimpleImputer
 from skdp.central._target_encoder import DPTargetEncoder
@@ -32,7 +33,9 @@ __all__ = [
     "DPMinMaxScaler",
     "DPOneHotEncoder",
     "DPQuantileBinarizer",
+    "DPQuantileTransformer",
     "DPRidge",
+    "DPRobustScaler",
     "DPSimpleImputer",
     "DPStandardScaler",
     "DPTargetEncoder",

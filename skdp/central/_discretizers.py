@@ -14,7 +14,6 @@ from skdp.base import read_bounds, read_numbers
 from skdp.central._base import CentralTransformer, Columns, Plan, check_choice, keep_missing
 from skdp.central.statistics import (
     Candidates,
-    choice_name,
     equal_steps,
     plan_quantiles,
     read_candidates,
@@ -145,12 +144,12 @@ class DPQuantileBinarizer(CentralTransformer):
     def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         probability = read_probability(self.quantile, "quantile")
         candidates = read_candidates(self.candidates, table.names, bounds)
-        draw = plan_quantiles(table, large, candidates, [probability], share)
+        plan = plan_quantiles(table, large, candidates, [probability], share)
 
         def release(source: ByteSource) -> None:
-            self.thresholds_ = draw(source)[:, 0]
+            self.thresholds_ = plan.draw(source)[:, 0]
 
-        return Plan(choice_name(share), release)
+        return Plan(plan.mechanism, release)
 
     def _transform_columns(self, columns: Columns) -> Columns:
         return [
@@ -176,8 +175,8 @@ class DPKBinsDiscretizer(CentralTransformer):
     ----------
     epsilon : float, Rho, Mu or Sampled, default=1.0
         Privacy loss of all columns together, finite and > 0; ``strategy="uniform"`` spends nothing of it. A share of a
-        budget in rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism.
-        `skdp.privacy.Sampled` draws a secret sample.
+        budget in rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism, or Gaussian noise
+        from five bins on. `skdp.privacy.Sampled` draws a secret sample.
     n_bins : int, default=5
         The number of bins of each column, from 2 to 10,000.
     strategy : {"quantile", "uniform"}, default="quantile"
@@ -228,9 +227,12 @@ class DPKBinsDiscretizer(CentralTransformer):
     answered. **The edges are private, the output of** `transform` **is not**: each of its rows is a function of the
     input row, without noise.
 
-    Each of the k - 1 inner edges of d columns is chosen by permute-and-flip [1]_ with epsilon / (d (k - 1)). Recursive
-    halving of the data, where only the levels add up ([2]_), needs values that are all distinct; choosing all edges at
-    once ([3]_) needs sums of exponentials over the gaps between values, to any precision.
+    Each of the k - 1 inner edges of d columns is chosen by permute-and-flip [1]_ with epsilon / (d (k - 1)), up to four
+    bins. From five bins on, noisy counts give all of them: of the values that equal a candidate or lie between two, and
+    of h - 1 levels of neighbouring groups ([2]_). A record changes one count of each level by 1, and the noise of scale
+    d h / epsilon does not depend on the number of bins; nor is h decided by the data (5 for the default candidates).
+    What is negative or inconsistent in the counts is corrected from the top. So 50 quantiles at epsilon = 0.1 are wrong
+    by about 60 records; as many choices, by several hundred.
 
     A missing value stays missing (nan); it is in none of the columns of ``"onehot-dense"``.
 
@@ -238,8 +240,8 @@ class DPKBinsDiscretizer(CentralTransformer):
     ----------
     .. [1] R. McKenna, D. Sheldon (2020). Permute-and-flip: a new mechanism for differentially private selection.
        NeurIPS.
-    .. [2] H. Kaplan, S. Schnapp, U. Stemmer (2022). Differentially private approximate quantiles. ICML.
-    .. [3] J. Gillenwater, M. Joseph, A. Kulesza (2021). Differentially private quantiles. ICML.
+    .. [2] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of differentially private histograms
+       through consistency. PVLDB 3(1).
 
     Examples
     --------
@@ -292,12 +294,12 @@ class DPKBinsDiscretizer(CentralTransformer):
             edges = [equal_steps(low, high, n_bins) for low, high in bounds]
             return Plan("uniform bins", lambda source: self._set(edges), free=True)
         probabilities = [Fraction(index, n_bins) for index in range(1, n_bins)]
-        draw = plan_quantiles(table, large, candidates, probabilities, share)
+        plan = plan_quantiles(table, large, candidates, probabilities, share)
 
         def release(source: ByteSource) -> None:
-            self._set(np.column_stack([bounds[:, :1], draw(source), bounds[:, 1:]]))
+            self._set(np.column_stack([bounds[:, :1], plan.draw(source), bounds[:, 1:]]))
 
-        return Plan(choice_name(share), release)
+        return Plan(plan.mechanism, release, losses=plan.losses)
 
     def _set(self, edges: Sequence[NDArray[np.float64]] | NDArray[np.float64]) -> None:
         self.bin_edges_ = [np.unique(column) for column in edges]

@@ -180,15 +180,12 @@ class DPHistogram(CentralStatistic):
         (counts,) = count_cells(table, large, domain, [cells], self.handle_unknown, "domain")
 
         def release(source: ByteSource) -> None:
-            most = LARGEST // domain.size  # all sums are then integers of 64 bits, however large the noise
-            noisy = [
-                np.clip(level + noise.draw(source, level.size), -most, most).astype(np.int64)
-                for level in tree.totals(counts)
-            ]
+            noisy = tree.measure(counts, noise, source)
             self.domain_ = domain
             self.method_ = "flat" if n_levels == 1 else "hierarchical"
             self.branching_ = tree.branching
             if share.rate < 1:
+                most = LARGEST // domain.size
                 noisy = [np.clip(np.rint(level / float(share.rate)), -most, most) for level in noisy]
             self.counts_ = noisy[0].astype(np.int64) if n_levels == 1 else _round_all_ranges(tree.estimate(noisy))
             self.sampling_rate_ = float(share.rate)

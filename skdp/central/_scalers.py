@@ -16,7 +16,6 @@ from skdp.central._base import Columns, InvertibleTransformer, Plan, Unknown, ch
 from skdp.central.statistics import (
     GRID,
     Candidates,
-    choice_name,
     joint_noise,
     losses_of,
     n_numbers,
@@ -335,8 +334,8 @@ class DPMinMaxScaler(InvertibleTransformer):
         if probabilities is None:
             read_numbers(table, missing=True)
             return Plan("public bounds", lambda source: scale(bounds), free=True)
-        draw = plan_quantiles(table, large, candidates, probabilities, share)
-        return Plan(choice_name(share), lambda source: scale(draw(source)))
+        plan = plan_quantiles(table, large, candidates, probabilities, share)
+        return Plan(plan.mechanism, lambda source: scale(plan.draw(source)))
 
     def _transform_columns(self, columns: Columns) -> Columns:
         scaled = [column * scale + shift for column, scale, shift in zip(columns, self.scale_, self.min_, strict=True)]

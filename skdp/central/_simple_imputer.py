@@ -190,8 +190,8 @@ class DPSimpleImputer(CentralTransformer):
                 (known[choose(source, count, part, 1)] for known, count in pairs), object, len(pairs)
             )
         candidates = read_candidates(None, table.names, bounds)
-        draw = plan_quantiles(table, large, candidates, [Fraction(1, 2)], share)
-        return lambda source: draw(source)[:, 0]
+        plan = plan_quantiles(table, large, candidates, [Fraction(1, 2)], share)
+        return lambda source: plan.draw(source)[:, 0]
 
     def _count(self, table: Table, large: LargeTable | None) -> tuple[list[list[Any]], list[NDArray[np.int64]]]:
         """Return the values of each column that may be filled in, and the number of records with each."""

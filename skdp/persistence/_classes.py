@@ -57,11 +57,11 @@ class _Registered(SavedClass):
 # kernel machines, which keep rows of the training data; and all that holds functions.
 _OURS = (
     "DPGroupBy DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression DPMarginalSynthesizer DPMean "
-    "DPMinMaxScaler DPOneHotEncoder DPQuantileBinarizer DPRidge DPSimpleImputer DPStandardScaler DPTargetEncoder "
-    "FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder "
-    "LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PerPerson PosteriorFeatures "
-    "RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder SubsetSelectionEncoder "
-    "SyntheticResampler UnaryEncodingTransformer"
+    "DPMinMaxScaler DPOneHotEncoder DPQuantileBinarizer DPQuantileTransformer DPRidge DPRobustScaler "
+    "DPSimpleImputer DPStandardScaler DPTargetEncoder FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters "
+    "KeyValueEncoder LocalHashingEncoder LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PerPerson "
+    "PosteriorFeatures RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder "
+    "SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer"
 )
 _PRIVATE = {"DPGroupBy": "_library", "PosteriorFeatures": "_privatize"}
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"

@@ -17,6 +17,8 @@ from skdp import (
     DPMinMaxScaler,
     DPOneHotEncoder,
     DPQuantileBinarizer,
+    DPQuantileTransformer,
+    DPRobustScaler,
     DPSimpleImputer,
     DPStandardScaler,
     Interval,
@@ -49,8 +51,8 @@ SUBJECTS = [
     (DPSimpleImputer(bounds=BOUNDS, strategy="median"), GAPS),
     (DPSimpleImputer(0.05, strategy="most_frequent", categories=DECLARED), GAPPY_WORDS),
     (DPQuantileBinarizer(bounds=BOUNDS), NUMBERS),
-    (DPKBinsDiscretizer(bounds=BOUNDS), NUMBERS),
-    (DPKBinsDiscretizer(bounds=BOUNDS, strategy="quantile"), NUMBERS),
+    (DPKBinsDiscretizer(bounds=BOUNDS, candidates=10), NUMBERS),
+    (DPKBinsDiscretizer(bounds=BOUNDS, strategy="quantile", n_bins=4), NUMBERS),
     (DPHistogram(domain=DECLARED), WORDS),
     (DPHistogram(domain=Interval(0, 100, bins=64), method="hierarchical"), NUMBERS[["age"]]),
     (DPMarginalSynthesizer(max_iter=5, domain=DECLARED), WORDS),
@@ -73,17 +75,19 @@ SUBJECTS = [
     (DPMarginalSynthesizer(max_iter=5, epsilon=Rho(0.1, delta=1e-6), domain=DECLARED, marginals="independent"), WORDS),
     (DPMean(Sampled(1.0, 0.5), bounds=BOUNDS), GAPS),
     (DPHistogram(Sampled(0.5, 0.3), domain=DECLARED), WORDS),
-    (DPKBinsDiscretizer(Sampled(0.5, 0.3), bounds=BOUNDS), NUMBERS),
+    (DPKBinsDiscretizer(Sampled(0.5, 0.3), bounds=BOUNDS, candidates=10), NUMBERS),
     (DPMarginalSynthesizer(max_iter=5, epsilon=Sampled(0.5, 0.3), domain=DECLARED), WORDS),
     (DPMean(20.0, bounds="private"), NUMBERS),
     (DPMinMaxScaler(20.0, bounds={"age": "private", "hours": (0, 100)}, clip=True), GAPS),
     (DPOneHotEncoder(30.0, delta=1e-6, categories="private", handle_unknown="ignore"), GAPPY_WORDS),
     (DPGroupBy("job", keys={"job": GAPPY_DECLARED["job"]}, bounds=BOUNDS), GAPS.assign(job=GAPPY_WORDS["job"])),
+    (DPQuantileTransformer(bounds=BOUNDS, n_quantiles=10, candidates=10), GAPS),
+    (DPRobustScaler(bounds=BOUNDS), GAPS),
 ]
 # Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
-LONG = [1, 2, 3, 5, 8, 10, 11, 16, *range(20, 24), *range(25, 35), 36, 37, 38, 40]
+LONG = [1, 2, 3, 5, 8, 10, 11, 16, *range(20, 24), *range(25, 35), 36, 37, 38, 40, 43]
 # They read frames as another mechanism of their class does.
-READ_ALIKE = [4, 6, 18, 24, 35, 39, 41]
+READ_ALIKE = [4, 6, 18, 24, 35, 39, 41, 42]
 MANY_COUNTS = [39]
 # Values that one row alone has are drawn for, and hardly ever published: that is what their delta is for.
 BY_THRESHOLD = [40]

@@ -18,6 +18,8 @@ from skdp import (
     DPMean,
     DPMinMaxScaler,
     DPQuantileBinarizer,
+    DPQuantileTransformer,
+    DPRobustScaler,
     DPSimpleImputer,
     DPStandardScaler,
     Interval,
@@ -43,6 +45,8 @@ EVERY = [
     DPSimpleImputer(strategy="most_frequent", categories={"a": [1.0, 2.0], "b": [1.0, 2.0]}),
     DPQuantileBinarizer(bounds=BOUNDS),
     DPKBinsDiscretizer(bounds=BOUNDS),
+    DPQuantileTransformer(bounds=BOUNDS, candidates=50),
+    DPRobustScaler(bounds=BOUNDS),
     DPHistogram(domain=Interval(0, 100, bins=4)),
 ]
 ROWS = pd.DataFrame({"a": [1.0, 2.0] * 40, "b": [2.0, 1.0, 1.0, 2.0] * 20})

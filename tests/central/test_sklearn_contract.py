@@ -18,7 +18,9 @@ from skdp import (
     DPMinMaxScaler,
     DPOneHotEncoder,
     DPQuantileBinarizer,
+    DPQuantileTransformer,
     DPRidge,
+    DPRobustScaler,
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
@@ -44,9 +46,10 @@ EXPECTED_OF_SYNTHESIS = EXPECTED_FAILURES | {
 BOUNDS = (-100, 100)
 # One of each class, of two ways of learning if they share little.
 ESTIMATORS = [
-    DPKBinsDiscretizer(bounds=BOUNDS),
+    DPKBinsDiscretizer(candidates=500, bounds=BOUNDS),
     DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.01, 0.99), clip=True),
     DPQuantileBinarizer(bounds=BOUNDS),
+    DPQuantileTransformer(n_quantiles=20, candidates=500, bounds=BOUNDS),
     DPStandardScaler(bounds=BOUNDS),
     DPLogisticRegression(50.0, bounds=(-10, 10)),
     DPTargetEncoder(categories=Interval(-100, 100, bins=4), bounds=(-10, 10), handle_unknown="ignore"),
@@ -64,6 +67,7 @@ OTHERS = [
     DPKBinsDiscretizer(bounds=BOUNDS, strategy="uniform", encode="onehot-dense"),
     DPMinMaxScaler(bounds=BOUNDS),
     DPStandardScaler(bounds=BOUNDS, missing="ignore"),
+    DPRobustScaler(bounds=BOUNDS),
     DPSimpleImputer(bounds=BOUNDS, strategy="median"),
 ]
 

@@ -25,6 +25,7 @@ from skdp import (
     DPMean,
     DPMinMaxScaler,
     DPQuantileBinarizer,
+    DPQuantileTransformer,
     DPSimpleImputer,
     Interval,
     PrivacyGuarantee,
@@ -37,6 +38,9 @@ SPENDING = {
     "binarizer": lambda **parameters: DPQuantileBinarizer(**{"bounds": (0, 100)} | parameters),
     "bins": lambda **parameters: DPKBinsDiscretizer(**{"bounds": (0, 100)} | parameters),
     "one-hot": lambda **parameters: DPKBinsDiscretizer(**{"bounds": (0, 100), "encode": "onehot-dense"} | parameters),
+    "quantiles": lambda **parameters: DPQuantileTransformer(
+        **{"bounds": (0, 100), "n_quantiles": 9, "candidates": 100} | parameters
+    ),
     "scaler": lambda **parameters: DPMinMaxScaler(**{"bounds": (0, 100), "quantile_range": (0.05, 0.95)} | parameters),
 }
 FREE = {
@@ -204,8 +208,10 @@ class TestPromise:
     @spending
     def test_guarantee(self, make):
         fitted = make(epsilon=0.3).fit(pd.DataFrame(DATA))
+        few = isinstance(fitted, DPQuantileBinarizer | DPMinMaxScaler)
+        mechanism = "permute-and-flip" if few else "discrete Laplace on nested counts"
         assert fitted.guarantee_ == PrivacyGuarantee(
-            0.3, relation="add_remove", trust="central", scope=("age", "share"), mechanism="permute-and-flip"
+            0.3, relation="add_remove", trust="central", scope=("age", "share"), mechanism=mechanism
         )
         assert not make(random_state=3).fit([[1.0]]).guarantee_.secure
         assert not fitted.protects_rows
@@ -229,6 +235,7 @@ class TestPromise:
         released = {
             DPQuantileBinarizer: {"thresholds_"},
             DPKBinsDiscretizer: {"bin_edges_", "n_bins_"},
+            DPQuantileTransformer: {"quantiles_", "references_"},
             DPMinMaxScaler: {"data_min_", "data_max_", "data_range_", "scale_", "min_"},
         }
         common = {"bounds_", "guarantee_", "n_features_in_", "feature_names_in_"}

@@ -15,6 +15,7 @@ from skdp import (
     DPMean,
     DPMinMaxScaler,
     DPQuantileBinarizer,
+    DPQuantileTransformer,
     DPSimpleImputer,
     DPStandardScaler,
     PrivacyLedger,
@@ -36,7 +37,7 @@ def make_rows(missing):
 
 
 PUBLIC = ("mean_", "std_error_", "interval_", "var_", "scale_", "data_min_", "data_max_", "thresholds_", "statistics_")
-PUBLIC += ("bin_edges_", "bounds_")
+PUBLIC += ("bin_edges_", "bounds_", "quantiles_")
 
 
 @pytest.mark.covering
@@ -53,6 +54,7 @@ PUBLIC += ("bin_edges_", "bounds_")
         (DPKBinsDiscretizer, {"n_bins": 4}, True),
         (DPKBinsDiscretizer, {"n_bins": 4, "strategy": "uniform"}, True),
         (DPQuantileBinarizer, {"candidates": 50}, True),
+        (DPQuantileTransformer, {"candidates": 50, "n_quantiles": 9}, True),
         (DPSimpleImputer, {}, True),
         (DPSimpleImputer, {"strategy": "median"}, True),
     ],

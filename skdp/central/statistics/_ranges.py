@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.central.statistics._cells import ORDERED
-from skdp.central.statistics._noise import integer_noise
+from skdp.central.statistics._noise import Noise, integer_noise
 from skdp.coding import is_missing, kind_of, plain
 from skdp.domain import Categories, Interval
 from skdp.privacy import Share
+from skdp.randomness import ByteSource
 
 
 def find_range(name: Any, attribute: Categories | Interval, low: Any, high: Any) -> NDArray[np.bool_]:
@@ -122,11 +123,36 @@ class Hierarchy:
             levels.append(self._gather(levels[-1]))
         return levels
 
-    def estimate(self, noisy: Sequence[NDArray]) -> Floats:
-        """Return the least-squares estimates of the cells."""
+    def measure(self, counts: NDArray[np.int64], noise: Noise, source: ByteSource) -> list[NDArray[np.int64]]:
+        """Add noise to the counts of all levels; all sums of cells are integers of 64 bits, however large it is."""
+        most = LARGEST // counts.size
+        return [
+            np.clip(level + noise.draw(source, level.size), -most, most).astype(np.int64)
+            for level in self.totals(counts)
+        ]
+
+    def _improve(self, noisy: Sequence[NDArray]) -> list[Floats]:
+        """Return the best estimates of the counts of each level from themselves and all within."""
         best = [np.asarray(noisy[0], float)]
         for counts, parts in zip(noisy[1:], self._parts, strict=True):
             best.append((counts * parts + self._gather(best[-1])) / (parts + 1))
+        return best
+
+    def possible(self, noisy: Sequence[NDArray]) -> Floats:
+        """Return consistent estimates of the cells of which none is negative."""
+        # From the top, the parts of a group are projected to what is not negative and has its sum: noise is not spread
+        # over the many cells that are empty. The least-squares estimates have less error where none is.
+        *below, final = self._improve(noisy)
+        final = _project(final[None], np.maximum(final.sum(keepdims=True), 0))[0]
+        for level in reversed(below):
+            groups = np.full(final.size * self.branching, -np.inf)
+            groups[: level.size] = level
+            final = _project(groups.reshape(final.size, -1), final).ravel()[: level.size]
+        return final
+
+    def estimate(self, noisy: Sequence[NDArray]) -> Floats:
+        """Return the least-squares estimates of the cells."""
+        best = self._improve(noisy)
         final = best.pop()
         for below, own, parts in zip(best[::-1], self._own[-2::-1], self._parts[::-1], strict=True):
             gap = (final - self._gather(below)) / parts
@@ -176,6 +202,16 @@ class Hierarchy:
         """Sum up the earlier parts of the same group."""
         sums = np.cumsum(values) - values
         return sums - self._spread(sums[:: self.branching], values.size)
+
+
+def _project(rows: Floats, sums: Floats) -> Floats:
+    """Project each row to the nearest numbers that are not negative and have the given sum; -inf stays out."""
+    ordered = -np.sort(-rows, axis=1)
+    inside = np.isfinite(ordered)
+    excess = np.cumsum(np.where(inside, ordered, 0), axis=1) - sums[:, None]
+    excess /= np.arange(1, rows.shape[1] + 1)
+    kept = np.maximum(np.count_nonzero(inside & (ordered > excess), axis=1), 1)
+    return np.maximum(rows - excess[np.arange(len(rows)), kept - 1][:, None], 0)
 
 
 def count_std(share: Share, n_levels: int) -> float:

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdp import DPKBinsDiscretizer
+from skdp.central.statistics import Hierarchy, Noise, equal_steps
+from skdp.central.statistics._quantiles import count_below, counted_quantiles, plan_quantiles, ranked_quantiles, scores
+from skdp.frames import read_table
+from skdp.oracles import project_to_simplex
+from skdp.privacy import GaussianLoss, Mu, Rho, Share, read_share
+from skdp.randomness import SeededSource
+
+NAN = math.nan
+GRID = np.arange(5.0)
+TENTHS = [Fraction(index, 10) for index in range(1, 10)]
+VALUES = (0.0, 0.5, 2.0, 4.0, 7.0, NAN)
+
+
+class Known(Noise):
+    """Noise that is known, and what it was asked for."""
+
+    name = "known"
+
+    def __init__(self, values=0):
+        self.values, self.sizes = values, []
+
+    def draw(self, source, size):
+        self.sizes.append(size)
+        return np.zeros(size, np.int64) + self.values
+
+    error = reach = loss = None
+
+
+def levels_of(rows, tree):
+    """All counts that get noise."""
+    seen = []
+
+    class Tree(Hierarchy):
+        def measure(self, counts, noise, source):
+            seen.extend(self.totals(counts))
+            return super().measure(counts, noise, source)
+
+    noise = Known()
+    counted_quantiles(count_below(np.array(rows, float), GRID), TENTHS, Tree(9, tree.branching), noise, None)
+    assert noise.sizes == tree.sizes == [level.size for level in seen]
+    return seen
+
+
+class TestSensitivity:
+    @pytest.mark.parametrize("branching", [2, 3, 16])
+    def test_a_record_changes_one_count_of_each_level_by_one(self, branching):
+        """All tables of up to 2 rows: on candidates, between them and beyond."""
+        tree = Hierarchy(9, branching)
+        for rows in itertools.chain(*(itertools.combinations_with_replacement(VALUES, n) for n in range(3))):
+            before = levels_of(rows, tree)
+            for value in VALUES:
+                changes = [after - here for after, here in zip(levels_of((*rows, value), tree), before, strict=True)]
+                assert [(change.sum(), np.abs(change).sum()) for change in changes] == [
+                    (0, 0) if math.isnan(value) else (1, 1)
+                ] * len(tree.sizes)
+
+    @pytest.mark.parametrize("rows", [1, 3])
+    @pytest.mark.parametrize("given", [0.7, Rho(0.1, 1e-6), Mu(0.4, 1e-6)], ids=str)
+    def test_all_levels_of_all_columns_share_the_budget(self, monkeypatch, given, rows):
+        drawn = []
+
+        def note(source, scale, size):
+            drawn.append(scale)
+            return np.zeros(size, np.int64)
+
+        monkeypatch.setattr("skdp.central.statistics._noise.discrete_laplace", note)
+        monkeypatch.setattr("skdp.central.statistics._noise.rounded_gaussian", note)
+        share = replace(read_share(given), rows=rows)
+        candidates = [equal_steps(0, 1, 50), equal_steps(0, 1, 3000)]
+        table = read_table(np.array([[0.5, 0.25], [NAN, 1.0]]))
+        plan = plan_quantiles(table, None, candidates, TENTHS, share)
+        assert plan.draw(None).shape == (2, 9)
+        if share.kind == "epsilon":
+            # A record adds rows / scale on each level; together this is epsilon.
+            assert sum(rows / scale for scale in drawn) == share.amount
+            assert len(drawn) == 2 + 5
+        else:
+            assert sum(rows**2 / variance for variance in drawn) == share.mu_squared
+            assert [loss.mu for loss in plan.losses] == [pytest.approx(math.sqrt(share.mu_squared))]
+        assert (plan.losses == ()) == (share.kind == "epsilon")
+
+    def test_few_quantiles_are_choices(self):
+        table, share = read_table(np.zeros((4, 1))), Share("epsilon", Fraction(1))
+        names = [plan_quantiles(table, None, [GRID], TENTHS[:k], share).mechanism for k in (1, 3, 4, 9)]
+        assert names == ["permute-and-flip"] * 2 + ["discrete Laplace on nested counts"] * 2
+
+    @pytest.mark.filterwarnings("ignore:the noise hides:UserWarning")
+    def test_the_guarantee_says_what_was_drawn(self):
+        rows = np.zeros((4, 1))
+        fitted = DPKBinsDiscretizer(0.5, n_bins=10, bounds=(0, 4)).fit(rows)
+        assert (fitted.guarantee_.mechanism, fitted.guarantee_.epsilon) == ("discrete Laplace on nested counts", 0.5)
+        fitted = DPKBinsDiscretizer(Rho(0.1, 1e-6), n_bins=10, bounds="private").fit(rows)
+        assert {type(loss) for loss in fitted.guarantee_.losses} == {GaussianLoss}
+        assert fitted.guarantee_.rho == 0.1
+
+
+class TestPossible:
+    @pytest.mark.parametrize(("size", "branching"), [(9, 2), (9, 16), (40, 3), (100, 8)])
+    def test_without_noise_the_counts_are_what_they_were(self, size, branching):
+        tree = Hierarchy(size, branching)
+        counts = np.random.default_rng(size).poisson(1.0, size)
+        assert tree.possible(tree.totals(counts)) == pytest.approx(counts, abs=1e-9)
+
+    def test_groups_are_projected_from_the_top(self):
+        tree, rng = Hierarchy(7, 3), np.random.default_rng(0)
+        noisy = [rng.integers(-9, 9, size) for size in tree.sizes]
+        below, top = tree._improve(noisy)
+        top = project_to_simplex(top, max(top.sum(), 0))
+        groups = [project_to_simplex(below[start : start + 3], one) for start, one in zip((0, 3, 6), top, strict=True)]
+        assert tree.possible(noisy) == pytest.approx(np.concatenate(groups))
+
+    def test_a_total_below_nothing_is_nothing(self):
+        assert Hierarchy(7, 3).possible([np.full(7, -5), np.full(3, -2)]).tolist() == [0] * 7
+
+
+class TestQuantiles:
+    @pytest.mark.parametrize("column", [[1.0] * 90 + [3.5] * 10, list(np.linspace(0, 4, 101)), [0.0], [9.0, -9.0]])
+    def test_without_noise_no_candidate_is_better(self, column):
+        ranks = count_below(np.array(column), GRID)
+        found = counted_quantiles(ranks, TENTHS, Hierarchy(9, 3), Known(), None)
+        for q, index in zip(TENTHS, found, strict=True):
+            assert scores(*ranks, q)[index] == scores(*ranks, q).max()
+
+    def test_without_values_they_are_spread_evenly(self):
+        ranks = count_below(np.array([NAN]), GRID)
+        found = counted_quantiles(ranks, TENTHS, Hierarchy(9, 3), Known(-3), None)
+        assert found.tolist() == [0, 1, 1, 2, 2, 2, 3, 3, 4]
+
+    @pytest.mark.parametrize("epsilon", [Fraction(1, 10**30), Fraction(10**9)])
+    def test_tiny_and_huge_epsilons(self, epsilon):
+        table, share = read_table(np.array([[2.0], [3.0]])), Share("epsilon", epsilon)
+        found = plan_quantiles(table, None, [GRID], TENTHS, share).draw(SeededSource("tiny"))
+        assert (np.diff(found) >= 0).all()
+        assert np.isin(found, GRID).all()
+        assert epsilon < 1 or found.tolist() == [[2.0] * 5 + [3.0] * 4]
+
+    def test_fifty_have_a_tenth_of_the_error_of_as_many_choices(self):
+        """Skewed values with many ties, of which half are 0; not one of the columns that constants were chosen on."""
+        rng = np.random.default_rng(7)
+        column = np.where(rng.random(20_000) < 0.5, 0.0, np.round(rng.gamma(3, 2, 20_000), 1))
+        grid, share = equal_steps(0, 100, 10_000), Share("epsilon", Fraction(1, 10))
+        probabilities = [Fraction(index, 51) for index in range(1, 51)]
+        ranks, source = count_below(column, grid), SeededSource("fifty")
+
+        def error(found):
+            failures = [
+                -scores(*ranks, q)[index] / q.denominator for q, index in zip(probabilities, found, strict=True)
+            ]
+            return np.mean(failures)
+
+        plan = plan_quantiles(read_table(column.reshape(-1, 1)), None, [grid], probabilities, share)
+        together = error(np.searchsorted(grid, plan.draw(source)[0]))
+        by_choices = ranked_quantiles([ranks], probabilities, [np.arange(grid.size)], share, source)[0]
+        assert together < 80
+        assert together < error(by_choices.astype(int)) / 10
