@@ -176,7 +176,10 @@ def test_a_refit_that_stops_at_any_attribute_changes_nothing(estimator, X):
     assert 0 < is_unchanged_wherever_it_stops(estimator, X, patch, 40) < 40
 
 
-@pytest.mark.parametrize(("estimator", "X"), SUBJECTS[:5] + SUBJECTS[15:17], ids=IDS[:5] + IDS[15:17])
+@pytest.mark.parametrize(
+    ("estimator", "X"),
+    [subject for subject in SUBJECTS if isinstance(subject[0], DPMean | DPLogisticRegression | DPLinearRegression)],
+)
 def test_a_refit_that_stops_after_its_charge_costs_and_changes_nothing(estimator, X):
     class Stopping(PrivacyLedger):
         def charge(self, guarantee, what):
