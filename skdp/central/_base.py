@@ -41,7 +41,7 @@ from skdp.central.statistics import (
     rows_within,
     split_bounds,
 )
-from skdp.frames import LargeTable, Table, open_large, read_table
+from skdp.frames import LargeTable, Table, open_large
 from skdp.oracles import check_size
 from skdp.privacy import Loss, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share, on_sample, read_share, spend
 from skdp.randomness import ByteSource, bernoulli_ratio
@@ -142,16 +142,6 @@ def draw_sample(columns: Sequence[NDArray[Any]], rate: Fraction, source: ByteSou
     return [column[chosen] for column in columns]
 
 
-def _rows(table: Table, chosen: NDArray[Any]) -> Table:
-    """Return some rows of a table, by their places or a mask."""
-    native, chosen = table.native, np.flatnonzero(chosen) if chosen.dtype == bool else chosen
-    if isinstance(native, np.ndarray):
-        return replace(read_table(native[chosen]), names=table.names)
-    if isinstance(native, pd.DataFrame):
-        return read_table(native.iloc[chosen])
-    return read_table(nw.from_native(native, eager_only=True)[chosen].to_native())
-
-
 class CentralStatistic(CentralEstimator):
     """An estimator whose `fit` follows the plan of its subclass."""
 
@@ -192,6 +182,10 @@ class CentralStatistic(CentralEstimator):
         UserWarning
             If a statistic is refused, or the noise hides it.
         """
+        return self._fit(X, None, groups)
+
+    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
+        """Check everything, charge, draw, and set attributes."""
         rows = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
         share = replace(self._check_promise(), rows=rows)
         if share.rate < 1 and rows > 1:
@@ -203,12 +197,13 @@ class CentralStatistic(CentralEstimator):
             X = large.sample  # the names and dtypes
             if groups is not None:
                 large, X = limit_persons(large, groups, rows, self._chooser())
-        table = self._read_table(X)
+        table = self._read_columns(X, y, large)
         if large is None and groups is not None:
-            table = _rows(table, rows_within(groups, rows, len(table.columns[0]), self._chooser()))
-        private, bounds = split_bounds(self._declared_bounds(), table.names)
+            table = table.take(np.flatnonzero(rows_within(groups, rows, len(table.columns[0]), self._chooser())))
+        bounded = self._bounded(table)
+        private, bounds = self._split_bounds(bounded.names)
         part = check_bounds_share(self.bounds_share) if private else Fraction(0)
-        check_steps(getattr(self, "candidates", None), [table.names[place] for place in private])
+        check_steps(getattr(self, "candidates", None), [bounded.names[place] for place in private])
         plan = self._plan(table, large, share * (1 - part), bounds)
         noise = (
             integer_noise(share * (Fraction(1) if plan.free else part), len(private), len(private)) if private else None
@@ -228,11 +223,11 @@ class CentralStatistic(CentralEstimator):
             source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses)
             if share.rate < 1:
                 # Only now is the sample drawn. What could be an error or a warning was one with all rows.
-                table = _rows(table, draw_sample([np.arange(len(table.columns[0]))], share.rate, source)[0])
+                table = table.take(draw_sample([np.arange(len(table.columns[0]))], share.rate, source)[0])
             if noise is not None:
-                counts = count_values(table, large, private)
+                counts = count_values(self._bounded(table), large, private)
                 noisy = counts + noise.draw(source, counts.size).reshape(counts.shape)
-                bounds, hidden = place_bounds(bounds, table.names, private, noisy, noise.error)
+                bounds, hidden = place_bounds(bounds, bounded.names, private, noisy, noise.error)
             if share.rate < 1 or noise is not None:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -241,7 +236,7 @@ class CentralStatistic(CentralEstimator):
         if bounds is None:
             self.__dict__.pop("bounds_", None)  # that of another guarantee
         else:
-            self.bounds_ = read_bounds(bounds, table.names)
+            self.bounds_ = read_bounds(bounds, bounded.names)
         if hidden:
             warnings.warn(
                 f"the noise hides where the values of {hidden} are, and bounds_ says {NOWHERE}: there are too few rows "
@@ -254,6 +249,18 @@ class CentralStatistic(CentralEstimator):
     def _chooser(self) -> np.random.Generator:
         """Return the generator that chooses rows of persons, which shares no random bits with the noise."""
         return np.random.default_rng(None if self.random_state is None else int(self.random_state))
+
+    def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
+        """Read all columns of the release."""
+        return self._read_table(X)
+
+    def _bounded(self, table: Table) -> Table:
+        """Return the columns that have bounds."""
+        return table
+
+    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
+        """Return which of these columns have private bounds, and what `_plan` is given as bounds."""
+        return split_bounds(self._declared_bounds(), names)
 
     def _declared_bounds(self) -> Any:
         """Return what is declared of the bounds that `_plan` needs."""

@@ -30,7 +30,7 @@ from skdp.central.statistics._noise import (
     joint_noise,
     losses_of,
 )
-from skdp.central.statistics._persons import limit_persons, number_values, rows_within
+from skdp.central.statistics._persons import limit_persons, number_values, rows_within, without_column
 from skdp.central.statistics._private_bounds import (
     NOWHERE,
     check_bounds_share,
@@ -109,4 +109,5 @@ __all__ = [
     "to_value",
     "two_sums",
     "undeclared_error",
+    "without_column",
 ]
