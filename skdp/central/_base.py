@@ -200,6 +200,7 @@ class CentralStatistic(CentralEstimator):
         table = self._read_columns(X, y, large)
         if large is None and groups is not None:
             table = table.take(np.flatnonzero(rows_within(groups, rows, len(table.columns[0]), self._chooser())))
+        share = self._settled(share, table)
         bounded = self._bounded(table)
         private, bounds = self._split_bounds(bounded.names)
         part = check_bounds_share(self.bounds_share) if private else Fraction(0)
@@ -253,6 +254,10 @@ class CentralStatistic(CentralEstimator):
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
         """Read all columns of the release."""
         return self._read_table(X)
+
+    def _settled(self, share: Share, table: Table) -> Share:
+        """Return what is spent on these columns."""
+        return share
 
     def _bounded(self, table: Table) -> Table:
         """Return the columns that have bounds."""

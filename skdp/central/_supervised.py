@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -12,13 +13,19 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import all_or_nothing, check_names, read_domain, read_input, target_of
+from skdp.base import all_or_nothing, check_names, level_of_the_caller, read_domain, read_input, target_of
 from skdp.central._base import CentralStatistic
 from skdp.central.statistics import CellTally, count_large, find_codes, without_column
-from skdp.domain import Domain
+from skdp.domain import Categories, Domain, Interval
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, Share, check_delta, read_share
 from skdp.typing import ColumnLike, ColumnName, TableLike
+
+TOO_FEW = "the noise hides how many rows there are, and so what they say: there are too few rows for this epsilon"
+
+
+def warn_of_few() -> None:
+    warnings.warn(TOO_FEW, UserWarning, stacklevel=level_of_the_caller())
 
 
 class SupervisedStatistic(CentralStatistic):
@@ -72,10 +79,11 @@ class SupervisedStatistic(CentralStatistic):
         share = super()._check_promise()
         if share.rate < 1:
             raise TypeError("epsilon must be a number, a Rho or a Mu: a secret sample is not supported, got Sampled")
-        delta = getattr(self, "delta", None)
+        delta: float | None = getattr(self, "delta", None)
         delta = self._usual_delta if delta is None else delta
-        pure = delta is None or (not check_delta(delta) and self._usual_delta is None)
-        return share if share.given is not None or pure else read_share(Mu.of(self.epsilon, delta))
+        if share.given is not None or delta is None or not (check_delta(delta) or self._usual_delta):
+            return share
+        return read_share(Mu.of(self.epsilon, delta))
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
         if y is None:
@@ -113,15 +121,28 @@ class Classes:
     """The target and its classes, as they are declared."""
 
     @property
+    def attribute(self) -> Categories | Interval:
+        """The classes, as they are declared."""
+        return self.domain[self.domain.columns[0]]
+
+    @property
+    def _declared(self) -> NDArray[Any]:
+        return np.array(self.attribute.values)
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """The places of the sorted classes among those that are declared."""
+        return np.argsort(self._declared)
+
+    @property
     def values(self) -> NDArray[Any]:
-        found = np.array(self.domain[self.domain.columns[0]].values)
-        return found[np.argsort(found)]
+        """The sorted classes."""
+        return self._declared[self.order]
 
     def codes(self, column: Any) -> NDArray[np.intp]:
         """Return the place of the class of each row; of an undeclared one, that after the last."""
         (codes,) = self.domain.encode([column])
-        order = np.argsort(np.array(self.domain[self.domain.columns[0]].values))
-        return np.append(np.argsort(order), len(order))[codes]
+        return np.append(np.argsort(self.order), len(self.order))[codes]
 
     @classmethod
     def read(cls, table: Table, large: LargeTable | None, classes: Any) -> Self:

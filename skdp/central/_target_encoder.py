@@ -21,6 +21,7 @@ from skdp.central.statistics import (
     integer_noise,
     losses_of,
     rows_within,
+    shrunk_shifts,
     to_places,
     undeclared_error,
 )
@@ -241,12 +242,7 @@ def _shrunk(
     of_row = float(np.clip(square / n_all - mean**2, 0.001 * most, most)) if n_all > 0 else most
     found = []
     for n, total in zip(*(np.split(one, np.cumsum(sizes)[:-1]) for one in (n_rows, totals)), strict=True):
-        count, excess = np.maximum(n, 0), total - mean * n
-        # The mean square of the difference d of a category: excess = d n + what the rows and the noise add.
-        spread = (excess**2 - of_noise - of_row * count).sum() / max((n**2 - 2 * variance).sum(), 1.0)
-        spread = float(np.clip(spread, 0, 1))
-        inside = spread * count**2 + of_row * count + of_noise
-        shift = np.divide(spread * count * excess, inside, out=np.zeros(n.size), where=inside > 0)
+        shift = shrunk_shifts(n, total - mean * n, of_row=of_row, of_noise=of_noise, of_count=2 * variance)
         found.append(np.clip(mean + shift, -1, 1))
     return mean, found
 

@@ -56,9 +56,9 @@ class _Registered(SavedClass):
 # Left out: trees, forests and boosting, whose compiled code uses numbers of the file as addresses; neighbours and
 # kernel machines, which keep rows of the training data; and all that holds functions.
 _OURS = (
-    "DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression DPMarginalSynthesizer DPMean "
-    "DPMinMaxScaler DPQuantileBinarizer DPRidge DPSimpleImputer DPStandardScaler DPTargetEncoder "
-    "FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder "
+    "DPCategoricalNB DPGaussianNB DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression "
+    "DPMarginalSynthesizer DPMean DPMinMaxScaler DPQuantileBinarizer DPRidge DPSimpleImputer DPStandardScaler "
+    "DPTargetEncoder FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder "
     "LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PerPerson PosteriorFeatures "
     "RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder SubsetSelectionEncoder "
     "SyntheticResampler UnaryEncodingTransformer"

@@ -9,6 +9,8 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from skdp import (
+    DPCategoricalNB,
+    DPGaussianNB,
     DPHistogram,
     DPKBinsDiscretizer,
     DPLinearRegression,
@@ -47,6 +49,7 @@ ESTIMATORS = [
     DPQuantileBinarizer(bounds=BOUNDS),
     DPStandardScaler(bounds=BOUNDS),
     DPLogisticRegression(50.0, bounds=(-10, 10)),
+    DPCategoricalNB(50.0, categories=Interval(-100, 100, bins=200), handle_unknown="ignore"),
     DPTargetEncoder(categories=Interval(-100, 100, bins=4), bounds=(-10, 10), handle_unknown="ignore"),
     DPRidge(50.0, delta=1e-6, bounds=(-10, 10), target_bounds=(-10, 10)),
     DPSimpleImputer(bounds=BOUNDS),
@@ -55,6 +58,7 @@ ESTIMATORS = [
     DPMarginalSynthesizer(domain=Interval(-100, 100, bins=4), handle_unknown="ignore", random_state=0),
 ]
 OTHERS = [
+    DPGaussianNB(50.0, bounds=(-10, 10)),
     DPLinearRegression(2_000.0, bounds=(-10, 10), target_bounds=(-10, 10)),
     DPKBinsDiscretizer(bounds=BOUNDS, strategy="uniform", encode="onehot-dense"),
     DPMinMaxScaler(bounds=BOUNDS),
@@ -86,7 +90,7 @@ pytestmark = [
 
 
 def expected_failures(estimator):
-    if isinstance(estimator, DPLogisticRegression):
+    if isinstance(estimator, DPLogisticRegression | DPGaussianNB | DPCategoricalNB):
         return EXPECTED_OF_MODELS
     if isinstance(estimator, DPLinearRegression | DPRidge):
         return EXPECTED_FAILURES | EXPECTED_OF_MODELS

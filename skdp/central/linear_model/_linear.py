@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from numbers import Real
@@ -13,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from skdp.base import level_of_the_caller, read_bounds, read_numbers
+from skdp.base import read_bounds, read_numbers
 from skdp.central._base import Plan, check_flag
+from skdp.central._supervised import warn_of_few
 from skdp.central.linear_model._base import Floats, LinearModel, read_rows
 from skdp.central.linear_model._moments import ExactMoments
-from skdp.central.linear_model._rows import TOO_FEW, UNIT, Rows, find_limits, widths
+from skdp.central.linear_model._rows import UNIT, Rows, find_limits, widths
 from skdp.central.statistics import GaussianNoise, split_bounds, sum_columns
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
@@ -86,7 +86,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         unit = (constant / UNIT) ** 2
         n_rows = moments.products[-1, -1] / unit
         if pure and n_rows < 3 * moments.product_error / unit:
-            warnings.warn(TOO_FEW, UserWarning, stacklevel=level_of_the_caller())
+            warn_of_few()
         with np.errstate(over="ignore"):  # the narrowest bounds
             penalties = np.minimum(penalty / scales[:-1] / scales[:-1], 2.0**200)
         solved = moments.solve(penalties, n_rows, constant=centred)

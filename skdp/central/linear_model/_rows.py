@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -14,8 +13,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import level_of_the_caller, read_numbers
-from skdp.central._supervised import features
+from skdp.base import read_numbers
+from skdp.central._supervised import features, warn_of_few
 from skdp.central.statistics import GaussianNoise
 from skdp.frames import LargeTable, Table, read_table
 from skdp.randomness import ByteSource
@@ -219,8 +218,6 @@ def _slices(table: NDArray[Any]) -> Iterator[slice]:
 _SIZE_PART, _MEAN_PART = Fraction(1, 32), Fraction(1, 16)
 """Of the budget, for the numbers of rows by norm, and for their mean."""
 
-TOO_FEW = "the noise hides how many rows there are, and so what they say: there are too few rows for this epsilon"
-
 _N_NORMS = 24
 """Limits of the norm to choose from."""
 
@@ -246,7 +243,7 @@ def find_limits(rows: Rows, mu_squared: Fraction, cut: float, source: ByteSource
     square, n_rows = choose_limit(rows, sizes, cut, source)
     error = math.sqrt(_N_NORMS) * float(sizes.error)
     if n_rows < 3 * error:
-        warnings.warn(TOO_FEW, UserWarning, stacklevel=level_of_the_caller())
+        warn_of_few()
     middle, rest = np.zeros(rows.n_columns, np.int16), mu_squared - sizes.mu_squared
     if centred:
         total = rows.sum(partial(Rows.total, square=square))

@@ -15,9 +15,11 @@ from skdp.central.statistics._moments import (
     REFUSED,
     Estimate,
     largest_sum,
+    moments_of,
     n_numbers,
     noisy_moments,
     noisy_sum_count,
+    query,
     ratio,
     two_sums,
 )
@@ -55,7 +57,17 @@ from skdp.central.statistics._ranges import (
     find_range,
     plan_hierarchy,
 )
-from skdp.central.statistics._sums import GRID, BoundedColumn, ColumnSums, sum_columns, to_places, to_value
+from skdp.central.statistics._shrinkage import shrunk_shifts
+from skdp.central.statistics._sums import (
+    GRID,
+    BoundedColumn,
+    ColumnSums,
+    SumTally,
+    complete,
+    sum_columns,
+    to_places,
+    to_value,
+)
 
 __all__ = [
     "GRID",
@@ -71,10 +83,12 @@ __all__ = [
     "GaussianNoise",
     "Hierarchy",
     "Noise",
+    "SumTally",
     "check_bounds_share",
     "check_steps",
     "choice_name",
     "choose",
+    "complete",
     "count_cells",
     "count_interval",
     "count_large",
@@ -91,6 +105,7 @@ __all__ = [
     "largest_sum",
     "limit_persons",
     "losses_of",
+    "moments_of",
     "n_numbers",
     "noisy_moments",
     "noisy_sum_count",
@@ -99,10 +114,12 @@ __all__ = [
     "place_bounds",
     "plan_hierarchy",
     "plan_quantiles",
+    "query",
     "ratio",
     "read_candidates",
     "read_probability",
     "rows_within",
+    "shrunk_shifts",
     "split_bounds",
     "sum_columns",
     "to_places",
