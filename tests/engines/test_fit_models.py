@@ -6,7 +6,15 @@ import pyarrow as pa
 import pytest
 
 import skdp.engines._registry  # noqa: F401 so that `fit` knows the engines
-from skdp import DPLinearRegression, DPLogisticRegression, DPRidge
+from skdp import (
+    DPCategoricalNB,
+    DPGaussianNB,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPRidge,
+    DPTargetEncoder,
+    Interval,
+)
 from skdp.privacy import Mu
 
 rng = np.random.default_rng(0)
@@ -19,6 +27,12 @@ MODELS = {
     "linear": (DPLinearRegression(2.0, **REGRESSION), NUMBER),
     "ridge": (DPRidge(2.0, delta=1e-6, **REGRESSION), NUMBER),
     "private bounds": (DPRidge(40.0, **REGRESSION | {"bounds": "private", "target_bounds": "private"}), NUMBER),
+    "Gaussian": (DPGaussianNB(2.0, bounds=(-3, 3), **CLASSES), CLASS),
+    "categorical": (DPCategoricalNB(2.0, categories=Interval(-3, 3, bins=4), **CLASSES), CLASS),
+    "target encoder": (
+        DPTargetEncoder(20.0, categories=Interval(-3, 3, bins=4), bounds="private", random_state=0),
+        NUMBER,
+    ),
     "logistic": (DPLogisticRegression(2.0, bounds=(-3, 3), max_iter=1, **CLASSES), CLASS),
     "scaled steps": (
         DPLogisticRegression(

@@ -186,11 +186,15 @@ def complete(names: Sequence[Any], sums: list[NDArray[np.int64]]) -> list[NDArra
     """Refuse the sums of columns with missing values."""
     for name, total in zip(names, sums, strict=True):
         if total[0]:
-            raise ValueError(
-                f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a public "
-                "rule."
-            )
+            raise missing_error(name)
     return sums
+
+
+def missing_error(name: Any) -> ValueError:
+    """Make the error of a missing value."""
+    return ValueError(
+        f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a public rule."
+    )
 
 
 def most_rows(sample: Any, ends: Iterable[tuple[float, float]]) -> float:
