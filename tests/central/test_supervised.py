@@ -12,7 +12,10 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 
 import skdp.engines._registry
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, PrivacyLedger, privacy_statement
+from skdp.central import _base
+from skdp.central.linear_model._rows import UNIT
 from skdp.central.statistics import GaussianNoise
+from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
 from skdp.privacy import Mu, Rho
 from tests.conftest import each
 
@@ -119,6 +122,18 @@ class TestBounds:
         assert ledger.spent.epsilon == pytest.approx(model.guarantee_.epsilon)
         if epsilon != 4.0:
             assert model.guarantee_.rho <= 0.5 * (1 + 1e-9)
+
+    @pytest.mark.filterwarnings("ignore:the noise hides where:UserWarning")
+    def test_the_budget_is_divided(self, monkeypatch):
+        drawn, counted, place = [], [], _base.place_bounds
+        for kind in (LaplaceNoise, CubeNoise):
+            monkeypatch.setattr(kind, "draw", lambda self, _, size: drawn.append(self) or np.zeros(size, int))
+        monkeypatch.setattr(_base, "place_bounds", lambda *given: counted.append(given[3]) or place(*given))
+        bounds = {"bounds": {"a": "private", "b": (-3, 3), "c": "private"}, "target_bounds": "private"}
+        DPRidge(1.0, **bounds, max_rows_per_person=2, random_state=0).fit(X, NUMBER)
+        part = Fraction(0.2)
+        assert drawn == [LaplaceNoise(part, 2 * 3), CubeNoise(1 - part, 2 * UNIT**2, 15)]
+        assert counted[0].sum(axis=1).tolist() == [1_200] * 3  # a row is in one cell of each column
 
 
 def test_a_search_charges_each_fit():
