@@ -277,7 +277,8 @@ def class_means():
                 label=f"{label}, {'one row more' if more else 'a table'}",
             )
     axes.set(xlabel="released mean", ylabel="releases")
-    axes.legend()
+    axes.set_xlim(20, 80)
+    axes.legend(loc="upper left")
 
 
 def quantile():

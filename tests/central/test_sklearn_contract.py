@@ -49,7 +49,7 @@ ESTIMATORS = [
     DPQuantileBinarizer(bounds=BOUNDS),
     DPStandardScaler(bounds=BOUNDS),
     DPLogisticRegression(50.0, bounds=(-10, 10)),
-    DPCategoricalNB(50.0, categories=Interval(-100, 100, bins=200), handle_unknown="ignore"),
+    DPCategoricalNB(50.0, categories=Interval(-12, 12, bins=24), handle_unknown="ignore"),
     DPTargetEncoder(categories=Interval(-100, 100, bins=4), bounds=(-10, 10), handle_unknown="ignore"),
     DPRidge(50.0, delta=1e-6, bounds=(-10, 10), target_bounds=(-10, 10)),
     DPSimpleImputer(bounds=BOUNDS),
