@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
-from skdp import DPLogisticRegression, Interval
+from skdp import Domain, DPCategoricalNB, DPGaussianNB, DPLogisticRegression, Interval
 from skdp.datasets import load_adult
 
 FITS, PEER_FITS = (int(argument) for argument in (*sys.argv[1:3], *(10, 3)[len(sys.argv[1:3]) :]))
@@ -43,6 +43,8 @@ class Case:
     bounds: tuple[float, float]
     frame: pd.DataFrame
     privacy_bounds: dict[str, tuple[float, float]]
+    words: tuple[pd.DataFrame, Domain] | None = None
+    """The values that categorical naive Bayes takes, and what is declared of them."""
 
 
 def adult() -> Case:
@@ -58,7 +60,9 @@ def adult() -> Case:
     bounds = {name: (float(min(edges)), float(max(edges))) for name in numbers for edges in [loaded.domain[name].edges]}
     words = {name: object for name in names if name not in numbers}
     frame = loaded.frame[names].astype(words).fillna(dict.fromkeys(words, "missing"))
-    return Case(np.hstack(parts), (loaded.target == ">50K").to_numpy().astype(int), (0, 1), frame, bounds)
+    target = (loaded.target == ">50K").to_numpy().astype(int)
+    declared = loaded.frame[names], loaded.domain.select(names)
+    return Case(np.hstack(parts), target, (0, 1), frame, bounds, declared)
 
 
 def of_numbers(columns: np.ndarray, target: np.ndarray, end: float) -> Case:
@@ -90,6 +94,15 @@ def ours(case: Case, train: np.ndarray, test: np.ndarray, epsilon: float) -> np.
     return model.fit(case.columns[train], case.target[train]).decision_function(case.columns[test])
 
 
+def naive_bayes(case: Case, train: np.ndarray, test: np.ndarray, epsilon: float) -> np.ndarray:
+    if case.words is None:
+        numbers = DPGaussianNB(epsilon, delta=DELTA, bounds=case.bounds, classes=[0, 1])
+        return numbers.fit(case.columns[train], case.target[train]).predict_proba(case.columns[test])[:, 1]
+    rows, domain = case.words
+    words = DPCategoricalNB(epsilon, delta=DELTA, categories=domain, classes=[0, 1], handle_unknown="ignore")
+    return words.fit(rows.iloc[train], case.target[train]).predict_proba(rows.iloc[test])[:, 1]
+
+
 def without_privacy(case: Case, train: np.ndarray, test: np.ndarray, epsilon: float) -> np.ndarray:
     model = LogisticRegression(max_iter=2_000).fit(case.columns[train], case.target[train])
     return model.decision_function(case.columns[test])
@@ -106,6 +119,13 @@ def in_diffprivlib(case: Case, train: np.ndarray, test: np.ndarray, epsilon: flo
     )
 
 
+def bayes_in_diffprivlib(case: Case, train: np.ndarray, test: np.ndarray, epsilon: float) -> np.ndarray:
+    from diffprivlib.models import GaussianNB as Peer
+
+    model = Peer(epsilon=epsilon, bounds=case.bounds).fit(case.columns[train], case.target[train])
+    return np.nan_to_num(model.predict_proba(case.columns[test])[:, 1], nan=0.5)
+
+
 def in_interpret(case: Case, train: np.ndarray, test: np.ndarray, epsilon: float) -> np.ndarray:
     from interpret.privacy import DPExplainableBoostingClassifier
 
@@ -119,8 +139,10 @@ def in_interpret(case: Case, train: np.ndarray, test: np.ndarray, epsilon: float
 
 MODELS: dict[str, tuple[Score, str, int]] = {
     "**skdp**: DPLogisticRegression": (ours, "(ε, δ), add/remove, n private", FITS),
+    "**skdp**: DPCategoricalNB (Adult), DPGaussianNB": (naive_bayes, "(ε, δ) or ε, add/remove, n private", FITS),
     "interpret: DP-EBM": (in_interpret, "(ε, δ), n public", PEER_FITS),
     "diffprivlib: LogisticRegression": (in_diffprivlib, "ε, replace, n public", PEER_FITS),
+    "diffprivlib: GaussianNB": (bayes_in_diffprivlib, "ε, n private", PEER_FITS),
     "scikit-learn: LogisticRegression": (without_privacy, "none", 1),
 }
 

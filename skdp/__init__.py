@@ -1,6 +1,8 @@
 """Differential privacy as an ordinary part of scikit-learn work."""
 
 from skdp.central import (
+    DPCategoricalNB,
+    DPGaussianNB,
     DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
@@ -50,6 +52,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BudgetExceeded",
+    "DPCategoricalNB",
+    "DPGaussianNB",
     "DPGroupBy",
     "DPHistogram",
     "DPKBinsDiscretizer",

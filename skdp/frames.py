@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import narwhals.stable.v2 as nw
@@ -25,6 +25,11 @@ class Table:
     native: Any
     persons: NDArray[np.intp] | None = None
     """The number of the person of each row, where several rows may be one's."""
+
+    def take(self, places: NDArray[np.intp]) -> Self:
+        """Return some rows, as columns; `native` is that of all rows."""
+        persons = None if self.persons is None else self.persons[places]
+        return replace(self, columns=tuple(_taken(column, places) for column in self.columns), persons=persons)
 
     def rebuild(self, columns: Sequence[Any], names: Sequence[Any]) -> Any:
         """Build a table of the same kind and row index from other columns."""
@@ -47,6 +52,16 @@ class Table:
             return frame
         named = dict(zip(names, columns, strict=True))
         return nw.from_dict(named, backend=nw.from_native(self.native).implementation).to_native()
+
+
+def _taken(column: Any, places: NDArray[np.intp]) -> Any:
+    if isinstance(column, np.ndarray):
+        return column[places]
+    if isinstance(column, pd.Series):
+        return column.iloc[places]
+    if type(column).__module__.startswith("pyarrow"):
+        return _taken_of_arrow(column, places)
+    return nw.from_native(column, series_only=True)[places].to_native()
 
 
 def missing_for_nan(table: Any) -> Any:

@@ -11,6 +11,8 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 
 from skdp import (
+    DPCategoricalNB,
+    DPGaussianNB,
     DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
@@ -80,6 +82,8 @@ SUBJECTS = [
     (DPRidge(delta=1e-6, bounds=BOUNDS, target_bounds=(0, 1)), NUMBERS),
     (DPRobustScaler(bounds=BOUNDS), NUMBERS),
     (DPQuantileTransformer(bounds=BOUNDS, n_quantiles=9, candidates=50), NUMBERS),
+    (DPGaussianNB(bounds=BOUNDS, classes=[0, 1]), NUMBERS),
+    (DPCategoricalNB(categories=DECLARED, classes=[0, 1]), WORDS),
     (DPHistogram(domain=DECLARED), WORDS),
     (DPMarginalSynthesizer(domain=DECLARED, max_iter=3), WORDS),
     (DPMarginalSynthesizer(5.0, delta=0.1, domain={"sex": ["f", "m"]}, discover=0.5, max_iter=3), WORDS),

@@ -165,3 +165,15 @@ def test_whole_table():
     assert found["pairs"].plan_.strategy == "overlapping"
     assert found["distance"] < 0.1
     assert sorted(found["scores"].values()) == [*found["scores"].values()]
+
+
+@pytest.mark.long
+def test_machine_learning():
+    found = run("07_machine_learning")
+    assert (found["each_step"]["exact δ"] > found["delta"]).tolist() == [False] * 3 + [True] * 2
+    assert found["noise"]["times too large"].between(8, 12).all()
+    areas = found["areas"]
+    assert (areas.loc["DPLogisticRegression", 0.5:] > areas.drop("DPLogisticRegression").loc[:, 0.5:].max()).all()
+    assert (areas.loc["textbook, ε added up"] < areas.loc["textbook, exact"]).all()
+    assert (areas.max() - areas.loc["DPCategoricalNB"] < 0.03).all()
+    assert areas.to_numpy().max() < found["without"]

@@ -112,6 +112,7 @@ TREE: Node = (
                     "answer",
                     [
                         skdp_leaf("skdp.DPLogisticRegression", "classes from numbers"),
+                        skdp_leaf("skdp.DPCategoricalNB", "classes from words"),
                         skdp_leaf("skdp.DPLinearRegression", "a number from numbers"),
                     ],
                 ),

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from scipy.stats import binom, gamma, norm, t
 
-from skdp import DPHistogram, DPMean, DPOneHotEncoder, DPQuantileBinarizer
+from skdp import DPGaussianNB, DPHistogram, DPMean, DPOneHotEncoder, DPQuantileBinarizer
 from skdp.central import sample_and_aggregate
 from skdp.oracles import (
     ORACLES,
@@ -269,6 +269,31 @@ def products():
         axes.plot(sums, cubes, color="C1", linestyle=style, label=f"cube, {label}")
     axes.set(xlabel="released sum less the true one, in changes by a row", ylabel="density")
     axes.legend()
+
+
+def class_means():
+    """Draw released means of two classes, with and without a record of one of them."""
+    random = np.random.default_rng(0)
+    classes = np.repeat(["no", "yes"], [120, 80])
+    rows = pd.DataFrame({"age": (random.normal(45, 10, 200) + 20 * (classes == "yes")).clip(0, 100)})
+    axes = plt.subplots()[1]
+    for more, style in ((0, "-"), (1, "--")):
+        table = pd.concat([rows, pd.DataFrame({"age": [100.0] * more})], ignore_index=True)
+        target = np.append(classes, ["yes"] * more)
+        model = DPGaussianNB(0.5, bounds=(0, 100), classes=["no", "yes"])
+        found = [model.set_params(random_state=seed).fit(table, target).theta_[:, 0] for seed in range(300)]
+        for place, label in enumerate(("no", "yes")):
+            axes.hist(
+                np.array(found)[:, place],
+                bins=np.arange(30, 80),
+                histtype="step",
+                linestyle=style,
+                color=f"C{place}",
+                label=f"{label}, {'one row more' if more else 'a table'}",
+            )
+    axes.set(xlabel="released mean", ylabel="releases")
+    axes.set_xlim(20, 80)
+    axes.legend(loc="upper left")
 
 
 def quantile():

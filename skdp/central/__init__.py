@@ -20,10 +20,13 @@ from skdp.central.frameworks import (
     smooth_sensitivity_release,
 )
 from skdp.central.linear_model import DPLinearRegression, DPLogisticRegression, DPRidge
+from skdp.central.naive_bayes import DPCategoricalNB, DPGaussianNB
 from skdp.central.statistics import CountEstimate
 
 __all__ = [
     "CountEstimate",
+    "DPCategoricalNB",
+    "DPGaussianNB",
     "DPGroupBy",
     "DPHistogram",
     "DPKBinsDiscretizer",

@@ -42,7 +42,7 @@ from skdp.central.statistics import (
     rows_within,
     split_bounds,
 )
-from skdp.frames import LargeTable, Table, open_large, read_table
+from skdp.frames import LargeTable, Table, open_large
 from skdp.oracles import check_size
 from skdp.privacy import Loss, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share, on_sample, read_share, spend
 from skdp.randomness import ByteSource, bernoulli_ratio
@@ -143,16 +143,6 @@ def draw_sample(columns: Sequence[NDArray[Any]], rate: Fraction, source: ByteSou
     return [column[chosen] for column in columns]
 
 
-def _rows(table: Table, chosen: NDArray[Any]) -> Table:
-    """Return some rows of a table, by their places or a mask."""
-    native, chosen = table.native, np.flatnonzero(chosen) if chosen.dtype == bool else chosen
-    if isinstance(native, np.ndarray):
-        return replace(read_table(native[chosen]), names=table.names)
-    if isinstance(native, pd.DataFrame):
-        return read_table(native.iloc[chosen])
-    return read_table(nw.from_native(native, eager_only=True)[chosen].to_native())
-
-
 class CentralStatistic(CentralEstimator):
     """An estimator whose `fit` follows the plan of its subclass."""
 
@@ -193,6 +183,10 @@ class CentralStatistic(CentralEstimator):
         UserWarning
             If a statistic is refused, or the noise hides it.
         """
+        return self._fit(X, None, groups)
+
+    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
+        """Check everything, charge, draw, and set attributes."""
         rows = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
         share = replace(self._check_promise(), rows=rows)
         if share.rate < 1 and rows > 1:
@@ -204,11 +198,12 @@ class CentralStatistic(CentralEstimator):
             X = large.sample  # the names and dtypes
             if groups is not None:
                 large, X = limit_persons(large, groups, rows, self._chooser())
-        table = self._read_table(X)
+        table = self._read_columns(X, y, large)
         if large is None and groups is not None:
-            table, _ = self._limited(table, groups, rows)
+            table = self._limited(table, groups, rows)
+        share = self._settled(share, table)
         bounded = self._bounded(table)
-        private, bounds = split_bounds(self._declared_bounds(), bounded.names)
+        private, bounds = self._split_bounds(bounded.names)
         part = check_bounds_share(self.bounds_share) if private else Fraction(0)
         check_steps(getattr(self, "candidates", None), [bounded.names[place] for place in private])
         plan = self._plan(table, large, share * (1 - part), bounds)
@@ -230,7 +225,7 @@ class CentralStatistic(CentralEstimator):
             source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses)
             if share.rate < 1:
                 # Only now is the sample drawn. What could be an error or a warning was one with all rows.
-                table = _rows(table, draw_sample([np.arange(len(table.columns[0]))], share.rate, source)[0])
+                table = table.take(draw_sample([np.arange(len(table.columns[0]))], share.rate, source)[0])
             if noise is not None:
                 counts = count_values(self._bounded(table), large, private)
                 noisy = counts + noise.draw(source, counts.size).reshape(counts.shape)
@@ -253,23 +248,35 @@ class CentralStatistic(CentralEstimator):
             )
         return self
 
-    def _limited(self, table: Table, groups: Any, rows: int) -> tuple[Table, NDArray[np.bool_]]:
-        """Choose some rows of each person; return them, and which they are."""
+    def _limited(self, table: Table, groups: Any, rows: int) -> Table:
+        """Choose some rows of each person."""
         n_rows = len(table.columns[0])
         kept = rows_within(groups, rows, n_rows, self._chooser())
-        return replace(_rows(table, kept), persons=read_persons(groups, n_rows)[kept]), kept
+        return replace(table, persons=read_persons(groups, n_rows)).take(np.flatnonzero(kept))
 
     def _chooser(self) -> np.random.Generator:
         """Return the generator that chooses rows of persons, which shares no random bits with the noise."""
         return np.random.default_rng(None if self.random_state is None else int(self.random_state))
 
-    def _declared_bounds(self) -> Any:
-        """Return what is declared of the bounds that `_plan` needs."""
-        return getattr(self, "bounds", None)
+    def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
+        """Read all columns of the release."""
+        return self._read_table(X)
+
+    def _settled(self, share: Share, table: Table) -> Share:
+        """Return what is spent on these columns."""
+        return share
 
     def _bounded(self, table: Table) -> Table:
         """Return the columns that have bounds."""
         return table
+
+    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
+        """Return which of these columns have private bounds, and what `_plan` is given as bounds."""
+        return split_bounds(self._declared_bounds(), names)
+
+    def _declared_bounds(self) -> Any:
+        """Return what is declared of the bounds that `_plan` needs."""
+        return getattr(self, "bounds", None)
 
     def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         """Check the parameters and the table, compute the exact statistics, and plan their release."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from skdp.base import all_or_nothing, read_bounds, read_numbers, target_of
-from skdp.central._base import CentralTransformer, Unknown, check_choice
+from skdp.base import read_bounds, read_numbers
+from skdp.central._base import CentralTransformer, Plan, Unknown, check_choice
+from skdp.central._supervised import SupervisedStatistic, features, target
 from skdp.central.statistics import (
     GRID,
     LARGEST,
@@ -20,22 +22,24 @@ from skdp.central.statistics import (
     find_codes,
     integer_noise,
     losses_of,
+    missing_error,
     plan_categories,
+    shrunk_shifts,
     to_places,
     undeclared_error,
 )
 from skdp.domain import Domain, Interval
-from skdp.frames import Table
-from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho
-from skdp.typing import ColumnLike, ColumnName, TableLike
+from skdp.frames import LargeTable, Table, read_table
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.randomness import ByteSource
+from skdp.typing import ColumnName
 
 _SQUARES = Fraction(1, 20)
 """Of the budget, for the sum of squares of the target: how much the target varies says from how few rows a mean is
 worth something."""
 
 
-class DPTargetEncoder(CentralTransformer):
+class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     """Encode each category by the mean of the target among its rows, private for the whole record.
 
     Rare categories, and those of which the noise hides the mean, are drawn towards the mean of all rows.
@@ -53,9 +57,11 @@ class DPTargetEncoder(CentralTransformer):
         of one, finds those that enough persons have, as `DPOneHotEncoder`.
     categories_share : float, default=0.2
         The share of epsilon that finds private categories.
-    bounds : pair of float, optional
+    bounds : pair of float, or "private"
         The lowest and the highest value of the target, from what is publicly known: (0, 1) for a class that is 0 or 1.
-        Values outside are clipped.
+        Values outside are clipped. ``"private"`` finds bounds that hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of epsilon that finds bounds, if they are private.
     handle_unknown : {"error", "ignore"}, default="error"
         What is done with an undeclared value: an error reveals that there is one. ``"ignore"``: in `fit` it adds
         nothing to its column, and `transform` encodes it by the mean of all rows. What is not
@@ -76,6 +82,8 @@ class DPTargetEncoder(CentralTransformer):
         The noisy mean of the target.
     domain_ : Domain
         The values of each column.
+    bounds_ : ndarray of shape (1, 2)
+        The bounds of the target.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -130,7 +138,8 @@ class DPTargetEncoder(CentralTransformer):
         delta: float = 0.0,
         categories: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | Literal["private"] | None = None,
         categories_share: float = 0.2,
-        bounds: tuple[float, float] | None = None,
+        bounds: tuple[float, float] | str | None = None,
+        bounds_share: float = 0.2,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -141,6 +150,7 @@ class DPTargetEncoder(CentralTransformer):
         self.categories = categories
         self.categories_share = categories_share
         self.bounds = bounds
+        self.bounds_share = bounds_share
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -154,85 +164,97 @@ class DPTargetEncoder(CentralTransformer):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    @all_or_nothing
-    def fit(self, X: TableLike, y: Any = None, *, groups: ColumnLike | ColumnName | None = None) -> Self:
-        """Release the means of the target by category.
+    @property
+    def _delta_of_noise(self) -> None:
+        return None  # delta is for what is found
 
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            The private rows: declared values.
-        y : series or array-like of shape (n_samples,)
-            The private target: numbers or truth values, none of them missing.
-        groups : 1-D array-like of shape (n_samples,), optional
-            The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random.
+    def _bounded(self, table: Table) -> Table:
+        return target(table)
 
-        Returns
-        -------
-        self
-            The fitted encoder.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter is out of range, a declaration does not fit the columns, X is 1-D, sparse or lazy, or holds
-            undeclared values that are to be an error, or y is not numeric, misses a value or has another number of
-            rows.
-        BudgetExceeded
-            If the ledger does not cover it.
-        """
-        rows = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
-        share = replace(self._check_promise(), rows=rows)
-        if share.rate < 1:
-            raise TypeError("epsilon must be a number, a Rho or a Mu: a secret sample is not supported, got Sampled")
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
-        table = self._read_table(X)
-        if y is None:
-            raise ValueError("DPTargetEncoder requires y to be passed, but the target y is None")
-        column, name = target_of(table, y)
-        ((low, high),) = read_bounds(self.bounds, [name]).tolist()
-        (numbers,) = read_numbers(Table((name,), (column,), None))
-        places = to_places(numbers, low, high).astype(np.int64)
-        part, held = check_bounds_share(self.categories_share, "categories_share"), table
-        if groups is not None:
-            held, kept = self._limited(table, groups, rows)
-            places = places[kept]
-        plan = plan_categories(held, None, self.categories, share * part, self.delta)
-        self._codes(table, plan.domain, plan.private)
-        means = share * (1 - part) if plan.private else share
+        ((low, high),) = read_bounds(bounds, table.names[-1:]).tolist()
+        part = check_bounds_share(self.categories_share, "categories_share")
+        categories = plan_categories(features(table), large, self.categories, share * part, self.delta)
+        tally = _TargetTally(categories.domain, low, high, self.handle_unknown)
+        sums = _add_up(table, large, tally, categories.private)
+        means = share * (1 - part) if categories.private else share
         # A record changes two numbers of each column, together by `2 * GRID`: so in L1 norm, and at most in L2 norm.
-        d = len(table.names)
+        d = len(table.names) - 1
         noise = integer_noise(means * (1 - _SQUARES), 2 * GRID * d, (2 * GRID) ** 2 * d)
         of_squares = integer_noise(means * _SQUARES, GRID)
-        mechanism = f"{noise.name} on sums by category{f', up to {rows} rows a person' if rows > 1 else ''}"
-        mechanism += f", {plan.mechanism}" if plan.private else ""
-        source = self._spend(
-            share, (*table.names, name), mechanism, delta=plan.delta, losses=losses_of(share, [noise, of_squares])
-        )
-        domain, _ = plan.find(source)
-        codes = self._codes(held, domain, plan.private)
-        sums = np.concatenate([_distances(one, places, size) for one, size in zip(codes, domain.sizes, strict=True)])
-        noisy = sums + noise.draw(source, sums.size).reshape(sums.shape)
-        (square,) = of_squares.add(source, [_sum_of_squares(places)])
-        # In rows, as floats: with a tiny epsilon noise is larger than all of them.
-        noisy = np.clip(noisy, -LARGEST, LARGEST).astype(float) / (2 * GRID)
-        variance = (float(min(noise.error, Fraction(LARGEST))) / (2 * GRID)) ** 2
-        mean, found = _shrunk(noisy, domain.sizes, min(max(square, -LARGEST), LARGEST) / GRID, variance)
-        self.domain_ = domain
-        self.target_mean_ = _value(mean, low, high)
-        self.encodings_ = [_value(one, low, high) for one in found]
-        return self
 
-    def _codes(self, table: Table, domain: Domain, private: Sequence[Any] = ()) -> list[NDArray[np.unsignedinteger]]:
-        codes, found = find_codes(table, domain, self.handle_unknown)
-        undeclared = [name for name in found if name not in private]
-        if undeclared:
-            raise undeclared_error(undeclared[0], "categories")
-        return codes
+        def release(source: ByteSource) -> None:
+            domain, square, distances = categories.domain, *sums
+            if categories.private:
+                domain, _ = categories.find(source)
+                square, distances = _add_up(table, large, replace(tally, domain=domain), categories.private)
+            totals = np.concatenate(distances)
+            noisy = totals + noise.draw(source, totals.size).reshape(totals.shape)
+            (total,) = of_squares.add(source, square.tolist())
+            # In rows, as floats: with a tiny epsilon noise is larger than all of them.
+            noisy = np.clip(noisy, -LARGEST, LARGEST).astype(float) / (2 * GRID)
+            variance = (float(min(noise.error, Fraction(LARGEST))) / (2 * GRID)) ** 2
+            mean, found = _shrunk(noisy, domain.sizes, min(max(total, -LARGEST), LARGEST) / GRID, variance)
+            self.domain_ = domain
+            self.target_mean_ = _value(mean, low, high)
+            self.encodings_ = [_value(one, low, high) for one in found]
+
+        mechanism = f"{noise.name} on sums by category"
+        mechanism += f", {categories.mechanism}" if categories.private else ""
+        return Plan(mechanism, release, delta=categories.delta, losses=losses_of(share, [noise, of_squares]))
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
-        codes = self._codes(table, self.domain_)
+        codes, undeclared = find_codes(table, self.domain_, self.handle_unknown)
+        if undeclared:
+            raise undeclared_error(undeclared[0], "categories")
         return [np.append(known, self.target_mean_)[one] for known, one in zip(self.encodings_, codes, strict=True)]
+
+
+@dataclass(frozen=True)
+class _TargetTally:
+    """The sums of a target by category, and of its squares: what a `LargeTable` adds up."""
+
+    domain: Domain
+    low: float
+    high: float
+    handle_unknown: str
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        shapes = [(len(self.domain.columns) + 1,), (1,), *((size, 2) for size in self.domain.sizes)]
+        return [np.zeros(shape, np.int64) for shape in shapes]
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+        self.add_rows(sums, read_table(batch))
+
+    def add_rows(self, sums: list[NDArray[np.int64]], table: Table) -> None:
+        faults, square, *distances = sums
+        codes, undeclared = find_codes(features(table), self.domain, self.handle_unknown)
+        (numbers,) = read_numbers(target(table), missing=True)
+        known = np.isfinite(numbers)
+        faults += np.array([*(name in undeclared for name in self.domain.columns), not known.all()])
+        places = to_places(np.where(known, numbers, self.low), self.low, self.high).astype(np.int64)
+        square += _sum_of_squares(places)
+        for total, one, size in zip(distances, codes, self.domain.sizes, strict=True):
+            total += _distances(one, places, size)
+
+    def n_distinct(self, sample: Any) -> float:
+        """Return infinity: all rows differ."""
+        return math.inf
+
+
+def _add_up(
+    table: Table, large: LargeTable | None, tally: _TargetTally, private: Sequence[Any]
+) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+    """Return the sum of squares, and the distances of each column; private columns may have other values."""
+    sums = tally.zeros()
+    tally.add_rows(sums, table)  # a column that cannot be read at all is an error before any row is
+    if large is not None:
+        sums = large.add_up(table.names, tally)
+    faults, square, *distances = sums
+    for name in (name for name, fault in zip(table.names, faults, strict=True) if fault and name not in private):
+        raise missing_error(name) if name == table.names[-1] else undeclared_error(name, "categories")
+    return square, distances
 
 
 def _distances(codes: NDArray[Any], places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
@@ -260,12 +282,7 @@ def _shrunk(
     of_row = float(np.clip(square / n_all - mean**2, 0.001 * most, most)) if n_all > 0 else most
     found = []
     for n, total in zip(*(np.split(one, np.cumsum(sizes)[:-1]) for one in (n_rows, totals)), strict=True):
-        count, excess = np.maximum(n, 0), total - mean * n
-        # The mean square of the difference d of a category: excess = d n + what the rows and the noise add.
-        spread = (excess**2 - of_noise - of_row * count).sum() / max((n**2 - 2 * variance).sum(), 1.0)
-        spread = float(np.clip(spread, 0, 1))
-        inside = spread * count**2 + of_row * count + of_noise
-        shift = np.divide(spread * count * excess, inside, out=np.zeros(n.size), where=inside > 0)
+        shift = shrunk_shifts(n, total - mean * n, of_row=of_row, of_noise=of_noise, of_count=2 * variance)
         found.append(np.clip(mean + shift, -1, 1))
     return mean, found
 

@@ -56,12 +56,12 @@ class _Registered(SavedClass):
 # Left out: trees, forests and boosting, whose compiled code uses numbers of the file as addresses; neighbours and
 # kernel machines, which keep rows of the training data; and all that holds functions.
 _OURS = (
-    "DPGroupBy DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression DPMarginalSynthesizer DPMean "
-    "DPMinMaxScaler DPOneHotEncoder DPQuantileBinarizer DPQuantileTransformer DPRidge DPRobustScaler "
-    "DPSimpleImputer DPStandardScaler DPTargetEncoder FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters "
-    "KeyValueEncoder LocalHashingEncoder LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PerPerson "
-    "PosteriorFeatures RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder "
-    "SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer"
+    "DPCategoricalNB DPGaussianNB DPGroupBy DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression "
+    "DPMarginalSynthesizer DPMean DPMinMaxScaler DPOneHotEncoder DPQuantileBinarizer DPQuantileTransformer DPRidge "
+    "DPRobustScaler DPSimpleImputer DPStandardScaler DPTargetEncoder FrequencyOracleEncoder HadamardResponseEncoder "
+    "HeavyHitters KeyValueEncoder LocalHashingEncoder LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly "
+    "PerPerson PosteriorFeatures RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder "
+    "SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer "
 )
 _PRIVATE = {"DPGroupBy": "_library", "PosteriorFeatures": "_privatize"}
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"

@@ -225,7 +225,10 @@ def test_frames_of_all_kinds_give_the_same():
         ({"bounds": None}, TARGET, ValueError, "bounds must be declared"),
         ({"target_bounds": None}, TARGET, ValueError, "target_bounds must be declared"),
         ({"target_bounds": (3, 1)}, TARGET, ValueError, "low < high"),
-        ({"target_bounds": "private"}, TARGET, ValueError, "target_bounds of column 'target' must be a pair"),
+        ({"target_bounds": "public"}, TARGET, ValueError, "bounds of column 'target' must be 'private' or a pair"),
+        ({"target_bounds": 3}, TARGET, ValueError, "target_bounds of column 'target' must be a pair"),
+        ({"bounds": "private", "bounds_share": 1}, TARGET, ValueError, "bounds_share must be between 0 and 1"),
+        ({"max_rows_per_person": 0}, TARGET, ValueError, "max_rows_per_person"),
         ({"fit_intercept": 1}, TARGET, TypeError, "fit_intercept must be True or False, got int"),
         ({"alpha": -1}, TARGET, ValueError, "alpha must be a finite number >= 0, got -1"),
         ({"alpha": True}, TARGET, TypeError, "alpha must be a number, got bool"),
@@ -282,7 +285,9 @@ class TargetLast(DPRidge):
     """Takes the last column of a table for the target, as the contract has a table only."""
 
     def fit(self, X, y=None):
-        if isinstance(X, pl.LazyFrame) or np.ndim(X) < 2:
+        if isinstance(X, pl.LazyFrame):
+            return super().fit(X, X.collect_schema().names()[-1])
+        if np.ndim(X) < 2:
             return super().fit(X, y)
         frame = nw.from_native(X)
         *names, target = frame.columns

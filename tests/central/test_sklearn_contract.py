@@ -9,6 +9,8 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from skdp import (
+    DPCategoricalNB,
+    DPGaussianNB,
     DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
@@ -52,6 +54,7 @@ ESTIMATORS = [
     DPQuantileTransformer(n_quantiles=20, candidates=500, bounds=BOUNDS),
     DPStandardScaler(bounds=BOUNDS),
     DPLogisticRegression(50.0, bounds=(-10, 10)),
+    DPCategoricalNB(50.0, categories=Interval(-12, 12, bins=24), handle_unknown="ignore"),
     DPTargetEncoder(categories=Interval(-100, 100, bins=4), bounds=(-10, 10), handle_unknown="ignore"),
     DPRidge(50.0, delta=1e-6, bounds=(-10, 10), target_bounds=(-10, 10)),
     DPSimpleImputer(bounds=BOUNDS),
@@ -63,6 +66,7 @@ OTHERS = [
     DPOneHotEncoder(categories=Interval(-100, 100, bins=4), handle_unknown="ignore"),
     DPGroupBy("x0", keys=Interval(-100, 100, bins=2), bounds=BOUNDS, handle_unknown="ignore"),
     DPOneHotEncoder(5.0, delta=0.1, categories="private", handle_unknown="infrequent_if_exist"),
+    DPGaussianNB(50.0, bounds=(-10, 10)),
     DPLinearRegression(2_000.0, bounds=(-10, 10), target_bounds=(-10, 10)),
     DPKBinsDiscretizer(bounds=BOUNDS, strategy="uniform", encode="onehot-dense"),
     DPMinMaxScaler(bounds=BOUNDS),
@@ -95,7 +99,7 @@ pytestmark = [
 
 
 def expected_failures(estimator):
-    if isinstance(estimator, DPLogisticRegression):
+    if isinstance(estimator, DPLogisticRegression | DPGaussianNB | DPCategoricalNB):
         return EXPECTED_OF_MODELS
     if isinstance(estimator, DPLinearRegression | DPRidge):
         return EXPECTED_FAILURES | EXPECTED_OF_MODELS

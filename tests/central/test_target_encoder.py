@@ -148,6 +148,14 @@ class TestTransform:
         missing = encoder(categories=DECLARED | {"job": [*DECLARED["job"], "pilot", None]}).fit(odd, ILL)
         assert len(missing.encodings_[0]) == 5
 
+    def test_private_bounds(self):
+        X, y, rates = shops(20_000, 5, low=0, high=100, spread=0.2, noise=0.05)
+        fitted = DPTargetEncoder(4.0, categories={"shop": range(5)}, bounds="private", random_state=0).fit(X, y)
+        ((low, high),) = fitted.bounds_
+        assert -70 <= low < rates.min() < rates.max() < high <= 200
+        assert fitted.encodings_[0] == pytest.approx(rates, abs=5)
+        assert "on sums by category, discrete Laplace on counts for bounds" in fitted.guarantee_.mechanism
+
     def test_persons_and_copies(self, tmp_path):
         who = np.repeat(np.arange(100), 4)
         fitted = encoder(max_rows_per_person=4).fit(WORDS, ILL, groups=who)
@@ -155,7 +163,15 @@ class TestTransform:
         save(fitted, tmp_path / "encoder.skdp")
         again = load(tmp_path / "encoder.skdp")
         assert again.transform(WORDS).equals(fitted.transform(WORDS))
-        public = {"encodings_", "target_mean_", "domain_", "guarantee_", "n_features_in_", "feature_names_in_"}
+        public = {
+            "encodings_",
+            "target_mean_",
+            "domain_",
+            "bounds_",
+            "guarantee_",
+            "n_features_in_",
+            "feature_names_in_",
+        }
         assert set(vars(fitted)) - set(fitted.get_params()) == public
 
 
@@ -217,7 +233,9 @@ class TargetLast(DPTargetEncoder):
     """Takes the last column of a table for the target, as the contract has a table only."""
 
     def fit(self, X, y=None):
-        if isinstance(X, pl.LazyFrame) or np.ndim(X) < 2:
+        if isinstance(X, pl.LazyFrame):
+            return super().fit(X, X.collect_schema().names()[-1])
+        if np.ndim(X) < 2:
             return super().fit(X, y)
         frame = nw.from_native(X)
         *names, target = frame.columns
@@ -248,7 +266,7 @@ def test_the_contract(check):
     "parameters y error message",
     [
         ({"bounds": None}, ILL, ValueError, "bounds must be declared"),
-        ({"bounds": "private"}, ILL, TypeError, "bounds must be"),
+        ({"bounds": "public"}, ILL, ValueError, "bounds must be 'private' or a pair"),
         ({"categories": None}, ILL, ValueError, "job"),
         ({"handle_unknown": "clip"}, ILL, ValueError, "handle_unknown must be one of"),
         ({"epsilon": Sampled(1.0, 0.5)}, ILL, TypeError, "a secret sample is not supported"),

@@ -11,6 +11,8 @@ from sklearn.base import clone
 
 from skdp import (
     Domain,
+    DPCategoricalNB,
+    DPGaussianNB,
     DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
@@ -112,7 +114,20 @@ def of_numbers(model, rows):
         return model.set_params(bounds=(-1, 1), target_bounds=(0, 1), random_state=0).fit(rows[["a", "b"]], rows["y"])
 
 
+def supervised(model, rows, target="y"):
+    """Fit a model to a table that has a target, and perhaps persons."""
+    who = {"groups": rows["person"]} if "person" in rows else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # so few rows
+        return (
+            clone(model)
+            .set_params(random_state=0)
+            .fit(rows.drop(columns=[target, *["person"] * len(who)]), rows[target], **who)
+        )
+
+
 CORNERS = pd.DataFrame({"a": [1.0, 1, -1, 0, 1], "b": [1.0, -1, -1, 0, 1], "y": [0, 1, 1, 0, 1]})
+CORNER_PERSONS = CORNERS.iloc[[0, 0, 1, 2, 2, 4, 4]].assign(person=[1, 1, 2, 3, 3, 4, 4])
 PERSONS = CODED.assign(person=[1, 1, 2, 3, 3, 4, 4])
 VISITS = pd.DataFrame({"who": [1, 1, 2, 3, 3, 3], "day": [1, 2, 1, 3, 1, 2], "state": list("xyxxyy")})
 
@@ -216,6 +231,38 @@ RELEASES = {
     "linear regression, mu, without intercept": (
         lambda rows: of_numbers(DPLinearRegression(MU, fit_intercept=False), rows),
         CORNERS,
+    ),
+    "Gaussian naive Bayes": (partial(supervised, DPGaussianNB(bounds=(-1, 1), classes=[0, 1])), CORNERS),
+    "Gaussian naive Bayes, mu": (partial(supervised, DPGaussianNB(MU, bounds=(-1, 1), classes=[0, 1])), CORNERS),
+    "categorical naive Bayes": (
+        partial(supervised, DPCategoricalNB(categories=WORDS, classes=[0, 1])),
+        JOBS.assign(y=[0, 1, 1, 0, 0, 1]),
+    ),
+    "categorical naive Bayes of persons, rho": (
+        partial(
+            supervised,
+            DPCategoricalNB(RHO, categories={"a": [0, 1, 2], "b": [0, 1]}, classes=[0, 1], max_rows_per_person=2),
+            target="c",
+        ),
+        PERSONS,
+    ),
+    "Gaussian naive Bayes of persons, bounds found": (
+        partial(supervised, DPGaussianNB(bounds="private", classes=[0, 1], max_rows_per_person=2)),
+        CORNER_PERSONS,
+    ),
+    "ridge regression of persons": (
+        partial(supervised, DPRidge(3.0, delta=1e-6, bounds=(-1, 1), target_bounds=(0, 1), max_rows_per_person=2)),
+        CORNER_PERSONS,
+    ),
+    "ridge regression of persons, bounds found": (
+        partial(supervised, DPRidge(3.0, bounds="private", target_bounds="private", max_rows_per_person=2)),
+        CORNER_PERSONS,
+    ),
+    "logistic regression of persons": (
+        partial(
+            supervised, DPLogisticRegression(MU, bounds=(-1, 1), classes=[0, 1], max_iter=5, max_rows_per_person=2)
+        ),
+        CORNER_PERSONS,
     ),
     "histogram": (DPHistogram(domain=WORDS), JOBS),
     "histogram of intervals, hierarchical": (DPHistogram(domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),

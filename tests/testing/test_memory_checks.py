@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 
+import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
@@ -100,13 +101,13 @@ class MemoWithoutColumns(Memo):
 
 class MemoWithoutRecords(Memo):
     def _digests(self, context, purpose, records, *values):
-        return super()._digests(context, purpose, [b""] * len(records), *values)
+        return super()._digests(context, purpose, np.zeros_like(records), *values)
 
 
 class MemoWithoutKey(Memo):
-    def _digests(self, context, purpose, *fields):
+    def report(self, codes, records):
         self.key = KEY
-        return super()._digests(context, purpose, *fields)
+        return super().report(codes, records)
 
 
 class MemoOfTheBatch(Memo):

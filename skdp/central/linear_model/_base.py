@@ -1,23 +1,26 @@
-"""What private models with coefficients share: their promise, and what they say of rows."""
+"""What private models with coefficients share: how they read rows, and what they say of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_names, read_input, read_numbers
-from skdp.central._base import CentralEstimator
-from skdp.privacy import Mu, Share, read_share
+from skdp.base import read_numbers
+from skdp.central._supervised import SupervisedStatistic
+from skdp.central.linear_model._rows import LargeRows, Reader, Rows
+from skdp.frames import LargeTable, Table
+
+Floats = NDArray[np.float64]
 
 
-class LinearModel(CentralEstimator):
+class LinearModel(SupervisedStatistic):
     """A model with coefficients, for rows of numbers without missing values."""
 
-    coef_: NDArray[np.float64]
+    coef_: Floats
     intercept_: Any
 
     def __sklearn_tags__(self) -> Tags:
@@ -25,19 +28,16 @@ class LinearModel(CentralEstimator):
         tags.input_tags.allow_nan = False
         return tags
 
-    def _check_share(self, delta: float | None) -> Share:
-        """Check the promise; a delta makes a mu of a number."""
-        share = self._check_promise()
-        if share.given is None:
-            return share if delta is None else read_share(Mu.of(self.epsilon, delta))
-        if share.kind == "epsilon":
-            raise TypeError("epsilon must be a number, a Rho or a Mu: a secret sample is not supported, got Sampled")
-        return share
-
-    def _respond(self, X: Any) -> NDArray[np.float64]:
+    def _respond(self, X: Any) -> Floats:
         """Return the linear function of rows that the coefficients are of."""
-        check_is_fitted(self)
-        table = read_input(self, X, reset=False)
-        check_names(self, table, self.guarantee_.scope[:-1])
-        response: NDArray[np.float64] = np.stack(read_numbers(table), axis=1) @ self.coef_.T + self.intercept_
+        table = self._read_rows(X)
+        response: Floats = np.stack(read_numbers(table), axis=1) @ self.coef_.T + self.intercept_
         return response
+
+
+def read_rows(
+    table: Table, large: LargeTable | None, ends: Floats, starts: Floats, codes: Callable[[Any], NDArray[Any]]
+) -> Rows:
+    """Read the columns and the target of a table, or prepare to read a large one, whose values are checked already."""
+    read = Reader(ends, starts, codes)
+    return read(table) if large is None else LargeRows.open(large, table.names, read)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -87,7 +88,7 @@ def gradient(rows: Rows, coefficients: NDArray[np.float64], loss: Loss) -> NDArr
     # Logits, too, are sums of integers: otherwise, the place of a row in a block would show in its logit.
     largest = float(np.linalg.norm(coefficients)) * (math.isqrt(rows.square) + 1) + 1
     weights = np.rint(coefficients * 2.0 ** (scale := 50 - int(np.frexp(largest)[1])))
-    n_columns = rows.places.shape[1]
+    n_columns = rows.n_columns
     total = np.zeros(coefficients.shape, np.int64)
     for block, part in rows.blocks():
         logits = part @ weights[:n_columns]
@@ -132,7 +133,8 @@ def descend(
     coefficients = velocity = mean = np.zeros(noise.shape[1:])
     late = range(len(noise) // 2, len(noise))
     for place, drawn in enumerate(noise):
-        total = (gradient(rows, coefficients, loss).astype(object) + drawn).astype(float)
+        exact = rows.sum(partial(gradient, coefficients=coefficients, loss=loss))
+        total = (exact.astype(object) + drawn).astype(float)
         velocity = momentum * velocity + np.dot(step, total / (UNIT * _CERTAIN))
         coefficients = coefficients - velocity
         if place in late:

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import replace
+from collections.abc import Sequence
+from functools import partial
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from skdp.base import (
-    all_or_nothing,
-    level_of_the_caller,
-    read_bounds,
-    read_numbers,
-    target_of,
-)
-from skdp.central._base import check_flag
-from skdp.central.linear_model._base import LinearModel
+from skdp.base import read_bounds, read_numbers
+from skdp.central._base import Plan, check_flag
+from skdp.central._supervised import warn_of_few
+from skdp.central.linear_model._base import Floats, LinearModel, read_rows
 from skdp.central.linear_model._moments import ExactMoments
-from skdp.central.linear_model._rows import TOO_FEW, UNIT, Rows, find_limits, widths
-from skdp.central.statistics import GaussianNoise
-from skdp.frames import Table, is_frame
-from skdp.privacy import Mu, PrivacyLedger, Rho, check_delta
-from skdp.typing import Bounds, ColumnLike, TableLike
+from skdp.central.linear_model._rows import UNIT, Rows, find_limits, widths
+from skdp.central.statistics import GaussianNoise, split_bounds, sum_columns
+from skdp.frames import LargeTable, Table
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.randomness import ByteSource
+from skdp.typing import Bounds, TableLike
 
 _CUT = 0.2
 """The share of the rows that count less."""
@@ -37,7 +33,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
 
     delta: float | None
     bounds: Bounds | None
-    target_bounds: tuple[float, float] | None
+    target_bounds: tuple[float, float] | str | None
     fit_intercept: bool
     coef_std_error_: NDArray[np.float64]
     intercept_: float
@@ -48,67 +44,54 @@ class _LinearRegression(RegressorMixin, LinearModel):
         """Check and return the penalty of squared coefficients."""
         return 0.0
 
-    @all_or_nothing
-    def fit(self, X: TableLike, y: ColumnLike) -> Self:
-        """Release coefficients that predict the target.
+    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
+        *columns, goal = names
+        if self.target_bounds is None:
+            raise ValueError(
+                "target_bounds must be declared, as (low, high), from what is publicly known: the lowest and the "
+                "highest value of the target are private"
+            )
+        private, bounds = split_bounds(self.bounds, columns)
+        hidden, pair = split_bounds({goal: self.target_bounds}, [goal])
+        ends = read_bounds(bounds, columns), read_bounds(pair, [goal], parameter="target_bounds")
+        return [*private, *(len(columns) + place for place in hidden)], np.vstack(ends)
 
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            The private rows: numbers without missing values.
-        y : series or array-like of shape (n_samples,)
-            The private target: numbers without missing values.
-
-        Returns
-        -------
-        self
-            The fitted regressor.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter is out of range, X is 1-D, sparse, not numeric or holds a missing value, or y has another
-            number of rows, is not numeric or holds a missing value.
-        BudgetExceeded
-            If the ledger does not cover it.
-
-        Warns
-        -----
-        UserWarning
-            If the noise hides the number of rows: there are too few for this epsilon.
-        """
-        share = self._check_share(None if self.delta is None or not check_delta(self.delta) else self.delta)
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
-        penalty, centred = self._penalty(), bool(self.fit_intercept)
-        table = self._read_table(X)
-        ends = read_bounds(self.bounds, table.names)
-        target, target_ends = self._read_target(table, y)
-        every = np.vstack([ends, target_ends])
+        penalty, ends = self._penalty(), read_bounds(bounds, table.names)
         # A constant makes up for a shift; without it, numbers are measured from 0.
-        starts = every[:, 0] + (every[:, 1] - every[:, 0]) / 2 if centred else np.zeros(len(every))
-        scales = widths(every, starts)
-        goal = Rows.of([*target.columns], target_ends, starts[-1:], np.zeros(len(target.columns[0]), int))
-        rows = Rows.of(read_numbers(table), ends, starts[:-1], goal.places[:, 0])
-        pure = share.kind == "epsilon"
-        losses = () if share.kind != "rho" else (GaussianNoise(share.mu_squared).loss,)
-        kind = "cube" if pure else GaussianNoise.name
-        source = self._spend(share, (*table.names, *target.names), f"noisy sums of products, {kind}", losses=losses)
+        starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2 if self.fit_intercept else np.zeros(len(ends))
+        if large is not None:
+            sum_columns(table, large, ends, missing=False)  # a missing value is an error before anything is charged
+        goal = partial(_places, name=table.names[-1], ends=ends[-1:], start=starts[-1:])
+        rows = read_rows(table, large, ends[:-1], starts[:-1], goal)
+        kind = "cube" if share.kind == "epsilon" else GaussianNoise.name
+        return Plan(
+            f"noisy sums of products, {kind}",
+            partial(self._release, rows, widths(ends, starts), starts, penalty, share),
+            losses=(GaussianNoise(share.mu_squared).loss,) if share.kind == "rho" else (),
+        )
 
-        square, middle, largest, constant = rows.square, np.zeros(len(ends)), UNIT, UNIT
+    def _release(
+        self, rows: Rows, scales: Floats, starts: Floats, penalty: float, share: Share, source: ByteSource
+    ) -> None:
+        n_columns, pure, centred = rows.n_columns, share.kind == "epsilon", bool(self.fit_intercept)
+        square, middle, largest, constant = rows.square, np.zeros(n_columns), UNIT, UNIT
         if not pure:
-            found = find_limits(rows, share.mu_squared, _CUT, source, centred=centred)
+            # The mu of several rows of a person is so many times that of one.
+            found = find_limits(rows, share.mu_squared / share.rows**2, _CUT, source, centred=centred)
             rows, square, middle, largest = found.rows, found.square, found.middle / UNIT, 2 * UNIT
-            share, constant = replace(share, kind="mu", amount=found.rest), max(math.isqrt(square) // 2, 1)
+            share, constant = Share("mu", found.rest), max(math.isqrt(square) // 2, 1)
         moments = ExactMoments.of(rows, square, constant, largest).release(share, source)
         unit = (constant / UNIT) ** 2
         n_rows = moments.products[-1, -1] / unit
         if pure and n_rows < 3 * moments.product_error / unit:
-            warnings.warn(TOO_FEW, UserWarning, stacklevel=level_of_the_caller())
+            warn_of_few()
         with np.errstate(over="ignore"):  # the narrowest bounds
             penalties = np.minimum(penalty / scales[:-1] / scales[:-1], 2.0**200)
         solved = moments.solve(penalties, n_rows, constant=centred)
 
-        errors = np.sqrt(np.diag(solved.covariance)[: len(ends)])
+        errors = np.sqrt(np.diag(solved.covariance)[:n_columns])
         to_intercept = np.zeros(len(solved.coefficients))
         if centred:
             to_intercept = np.append(-middle - starts[:-1] / scales[:-1], constant / UNIT)
@@ -116,26 +99,10 @@ class _LinearRegression(RegressorMixin, LinearModel):
         error = math.sqrt(max(float(to_intercept @ solved.covariance @ to_intercept), 0.0))
         with np.errstate(over="ignore"):  # a slope may be beyond all floats
             units = scales[-1] / scales[:-1]
-            self.coef_, self.coef_std_error_ = solved.coefficients[: len(ends)] * units, errors * units
+            self.coef_, self.coef_std_error_ = solved.coefficients[:n_columns] * units, errors * units
         self.intercept_ = float(intercept * scales[-1] + starts[-1])
         self.intercept_std_error_ = float(error * scales[-1])
         self.ridge_ = solved.ridge
-        return self
-
-    def _read_target(self, table: Table, y: Any) -> tuple[Table, NDArray[np.float64]]:
-        """Return the target as a table of one column of numbers, and its bounds."""
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        if self.target_bounds is None:
-            raise ValueError(
-                "target_bounds must be declared, as (low, high), from what is publicly known: the lowest and the "
-                "highest value of the target are private"
-            )
-        column, name = target_of(table, y)
-        target = Table((name,), (column,), y if is_frame(y) else np.empty((len(column), 1)))
-        (numbers,) = read_numbers(target)
-        ends = read_bounds([self.target_bounds], (name,), parameter="target_bounds")
-        return replace(target, columns=(numbers,)), ends
 
     def predict(self, X: TableLike) -> NDArray[np.float64]:
         """Return the expected target of rows.
@@ -158,6 +125,12 @@ class _LinearRegression(RegressorMixin, LinearModel):
         return self._respond(X)
 
 
+def _places(column: Any, name: Any, ends: Floats, start: Floats) -> NDArray[np.int16]:
+    """Place a target on the grid."""
+    numbers = read_numbers(Table((name,), (column,), None))
+    return Rows.of(numbers, ends, start, np.zeros(len(numbers[0]), int)).places[:, 0]
+
+
 class DPLinearRegression(_LinearRegression):
     """Linear regression by least squares on noisy sums: coefficients that are private for the whole record.
 
@@ -169,13 +142,19 @@ class DPLinearRegression(_LinearRegression):
     delta : float, optional
         The delta of an `epsilon` that is a number, far below one over the number of rows. None or 0 for pure privacy,
         whose noise grows with the square of the number of columns: of more than about five, a delta is better.
-    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
-        outside.
-    target_bounds : pair of float
+        outside. ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in
+        `DPMean`.
+    target_bounds : pair of float, or "private"
         The lowest and the highest value of the target, from what is publicly known. `fit` clips values outside.
+    bounds_share : float, default=0.2
+        The share of the budget that finds bounds, if some are private.
     fit_intercept : bool, default=True
         Whether the model has a constant. Without it, numbers are measured from 0.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -196,6 +175,8 @@ class DPLinearRegression(_LinearRegression):
         What is added to the sums of squares of the columns, in units of half the width of their bounds, as the noise
         needs it. It draws coefficients towards 0: that of a column of deviation s, not correlated with others, by the
         share ``ridge_ / (ridge_ + n_rows * (2 * s / width)**2)`` of its size.
+    bounds_ : ndarray of shape (n_features + 1, 2)
+        The bounds of the columns and, last, of the target.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -255,8 +236,10 @@ class DPLinearRegression(_LinearRegression):
         *,
         delta: float | None = None,
         bounds: Bounds | None = None,
-        target_bounds: tuple[float, float] | None = None,
+        target_bounds: tuple[float, float] | str | None = None,
+        bounds_share: float = 0.2,
         fit_intercept: bool = True,
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -264,7 +247,9 @@ class DPLinearRegression(_LinearRegression):
         self.delta = delta
         self.bounds = bounds
         self.target_bounds = target_bounds
+        self.bounds_share = bounds_share
         self.fit_intercept = fit_intercept
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
@@ -281,13 +266,19 @@ class DPRidge(_LinearRegression):
         The ridge that the noise needs is added to it.
     delta : float, optional
         The delta of an `epsilon` that is a number; None or 0 for pure privacy, as of `DPLinearRegression`.
-    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
-        outside.
-    target_bounds : pair of float
+        outside. ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in
+        `DPMean`.
+    target_bounds : pair of float, or "private"
         The lowest and the highest value of the target, from what is publicly known. `fit` clips values outside.
+    bounds_share : float, default=0.2
+        The share of the budget that finds bounds, if some are private.
     fit_intercept : bool, default=True
         Whether the model has a constant, which is not penalised. Without it, numbers are measured from 0.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -305,6 +296,8 @@ class DPRidge(_LinearRegression):
         Its standard error; 0 without `fit_intercept`.
     ridge_ : float
         What the noise adds to the penalty, as in `DPLinearRegression`.
+    bounds_ : ndarray of shape (n_features + 1, 2)
+        The bounds of the columns and, last, of the target.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -343,8 +336,10 @@ class DPRidge(_LinearRegression):
         alpha: float = 1.0,
         delta: float | None = None,
         bounds: Bounds | None = None,
-        target_bounds: tuple[float, float] | None = None,
+        target_bounds: tuple[float, float] | str | None = None,
+        bounds_share: float = 0.2,
         fit_intercept: bool = True,
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -353,7 +348,9 @@ class DPRidge(_LinearRegression):
         self.delta = delta
         self.bounds = bounds
         self.target_bounds = target_bounds
+        self.bounds_share = bounds_share
         self.fit_intercept = fit_intercept
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 

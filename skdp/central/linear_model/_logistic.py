@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
 
-from skdp.base import (
-    all_or_nothing,
-    read_bounds,
-    read_domain,
-    read_numbers,
-    target_of,
-)
-from skdp.central._base import check_flag
-from skdp.central.linear_model._base import LinearModel
+from skdp.base import read_bounds
+from skdp.central._base import Plan, check_flag
+from skdp.central._supervised import Classes, features
+from skdp.central.linear_model._base import Floats, LinearModel, read_rows
 from skdp.central.linear_model._descent import (
     PLAIN,
     SCALED,
@@ -34,12 +28,13 @@ from skdp.central.linear_model._descent import (
     scaled_step,
 )
 from skdp.central.linear_model._rows import UNIT, Rows, find_limits, largest_moments, widths
-from skdp.central.statistics import GaussianNoise
+from skdp.central.statistics import GaussianNoise, sum_columns
 from skdp.domain import Domain
-from skdp.frames import Table, is_frame
+from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho
-from skdp.typing import Bounds, ColumnLike, TableLike
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.randomness import ByteSource
+from skdp.typing import Bounds, TableLike
 
 _CUT = 0.05
 """The share of the rows that are shrunk."""
@@ -66,10 +61,13 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     delta : float, optional
         The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
         of rows.
-    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside. A column is measured from the place between its bounds that is nearest to 0 (without an intercept:
         from 0), and scaled by the end that is farther from there: bounds of (0, 1) leave indicators as they are.
+        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of the budget that finds bounds, if some are private.
     classes : list, optional
         The classes that the target may have, from what is publicly known. None reads them from the target, with a
         `PrivacyLeakWarning`.
@@ -77,7 +75,10 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         Whether the model has a constant.
     max_iter : int, optional
         The number of steps, at least 1. None takes 20 to 160, by what remains to be learnt beside the noise; 20 where
-        there is so little noise that second moments scale the steps.
+        there is so little noise that second moments scale the steps. Of a large table, each step reads all rows.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -95,6 +96,8 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         The target and its classes.
     n_iter_ : int
         The number of steps.
+    bounds_ : ndarray of shape (n_features, 2)
+        The bounds of the columns.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -157,6 +160,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     intercept_: NDArray[np.float64]
     classes_: NDArray[Any]
     domain_: Domain
+    _usual_delta = 1e-6
 
     def __init__(
         self,
@@ -164,74 +168,57 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         *,
         delta: float | None = None,
         bounds: Bounds | None = None,
+        bounds_share: float = 0.2,
         classes: list[Any] | None = None,
         fit_intercept: bool = True,
         max_iter: int | None = None,
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.bounds = bounds
+        self.bounds_share = bounds_share
         self.classes = classes
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
-    @all_or_nothing
-    def fit(self, X: TableLike, y: ColumnLike) -> Self:
-        """Release coefficients that predict the target.
+    def _bounded(self, table: Table) -> Table:
+        return features(table)
 
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            The private rows: numbers without missing values.
-        y : series or array-like of shape (n_samples,)
-            The private target: one of the classes for each row.
-
-        Returns
-        -------
-        self
-            The fitted classifier.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter is out of range, X is 1-D, sparse, not numeric or holds a missing value, or y has another
-            number of rows or a value that `classes` does not declare.
-        BudgetExceeded
-            If the ledger does not cover it.
-
-        Warns
-        -----
-        PrivacyLeakWarning
-            If the classes are read from the target.
-        UserWarning
-            If the noise hides the number of rows: there are too few for this epsilon.
-        """
-        share = self._check_share(1e-6 if self.delta is None else self.delta)
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
         if self.max_iter is not None:
             check_size(self.max_iter, least=1, most=_MOST_ITER, name="max_iter")
-        table = self._read_table(X)
-        ends = read_bounds(self.bounds, table.names)
-        codes, classes, domain = _read_target(table, y, self.classes)
-        whole, centred = share.mu_squared, bool(self.fit_intercept)
+        columns = features(table)
+        ends = read_bounds(bounds, columns.names)
+        classes = Classes.read(table, large, self.classes)
+        if large is not None:
+            sum_columns(columns, large, ends, missing=False)  # a missing value is an error before anything is charged
         # A constant makes up for a shift; without it, a column of large numbers would hide what differs between rows.
-        starts = np.clip(0.0, *ends.T) if centred else np.zeros(len(ends))
-        rows = Rows.of(read_numbers(table), ends, starts, codes)
-        losses = (GaussianNoise(whole).loss,) if share.kind == "rho" else ()
-        source = self._spend(
-            share, (*table.names, *domain.columns), "noisy gradient descent, rounded Gaussian", losses=losses
+        starts = np.clip(0.0, *ends.T) if self.fit_intercept else np.zeros(len(ends))
+        rows = read_rows(table, large, ends, starts, classes.codes)
+        return Plan(
+            "noisy gradient descent, rounded Gaussian",
+            partial(self._release, rows, widths(ends, starts), starts, classes, share),
+            losses=(GaussianNoise(share.mu_squared).loss,) if share.kind == "rho" else (),
         )
 
+    def _release(
+        self, rows: Rows, scales: Floats, starts: Floats, classes: Classes, share: Share, source: ByteSource
+    ) -> None:
+        # The mu of several rows of a person is so many times that of one.
+        whole, centred = share.mu_squared / share.rows**2, bool(self.fit_intercept)
         found = find_limits(rows, whole, _CUT, source, centred=centred)
-        rows = found.rows.clipped(found.square)
+        rows = found.rows.map(partial(Rows.clipped, square=found.square))
         constant = math.isqrt(rows.square) // 2 if centred else 0
-        rows, rest = rows.with_constant(constant), found.rest
-        loss: Loss = BinaryLoss() if len(classes) == 2 else SoftmaxLoss(len(classes))
-        strength, n_columns = math.sqrt(rest) * found.n_rows, len(ends)
+        rows, rest = rows.map(partial(Rows.with_constant, constant=constant)), found.rest
+        loss: Loss = BinaryLoss() if len(classes.values) == 2 else SoftmaxLoss(len(classes.values))
+        strength, n_columns = math.sqrt(rest) * found.n_rows, rows.n_columns
         n_rows = max(1.0, found.n_rows + 2 * found.error)  # too small a number would make the steps too long
         step: float | NDArray[np.float64] = plain_step(rows, loss, n_rows)
         pace, n_steps = PLAIN, strength / _PER_STEP
@@ -240,7 +227,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
             rest -= noise.mu_squared
             pairs = np.triu_indices(n_columns)
             moments = np.zeros((n_columns, n_columns))
-            moments[pairs] = moments.T[pairs] = noise.add(source, rows.moments()[pairs].tolist())
+            moments[pairs] = moments.T[pairs] = noise.add(source, rows.sum(Rows.moments)[pairs].tolist())
             pace, step, n_steps = SCALED, scaled_step(rows, loss, moments, float(noise.error), n_rows), _FEWEST_STEPS
         n_steps = self.max_iter or int(np.clip(n_steps, _FEWEST_STEPS, _MOST_STEPS))
         gradients = GaussianNoise(rest / n_steps, largest_change(rows, loss))
@@ -248,10 +235,9 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
         weights = descend(rows, loss, drawn, step, pace.momentum)
         slopes = weights[:n_columns]
-        self.coef_ = (slopes / widths(ends, starts)[:, np.newaxis]).T
+        self.coef_ = (slopes / scales[:, np.newaxis]).T
         self.intercept_ = (constant * weights[-1] - found.middle @ slopes) / UNIT - self.coef_ @ starts
-        self.classes_, self.domain_, self.n_iter_ = classes, domain, int(n_steps)
-        return self
+        self.classes_, self.domain_, self.n_iter_ = classes.values, classes.domain, int(n_steps)
 
     def decision_function(self, X: TableLike) -> NDArray[np.float64]:
         """Return the logits of rows.
@@ -317,26 +303,3 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         """
         logits = self.decision_function(X)
         return self.classes_[logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0).astype(np.intp)]
-
-
-def _read_target(table: Table, y: Any, classes: Any) -> tuple[NDArray[np.intp], NDArray[Any], Domain]:
-    """Return the class of each row, the sorted classes, and the target with its classes."""
-    if y is None:
-        raise ValueError("DPLogisticRegression requires y to be passed, but the target y is None")
-    column, name = target_of(table, y)
-    if classes is None:
-        values = np.asarray(column)
-        assert_all_finite(values, input_name="y")
-        check_classification_targets(values)
-    target = Table((name,), (column,), y if is_frame(y) else np.empty((len(column), 1)))
-    domain = read_domain(target, "auto" if classes is None else {name: classes}, name="classes")
-    if None in domain[name].values:
-        raise ValueError("classes must not hold a missing value")
-    (codes,) = domain.encode([column])
-    found = np.array(domain[name].values)
-    if len(found) < 2:
-        raise ValueError(f"classes must be at least 2, got {len(found)} class")
-    if (codes == len(found)).any():
-        raise ValueError("y holds a missing value, or one that classes does not declare")
-    order = np.argsort(found)
-    return np.argsort(order)[codes], found[order], domain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -135,12 +136,7 @@ class ExactMoments:
         """Add up rows that are made smaller if they are too long, with their constants and targets."""
         # A row, its constant and its target are multiplied with one factor, as in weighted least squares: which linear
         # model is true stays so.
-        factors = rows.factors(square)
-        sums = np.zeros((rows.places.shape[1] + 2,) * 2, np.int64)
-        for block, part in rows.blocks():
-            whole = np.column_stack([part, np.full(len(part), constant), rows.codes[block]])
-            whole = np.trunc(whole * factors[block, np.newaxis])
-            sums += (whole.T @ whole).astype(np.int64)
+        sums = rows.sum(partial(products, square=square, constant=constant))
         return cls(sums, square + constant**2, max(largest, constant))
 
     def release(self, share: Share, source: ByteSource) -> Moments:
@@ -166,6 +162,17 @@ class ExactMoments:
         products[pairs] = products.T[pairs] = found
         # A value is placed on a grid, which is an error of up to a step.
         return Moments(products, with_target, float(square), *(_in_units(max(error, Fraction(1))) for error in errors))
+
+
+def products(rows: Rows, square: int, constant: int) -> NDArray[np.int64]:
+    """Return the sums of the products of two of: the columns, the constant, the target."""
+    factors = rows.factors(square)
+    sums = np.zeros((rows.n_columns + 2,) * 2, np.int64)
+    for block, part in rows.blocks():
+        whole = np.column_stack([part, np.full(len(part), constant), rows.codes[block]])
+        whole = np.trunc(whole * factors[block, np.newaxis])
+        sums += (whole.T @ whole).astype(np.int64)
+    return sums
 
 
 def _in_units(number: int | Fraction) -> float:

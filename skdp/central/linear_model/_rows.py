@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Self
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import level_of_the_caller
+from skdp.base import read_numbers
+from skdp.central._supervised import features, warn_of_few
 from skdp.central.statistics import GaussianNoise
+from skdp.frames import LargeTable, Table, read_table
 from skdp.randomness import ByteSource
 
 UNIT = 1 << 14
@@ -72,9 +74,27 @@ class Rows:
         return math.sqrt(self.square) / UNIT
 
     @property
+    def n_columns(self) -> int:
+        """The number of values of a row, without its constant."""
+        return self.places.shape[1]
+
+    @property
     def n_weights(self) -> int:
         """The number of values of a row, its constant included."""
-        return self.places.shape[1] + (self.constant > 0)
+        return self.n_columns + (self.constant > 0)
+
+    def sum(self, what: Callable[[Rows], NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Return sums over the rows."""
+        return what(self)
+
+    def map(self, change: Callable[[Rows], Rows]) -> Rows:
+        """Change each row."""
+        return change(self)
+
+    def counts(self, limits: Sequence[int]) -> NDArray[np.int64]:
+        """Count the rows by the first limit that their squared norm does not exceed, or else the last."""
+        places = np.minimum(np.searchsorted(limits, self.squares), len(limits) - 1)
+        return np.bincount(places, minlength=len(limits))
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Return some rows after others, without their constant; the next overwrite them."""
@@ -107,15 +127,16 @@ class Rows:
         long = self.squares > square
         return np.where(long, np.sqrt(square / np.where(long, self.squares, 1)) * (1 - 2.0**-40), 1.0)
 
-    def total(self, square: int) -> list[int]:
+    def total(self, square: int) -> NDArray[np.int64]:
         """Return the sum of the rows, shrunk as by `clipped`: a row changes it by at most the root of `square`."""
-        factors = self.factors(square)
-        sums = [np.trunc(part * factors[block, np.newaxis]).sum(axis=0) for block, part in self.blocks()]
-        return [sum(map(int, column)) for column in zip(*sums, strict=True)] or [0] * self.places.shape[1]
+        factors, total = self.factors(square), np.zeros(self.n_columns, np.int64)
+        for block, part in self.blocks():
+            total += np.trunc(part * factors[block, np.newaxis]).sum(axis=0).astype(np.int64)
+        return total
 
     def moments(self) -> NDArray[np.int64]:
         """Return the sums of the products of two values, of all pairs, without the constant."""
-        total = np.zeros((self.places.shape[1],) * 2, np.int64)
+        total = np.zeros((self.n_columns,) * 2, np.int64)
         for _, part in self.blocks():
             total += (part.T @ part).astype(np.int64)
         return total
@@ -129,6 +150,66 @@ class Rows:
         return replace(self, square=self.square + constant**2, constant=constant)
 
 
+@dataclass(frozen=True)
+class Reader:
+    """Reads rows of a table whose last column is the target."""
+
+    ends: NDArray[np.float64]
+    starts: NDArray[np.float64]
+    codes: Callable[[Any], NDArray[Any]]
+    """Returns the class, or the place, of each value of the target."""
+    changes: tuple[Callable[[Rows], Rows], ...] = ()
+
+    def __call__(self, table: Table) -> Rows:
+        rows = Rows.of(read_numbers(features(table)), self.ends, self.starts, self.codes(table.columns[-1]))
+        for change in self.changes:
+            rows = change(rows)
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class LargeRows(Rows):
+    """The rows of a large table, which are read again for each of their sums; in memory there are none of them."""
+
+    source: LargeTable = field(kw_only=True)
+    names: tuple[Any, ...] = field(kw_only=True)
+    read: Reader = field(kw_only=True)
+
+    @classmethod
+    def open(cls, source: LargeTable, names: tuple[Any, ...], read: Reader) -> Self:
+        no_rows = read(read_table(nw.from_native(source.sample, eager_only=True).select(*names).to_native()))
+        return cls(
+            no_rows.places, no_rows.codes, no_rows.square, no_rows.constant, source=source, names=names, read=read
+        )
+
+    def sum(self, what: Callable[[Rows], NDArray[np.int64]]) -> NDArray[np.int64]:
+        (total,) = self.source.add_up(self.names, _Sum(self.read, what, what(self)))
+        return total
+
+    def map(self, change: Callable[[Rows], Rows]) -> Rows:
+        return self.open(self.source, self.names, replace(self.read, changes=(*self.read.changes, change)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sum:
+    """Sums over rows: a `skdp.frames.Summary`."""
+
+    read: Reader
+    what: Callable[[Rows], NDArray[np.int64]]
+    nothing: NDArray[np.int64]
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        return [np.zeros_like(self.nothing)]
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+        """Add the rows of a batch, which no engine has grouped."""
+        sums[0] += self.what(self.read(read_table(batch)))
+
+    def n_distinct(self, sample: Any) -> float:
+        """Return infinity: all rows differ."""
+        return math.inf
+
+
 def _slices(table: NDArray[Any]) -> Iterator[slice]:
     step = max(1, _BLOCK // max(table.shape[1], 1))
     return (slice(start, start + step) for start in range(0, len(table), step))
@@ -136,8 +217,6 @@ def _slices(table: NDArray[Any]) -> Iterator[slice]:
 
 _SIZE_PART, _MEAN_PART = Fraction(1, 32), Fraction(1, 16)
 """Of the budget, for the numbers of rows by norm, and for their mean."""
-
-TOO_FEW = "the noise hides how many rows there are, and so what they say: there are too few rows for this epsilon"
 
 _N_NORMS = 24
 """Limits of the norm to choose from."""
@@ -164,13 +243,14 @@ def find_limits(rows: Rows, mu_squared: Fraction, cut: float, source: ByteSource
     square, n_rows = choose_limit(rows, sizes, cut, source)
     error = math.sqrt(_N_NORMS) * float(sizes.error)
     if n_rows < 3 * error:
-        warnings.warn(TOO_FEW, UserWarning, stacklevel=level_of_the_caller())
-    middle, rest = np.zeros(rows.places.shape[1], np.int16), mu_squared - sizes.mu_squared
+        warn_of_few()
+    middle, rest = np.zeros(rows.n_columns, np.int16), mu_squared - sizes.mu_squared
     if centred:
-        sums = replace(means, square=square).add(source, rows.total(square))
+        total = rows.sum(partial(Rows.total, square=square))
+        sums = replace(means, square=square).add(source, total.tolist())
         middle = np.array([total / max(n_rows, 3 * error) for total in sums])
         middle = np.clip(np.rint(middle), 1 - UNIT, UNIT - 1).astype(np.int16)
-        rows = rows.centred(middle)
+        rows = rows.map(partial(Rows.centred, middle=middle))
         square, _ = choose_limit(rows, sizes, cut, source)
         rest -= sizes.mu_squared + means.mu_squared
     return Bounded(rows, square, middle, n_rows, error, rest)
@@ -180,8 +260,7 @@ def choose_limit(rows: Rows, noise: GaussianNoise, cut: float, source: ByteSourc
     """Choose the least limit of the norm that few rows exceed, from noisy numbers of rows; and count all rows."""
     # A row is in one of the numbers: adding or removing it changes this one by 1.
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
-    places = np.minimum(np.searchsorted(limits, rows.squares), _N_NORMS - 1)
-    counts = noise.add(source, np.bincount(places, minlength=_N_NORMS).tolist())
+    counts = noise.add(source, rows.sum(partial(Rows.counts, limits=limits)).tolist())
     n_rows = max(sum(counts), 0)
     few = (place for place in range(_N_NORMS) if sum(counts[place + 1 :]) <= cut * n_rows)
     return limits[next(few)], float(n_rows)

@@ -24,9 +24,11 @@ from skdp.central.statistics._moments import (
     REFUSED,
     Estimate,
     largest_sum,
+    moments_of,
     n_numbers,
     noisy_moments,
     noisy_sum_count,
+    query,
     ratio,
     two_sums,
 )
@@ -40,7 +42,7 @@ from skdp.central.statistics._noise import (
     losses_of,
 )
 from skdp.central.statistics._partitions import check_discovery, code_together, plan_categories, plan_discovery
-from skdp.central.statistics._persons import limit_persons, number_values, read_persons, rows_within
+from skdp.central.statistics._persons import limit_persons, number_values, read_persons, rows_within, without_column
 from skdp.central.statistics._private_bounds import (
     NOWHERE,
     check_bounds_share,
@@ -65,10 +67,13 @@ from skdp.central.statistics._ranges import (
     find_range,
     plan_hierarchy,
 )
+from skdp.central.statistics._shrinkage import shrunk_shifts
 from skdp.central.statistics._sums import (
     GRID,
     BoundedColumn,
     ColumnSums,
+    SumTally,
+    complete,
     missing_error,
     sum_columns,
     to_places,
@@ -91,12 +96,14 @@ __all__ = [
     "GroupTally",
     "Hierarchy",
     "Noise",
+    "SumTally",
     "check_bounds_share",
     "check_discovery",
     "check_steps",
     "choice_name",
     "choose",
     "code_together",
+    "complete",
     "count_cells",
     "count_distinct",
     "count_estimates",
@@ -119,6 +126,7 @@ __all__ = [
     "losses_of",
     "mean_estimates",
     "missing_error",
+    "moments_of",
     "n_numbers",
     "noisy_moments",
     "noisy_sum_count",
@@ -129,11 +137,13 @@ __all__ = [
     "plan_discovery",
     "plan_hierarchy",
     "plan_quantiles",
+    "query",
     "ratio",
     "read_candidates",
     "read_persons",
     "read_probability",
     "rows_within",
+    "shrunk_shifts",
     "split_bounds",
     "sum_columns",
     "sum_estimates",
@@ -141,4 +151,5 @@ __all__ = [
     "to_value",
     "two_sums",
     "undeclared_error",
+    "without_column",
 ]

@@ -51,7 +51,7 @@ def noisy_moments(
     n_counts = 1 if shared_count else len(columns)
     counts, sums, width = noisy[:n_counts], noisy[n_counts:], 2 if squares else 1
     return [
-        _moments(counts[0 if shared_count else index], sums[width * index : width * (index + 1)], noise.error)
+        moments_of(counts[0 if shared_count else index], sums[width * index : width * (index + 1)], noise.error)
         for index in range(len(columns))
     ]
 
@@ -71,7 +71,7 @@ def query(columns: Sequence[ColumnSums], *, squares: bool, shared_count: bool) -
     return numbers
 
 
-def _moments(count: int, sums: Sequence[int], error: Fraction) -> Moments:
+def moments_of(count: int, sums: Sequence[int], error: Fraction) -> Moments:
     """Turn a noisy count and noisy sums, whose noise has the given standard deviation, into moments."""
     if count <= 0:
         return Moments(0.0, 1.0, UNIFORM_VARIANCE, 1.0)

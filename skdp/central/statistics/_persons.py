@@ -62,19 +62,25 @@ def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -
 
 def limit_persons(table: LargeTable, groups: Any, most: int, rng: np.random.Generator) -> tuple[LargeTable, Any]:
     """Return the rows of a large table, at most `most` of each person, and a table of its columns without rows."""
-    names = list(read_table(table.sample).names)
-    if not isinstance(groups, str):
-        raise TypeError(f"groups must be the name of a column of X, as X is a large table; got {type(groups).__name__}")
-    if groups not in names:
-        raise ValueError(f"groups must be the name of a column of X, got {groups!r}; X has {names}")
-    names.remove(groups)
-    if not names:
-        raise ValueError("X has no column beside that of the persons")
+    rest, _ = without_column(table.sample, groups, "groups")
     (missing,) = table.add_up([groups], MissingTally())
     if missing.any():
         raise ValueError("groups holds a missing value: every row must be some person's")
-    table = table.limit_persons(groups, most, int(rng.integers(1 << 31)))
-    return table, nw.from_native(table.sample, eager_only=True).select(*names).to_native()
+    return table.limit_persons(groups, most, int(rng.integers(1 << 31))), rest
+
+
+def without_column(sample: Any, name: Any, parameter: str) -> tuple[Any, Any]:
+    """Return the other columns of a large table, and that which a parameter names, as tables without rows."""
+    frame = nw.from_native(sample, eager_only=True)
+    if not isinstance(name, str):
+        raise TypeError(
+            f"{parameter} must be the name of a column of X, as X is a large table; got {type(name).__name__}"
+        )
+    if name not in frame.columns:
+        raise ValueError(f"{parameter} must be the name of a column of X, got {name!r}; X has {frame.columns}")
+    if len(frame.columns) == 1:
+        raise ValueError(f"X has no column beside {name!r}, which is {parameter}")
+    return frame.drop(name).to_native(), frame.select(name).to_native()
 
 
 class MissingTally:

@@ -138,7 +138,15 @@ class SumTally:
         return [np.zeros(6, np.int64) for _ in self.bounds]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        columns = read_numbers(read_table(batch), missing=True)
+        self.add_numbers(sums, read_numbers(read_table(batch), missing=True), counts)
+
+    def add_numbers(
+        self,
+        sums: list[NDArray[np.int64]],
+        columns: Sequence[NDArray[np.float64]],
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Add columns to the sums."""
         for total, numbers, ends in zip(sums, columns, self.bounds, strict=True):
             found = exact_sums(numbers, *ends) if counts is None else weighted_sums(numbers, counts, *ends)
             finite = np.isfinite(numbers)
@@ -171,10 +179,15 @@ def sum_columns(table: Table, large: LargeTable | None, bounds: Any, *, missing:
         return [BoundedColumn.of(column, *pair) for column, pair in zip(numbers, ends, strict=True)]
     tally = SumTally(ends)
     sums = large.add_up(table.names, tally)
-    for name, total in zip(table.names, sums, strict=True):
-        if total[0] and not missing:
+    return tally.read(sums if missing else complete(table.names, sums))
+
+
+def complete(names: Sequence[Any], sums: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    """Refuse the sums of columns with missing values."""
+    for name, total in zip(names, sums, strict=True):
+        if total[0]:
             raise missing_error(name)
-    return tally.read(sums)
+    return sums
 
 
 def missing_error(name: Any) -> ValueError:

@@ -1,0 +1,172 @@
+"""Estimators that learn from a target: how they read it, and its classes."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import all_or_nothing, check_names, level_of_the_caller, read_domain, read_input, target_of
+from skdp.central._base import CentralStatistic
+from skdp.central.statistics import CellTally, count_large, find_codes, without_column
+from skdp.domain import Categories, Domain, Interval
+from skdp.frames import LargeTable, Table
+from skdp.privacy import Mu, Share, check_delta, read_share
+from skdp.typing import ColumnLike, ColumnName, TableLike
+
+TOO_FEW = "the noise hides how many rows there are, and so what they say: there are too few rows for this epsilon"
+
+
+def warn_of_few() -> None:
+    warnings.warn(TOO_FEW, UserWarning, stacklevel=level_of_the_caller())
+
+
+class SupervisedStatistic(CentralStatistic):
+    """An estimator whose release is of columns and a target, which is the last column of what its plan is given."""
+
+    _usual_delta: ClassVar[float | None] = None
+    """The delta of an epsilon that is a number, if there is none in the parameters."""
+
+    @all_or_nothing
+    def fit(
+        self, X: TableLike, y: ColumnLike | ColumnName | None = None, *, groups: ColumnLike | ColumnName | None = None
+    ) -> Self:
+        """Release what is learnt of a target.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            The private rows, without missing values but where these are declared. Or, with `skdp.engines`, a large
+            table, of which only sums are read: a Polars LazyFrame, a DuckDB relation, a pyarrow Dataset, or a Dask or
+            Spark DataFrame.
+        y : series or array-like of shape (n_samples,)
+            The private target, without missing values. For a large table, the name of a column of X.
+        groups : 1-D array-like of shape (n_samples,), optional
+            The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. For a large
+            table, the name of a column, which is no part of what is learnt; the rows with the least hashes are used.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, a declaration does not fit the columns, X is 1-D, sparse, or holds values
+            that it must not hold, or y has another number of rows, misses a value or holds an undeclared class.
+        BudgetExceeded
+            If the ledger does not cover it.
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            If classes are read from the target.
+        UserWarning
+            If the noise hides the number of rows, or the bounds: there are too few rows for this epsilon.
+        """
+        return self._fit(X, y, groups)
+
+    @property
+    def _delta_of_noise(self) -> float | None:
+        return getattr(self, "delta", None)
+
+    def _check_promise(self) -> Share:
+        """Check the promise; a delta makes a mu of a number."""
+        share = super()._check_promise()
+        if share.rate < 1:
+            raise TypeError("epsilon must be a number, a Rho or a Mu: a secret sample is not supported, got Sampled")
+        delta = self._delta_of_noise
+        delta = self._usual_delta if delta is None else delta
+        if share.given is not None or delta is None or not (check_delta(delta) or self._usual_delta):
+            return share
+        return read_share(Mu.of(self.epsilon, delta))
+
+    def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        if large is not None:
+            X, y = without_column(X, y, "y")
+        table = self._read_table(X)
+        column, name = target_of(table, y)
+        # What a dtype declares of the target is in its own table.
+        return Table((*table.names, name), (*table.columns, column), y if large is not None else table.native)
+
+    def _read_rows(self, X: Any) -> Table:
+        """Read rows to predict, in the columns of `fit`."""
+        check_is_fitted(self)
+        table = read_input(self, X, reset=False)
+        check_names(self, table, self.guarantee_.scope[:-1])
+        return table
+
+
+def features(table: Table) -> Table:
+    """Return all columns but the target."""
+    return replace(table, names=table.names[:-1], columns=table.columns[:-1])
+
+
+def target(table: Table) -> Table:
+    """Return the target, the last column."""
+    return Table(table.names[-1:], table.columns[-1:], table.native)
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes of a target, sorted."""
+
+    domain: Domain
+    """The target and its classes, as they are declared."""
+
+    @property
+    def attribute(self) -> Categories | Interval:
+        """The classes, as they are declared."""
+        return self.domain[self.domain.columns[0]]
+
+    @property
+    def _declared(self) -> NDArray[Any]:
+        return np.array(self.attribute.values)
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """The places of the sorted classes among those that are declared."""
+        return np.argsort(self._declared)
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The sorted classes."""
+        return self._declared[self.order]
+
+    def codes(self, column: Any) -> NDArray[np.intp]:
+        """Return the place of the class of each row; of an undeclared one, that after the last."""
+        (codes,) = self.domain.encode([column])
+        return np.append(np.argsort(self.order), len(self.order))[codes]
+
+    @classmethod
+    def read(cls, table: Table, large: LargeTable | None, classes: Any) -> Self:
+        """Read the classes that are declared, or those of the target with a warning, and check the target."""
+        column = target(table)
+        (name,), (values,) = column.names, column.columns
+        if classes is None and large is None:
+            found = np.asarray(values)
+            assert_all_finite(found, input_name="y")
+            check_classification_targets(found)
+        why = "" if large is None else "the target of a large table is not looked at for them; set classes="
+        domain = read_domain(column, "auto" if classes is None else {name: classes}, name="classes", why_declared=why)
+        if None in domain[name].values:
+            raise ValueError("classes must not hold a missing value")
+        if len(domain[name].values) < 2:
+            raise ValueError(f"classes must be at least 2, got {len(domain[name].values)} class")
+        undeclared = ValueError("y holds a missing value, or one that classes does not declare")
+        if large is not None:
+            tally = CellTally(domain, partial(find_codes, handle_unknown="error"), [(0,)], True)
+            count_large(large, tally, lambda _: undeclared)
+        elif (domain.encode([values])[0] == domain.size).any():
+            raise undeclared
+        return cls(domain)

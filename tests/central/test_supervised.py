@@ -1,0 +1,144 @@
+"""What models of a target share: persons with several rows, private bounds, tables that are not loaded."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
+
+import skdp.engines._registry
+from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, PrivacyLedger, privacy_statement
+from skdp.central import _base
+from skdp.central.linear_model._rows import UNIT
+from skdp.central.statistics import GaussianNoise
+from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
+from skdp.privacy import Mu, Rho
+from tests.conftest import each
+
+rng = np.random.default_rng(0)
+NAMES = ["a", "b", "c"]
+X = pd.DataFrame(rng.normal(size=(1_200, 3)).clip(-3, 3), columns=NAMES)
+NUMBER = pd.Series(X.to_numpy() @ [1.0, -2.0, 0.0] + rng.normal(size=1_200), name="y")
+CLASS = pd.Series((NUMBER > 0).map({True: "ill", False: "fine"}), name="y")
+WHO = np.repeat(np.arange(400), 3)
+REGRESSION = {"bounds": (-3, 3), "target_bounds": (-9, 9), "random_state": 0}
+CLASSES = {"bounds": (-3, 3), "classes": ["ill", "fine"], "random_state": 0}
+MODELS = [
+    (DPLinearRegression(2.0, **REGRESSION), NUMBER),
+    (DPRidge(2.0, delta=1e-6, **REGRESSION), NUMBER),
+    (DPLogisticRegression(2.0, max_iter=3, **CLASSES), CLASS),
+]
+
+
+class TestLargeTables:
+    @each(
+        "model frame y error message",
+        [
+            (0, X.assign(y=NUMBER), None, ValueError, "requires y"),
+            (0, X.assign(y=NUMBER), NUMBER, TypeError, "y must be the name of a column of X, as X is a large table"),
+            (0, X.assign(y=NUMBER), "z", ValueError, "y must be the name of a column of X, got 'z'"),
+            (0, X[["a"]], "a", ValueError, "X has no column beside 'a', which is y"),
+            (0, X.assign(y=NUMBER.mask(NUMBER > 3)), "y", ValueError, "column 'y' holds a missing value"),
+            (
+                1,
+                X.assign(y=NUMBER, a=np.where(X["a"] > 2, np.inf, X["a"])),
+                "y",
+                ValueError,
+                "column 'a' holds a missing",
+            ),
+            (2, X.assign(y=CLASS.mask(NUMBER > 3)), "y", ValueError, "y holds a missing value, or one that classes"),
+            (
+                2,
+                X.assign(y=CLASS.mask(NUMBER > 3, "dead")),
+                "y",
+                ValueError,
+                "y holds a missing value, or one that cla",
+            ),
+            (2, X.assign(y=CLASS, b=X["b"].mask(NUMBER > 3)), "y", ValueError, "column 'b' holds a missing value"),
+        ],
+    )
+    def test_mistakes_cost_nothing(self, model, frame, y, error, message):
+        ledger = PrivacyLedger(epsilon=10, delta=1e-3)
+        with pytest.raises(error, match=message):
+            MODELS[model][0].set_params(ledger=ledger).fit(pl.from_pandas(frame).lazy(), y)
+        assert ledger.spent == (0, 0)
+
+    def test_classes_are_declared(self):
+        frame = pl.from_pandas(X.assign(y=CLASS))
+        with pytest.raises(ValueError, match=r"the categories of 'y' must be declared: .* set classes="):
+            DPLogisticRegression(bounds=(-3, 3)).fit(frame.lazy(), "y")
+        by_dtype = frame.with_columns(pl.col("y").cast(pl.Enum(["ill", "fine"])))
+        model = DPLogisticRegression(bounds=(-3, 3), max_iter=3, random_state=0).fit(by_dtype.lazy(), "y")
+        assert model.classes_.tolist() == ["fine", "ill"]
+
+
+class TestPersons:
+    @pytest.mark.parametrize(("model", "y"), MODELS, ids=["pure", "ridge", "logistic"])
+    def test_noise_is_for_all_rows_of_a_person(self, model, y, monkeypatch):
+        """Sums change by at most as much for each row: noise three times as large costs the same."""
+        drawn, whole = [], GaussianNoise.draw
+        monkeypatch.setattr(GaussianNoise, "draw", lambda self, *more: drawn.append(self) or whole(self, *more))
+        pure, joint = [], skdp.central.linear_model._moments.joint_noise
+        monkeypatch.setattr(
+            "skdp.central.linear_model._moments.joint_noise", lambda *what: pure.append(what[0]) or joint(*what)
+        )
+        for rows in (1, 3):
+            drawn.clear()
+            pure.clear()
+            model.set_params(max_rows_per_person=rows).fit(X, y, groups=WHO)
+            if pure:
+                assert [(share.pure, share.rows) for share in pure] == [(2, rows)]
+                continue
+            # Each draw but the steps is counted once; mu is rounded down.
+            spent = sum(
+                noise.mu_squared * (model.n_iter_ if noise is drawn[-1] and y is CLASS else 1) for noise in drawn
+            )
+            assert spent * rows**2 == Fraction(Mu.of(2.0, 1e-6).mu) ** 2
+            assert ("up to 3 rows a person" in model.guarantee_.mechanism) == (rows == 3)
+        model.set_params(max_rows_per_person=1)
+
+    def test_at_most_a_few_rows_of_each_person_are_used(self):
+        frame, y = np.ones((400, 1)), np.array([0.0] * 399 + [1.0])
+        model = DPLinearRegression(1e6, bounds=(0, 1), target_bounds=(0, 1), fit_intercept=False, random_state=0)
+        assert model.fit(frame, y).coef_[0] == pytest.approx(1 / 400, abs=1e-3)
+        assert model.fit(frame, y, groups=[0] * 399 + [1]).coef_[0] == pytest.approx(1 / 2, abs=1e-3)
+
+
+class TestBounds:
+    @pytest.mark.parametrize("epsilon", [4.0, Rho(0.4, delta=1e-6), Mu(1.0, delta=1e-6)])
+    def test_private_bounds_take_their_share(self, epsilon):
+        ledger = PrivacyLedger(epsilon=20, delta=1e-3)
+        model = DPLinearRegression(epsilon, bounds="private", target_bounds=(-9, 9), random_state=0, ledger=ledger)
+        model.fit(pd.concat([X] * 4), np.tile(NUMBER, 4))
+        assert model.bounds_.shape == (4, 2)
+        assert (np.abs(model.bounds_[:3]) <= 8).all()
+        assert model.bounds_[3].tolist() == [-9, 9]
+        assert np.allclose(model.coef_, [1, -2, 0], atol=0.5)
+        assert "on counts for bounds" in model.guarantee_.mechanism
+        assert ledger.spent.epsilon == pytest.approx(model.guarantee_.epsilon)
+        if epsilon != 4.0:
+            assert model.guarantee_.rho <= 0.5 * (1 + 1e-9)
+
+    @pytest.mark.filterwarnings("ignore:the noise hides where:UserWarning")
+    def test_the_budget_is_divided(self, monkeypatch):
+        drawn, counted, place = [], [], _base.place_bounds
+        for kind in (LaplaceNoise, CubeNoise):
+            monkeypatch.setattr(kind, "draw", lambda self, _, size: drawn.append(self) or np.zeros(size, int))
+        monkeypatch.setattr(_base, "place_bounds", lambda *given: counted.append(given[3]) or place(*given))
+        bounds = {"bounds": {"a": "private", "b": (-3, 3), "c": "private"}, "target_bounds": "private"}
+        DPRidge(1.0, **bounds, max_rows_per_person=2, random_state=0).fit(X, NUMBER)
+        part = Fraction(0.2)
+        assert drawn == [LaplaceNoise(part, 2 * 3), CubeNoise(1 - part, 2 * UNIT**2, 15)]
+        assert counted[0].sum(axis=1).tolist() == [1_200] * 3  # a row is in one cell of each column
+
+
+def test_a_search_charges_each_fit():
+    ledger = PrivacyLedger(epsilon=20, delta=1e-3)
+    folds = PredefinedSplit(np.arange(1_200) % 2)
+    search = GridSearchCV(DPRidge(1.0, ledger=ledger, **REGRESSION), {"alpha": [0.1, 10]}, cv=folds).fit(X, NUMBER)
+    assert ledger.spent.epsilon == 5.0
+    assert "each fit was a release" in str(privacy_statement(search))
