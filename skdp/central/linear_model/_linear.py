@@ -22,8 +22,7 @@ from skdp.base import (
 from skdp.central._base import check_flag
 from skdp.central.linear_model._base import LinearModel
 from skdp.central.linear_model._moments import ExactMoments
-from skdp.central.linear_model._rows import TOO_FEW, UNIT, Rows, find_limits, widths
-from skdp.central.statistics import GaussianNoise
+from skdp.central.statistics import TOO_FEW, UNIT, GaussianNoise, Rows, find_limits, widths
 from skdp.frames import Table, is_frame
 from skdp.privacy import Mu, PrivacyLedger, Rho, check_delta
 from skdp.typing import Bounds, ColumnLike, TableLike
@@ -96,9 +95,9 @@ class _LinearRegression(RegressorMixin, LinearModel):
 
         square, middle, largest, constant = rows.square, np.zeros(len(ends)), UNIT, UNIT
         if not pure:
-            found = find_limits(rows, share.mu_squared, _CUT, source, centred=centred)
+            found = find_limits(rows, share, _CUT, source, centred=centred)
             rows, square, middle, largest = found.rows, found.square, found.middle / UNIT, 2 * UNIT
-            share, constant = replace(share, kind="mu", amount=found.rest), max(math.isqrt(square) // 2, 1)
+            share, constant = found.rest, max(math.isqrt(square) // 2, 1)
         moments = ExactMoments.of(rows, square, constant, largest).release(share, source)
         unit = (constant / UNIT) ** 2
         n_rows = moments.products[-1, -1] / unit

@@ -33,8 +33,7 @@ from skdp.central.linear_model._descent import (
     plain_step,
     scaled_step,
 )
-from skdp.central.linear_model._rows import UNIT, Rows, find_limits, largest_moments, widths
-from skdp.central.statistics import GaussianNoise
+from skdp.central.statistics import UNIT, GaussianNoise, Rows, find_limits, largest_moments, widths
 from skdp.domain import Domain
 from skdp.frames import Table, is_frame
 from skdp.oracles import check_size
@@ -226,10 +225,10 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
             share, (*table.names, *domain.columns), "noisy gradient descent, rounded Gaussian", losses=losses
         )
 
-        found = find_limits(rows, whole, _CUT, source, centred=centred)
+        found = find_limits(rows, share, _CUT, source, centred=centred)
         rows = found.rows.clipped(found.square)
         constant = math.isqrt(rows.square) // 2 if centred else 0
-        rows, rest = rows.with_constant(constant), found.rest
+        rows, rest = rows.with_constant(constant), found.rest.mu_squared
         loss: Loss = BinaryLoss() if len(classes) == 2 else SoftmaxLoss(len(classes))
         strength, n_columns = math.sqrt(rest) * found.n_rows, len(ends)
         n_rows = max(1.0, found.n_rows + 2 * found.error)  # too small a number would make the steps too long

@@ -10,8 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.linear_model._rows import UNIT, Rows, largest_moments
-from skdp.central.statistics import GaussianNoise, joint_noise
+from skdp.central.statistics import UNIT, GaussianNoise, Rows, joint_noise, largest_moments
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
 
@@ -135,12 +134,7 @@ class ExactMoments:
         """Add up rows that are made smaller if they are too long, with their constants and targets."""
         # A row, its constant and its target are multiplied with one factor, as in weighted least squares: which linear
         # model is true stays so.
-        factors = rows.factors(square)
-        sums = np.zeros((rows.places.shape[1] + 2,) * 2, np.int64)
-        for block, part in rows.blocks():
-            whole = np.column_stack([part, np.full(len(part), constant), rows.codes[block]])
-            whole = np.trunc(whole * factors[block, np.newaxis])
-            sums += (whole.T @ whole).astype(np.int64)
+        sums = rows.shortened(square, constant, codes=True)
         return cls(sums, square + constant**2, max(largest, constant))
 
     def release(self, share: Share, source: ByteSource) -> Moments:

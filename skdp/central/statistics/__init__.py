@@ -55,6 +55,14 @@ from skdp.central.statistics._ranges import (
     find_range,
     plan_hierarchy,
 )
+from skdp.central.statistics._rows import (
+    TOO_FEW,
+    UNIT,
+    Rows,
+    find_limits,
+    largest_moments,
+    widths,
+)
 from skdp.central.statistics._sums import GRID, BoundedColumn, ColumnSums, sum_columns, to_places, to_value
 
 __all__ = [
@@ -62,6 +70,8 @@ __all__ = [
     "LARGEST",
     "NOWHERE",
     "REFUSED",
+    "TOO_FEW",
+    "UNIT",
     "BoundedColumn",
     "Candidates",
     "CellTally",
@@ -71,6 +81,7 @@ __all__ = [
     "GaussianNoise",
     "Hierarchy",
     "Noise",
+    "Rows",
     "check_bounds_share",
     "check_steps",
     "choice_name",
@@ -83,11 +94,13 @@ __all__ = [
     "declared_domain",
     "equal_steps",
     "find_codes",
+    "find_limits",
     "find_missing",
     "find_range",
     "integer_noise",
     "is_ordered",
     "joint_noise",
+    "largest_moments",
     "largest_sum",
     "limit_persons",
     "losses_of",
@@ -109,4 +122,5 @@ __all__ = [
     "to_value",
     "two_sums",
     "undeclared_error",
+    "widths",
 ]

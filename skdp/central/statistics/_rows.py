@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller
-from skdp.central.statistics import GaussianNoise
+from skdp.central.statistics._noise import Noise, integer_noise
+from skdp.privacy import Share
 from skdp.randomness import ByteSource
 
 UNIT = 1 << 14
@@ -44,6 +45,8 @@ class Rows:
     """The square of the largest norm of a row, its constant included."""
     constant: int = 0
     """A last value, of all rows; 0 for none."""
+    most: int | NDArray[np.int64] = UNIT
+    """The largest size of each value."""
 
     @classmethod
     def of(
@@ -52,11 +55,14 @@ class Rows:
         ends: NDArray[np.float64],
         starts: NDArray[np.float64],
         codes: NDArray[Any],
+        units: NDArray[np.float64] | None = None,
     ) -> Rows:
-        """Place values between bounds on a grid whose 0 is at a start."""
+        """Place values between bounds on a grid whose 0 is at a start, in units of at least `widths`, their default."""
         places = np.empty((len(codes), len(columns)), np.int16)
         lows, highs = ends.T
-        scale = widths(ends, starts)
+        scale = widths(ends, starts) if units is None else units
+        # Floats round monotonously: no place is farther from 0 than that of an end.
+        most = np.trunc(widths(ends, starts) / scale * UNIT).astype(np.int64)
         for rows in _slices(places):
             part = np.stack([column[rows] for column in columns], axis=1)
             np.clip(part, lows, highs, out=part)
@@ -64,7 +70,7 @@ class Rows:
             part /= scale
             part *= UNIT
             places[rows] = part  # cut towards 0
-        return cls(places, codes.astype(np.intp), len(columns) * UNIT**2)
+        return cls(places, codes.astype(np.intp), int((most**2).sum()), most=most)
 
     @property
     def reach(self) -> float:
@@ -99,7 +105,7 @@ class Rows:
         places, factors = self.places.copy(), self.factors(square)
         (long,) = np.nonzero(factors < 1)
         places[long] = places[long] * factors[long, np.newaxis]
-        return Rows(places, self.codes, square)
+        return replace(self, places=places, square=square)
 
     def factors(self, square: int) -> NDArray[np.float64]:
         """Return what each row is multiplied with, and then cut towards 0, so that no squared norm is larger."""
@@ -120,9 +126,21 @@ class Rows:
             total += (part.T @ part).astype(np.int64)
         return total
 
+    def shortened(self, square: int, constant: int, *, codes: bool) -> NDArray[np.int64]:
+        """Return `moments` with a constant, and perhaps the codes, of rows multiplied as a whole by `factors`."""
+        factors = self.factors(square)
+        total = np.zeros((self.places.shape[1] + 1 + codes,) * 2, np.int64)
+        for block, part in self.blocks():
+            more = [self.codes[block]] if codes else []
+            whole = np.column_stack([part, np.full(len(part), constant), *more])
+            whole = np.trunc(whole * factors[block, np.newaxis])
+            total += (whole.T @ whole).astype(np.int64)
+        return total
+
     def centred(self, middle: NDArray[np.int16]) -> Rows:
         """Subtract a public row of integers, of less than `UNIT` in size."""
-        return Rows(self.places - middle, self.codes, sum((UNIT + abs(int(place))) ** 2 for place in middle))
+        most = np.abs(middle.astype(np.int64)) + self.most
+        return replace(self, places=self.places - middle, square=int((most**2).sum()), most=most)
 
     def with_constant(self, constant: int) -> Rows:
         """Add a last column of one integer."""
@@ -154,36 +172,42 @@ class Bounded:
     n_rows: float
     error: float
     """The standard deviation of `n_rows`."""
-    rest: Fraction
-    """What remains of the squared mu."""
+    rest: Share
+    """What remains of the budget, in mu if there is one."""
 
 
-def find_limits(rows: Rows, mu_squared: Fraction, cut: float, source: ByteSource, *, centred: bool) -> Bounded:
+def find_limits(
+    rows: Rows, share: Share, cut: float, source: ByteSource, *, centred: bool, most: float = math.inf
+) -> Bounded:
     """Find the middle of rows, if they are to be centred, and a norm that only the share `cut` of them exceeds."""
-    sizes, means = GaussianNoise(mu_squared * _SIZE_PART), GaussianNoise(mu_squared * _MEAN_PART)
-    square, n_rows = choose_limit(rows, sizes, cut, source)
+    if share.kind == "rho":  # Gaussian noise only
+        share = replace(share, kind="mu", amount=share.mu_squared)
+    sizes, rest = integer_noise(share * _SIZE_PART), 1 - _SIZE_PART
+    square, n_rows = choose_limit(rows, sizes, cut, source, most)
     error = math.sqrt(_N_NORMS) * float(sizes.error)
     if n_rows < 3 * error:
         warnings.warn(TOO_FEW, UserWarning, stacklevel=level_of_the_caller())
-    middle, rest = np.zeros(rows.places.shape[1], np.int16), mu_squared - sizes.mu_squared
+    middle = np.zeros(rows.places.shape[1], np.int16)
     if centred:
-        sums = replace(means, square=square).add(source, rows.total(square))
+        # In L1 norm, a row is at most as many times longer as the root of the number of columns.
+        means = integer_noise(share * _MEAN_PART, math.isqrt(len(middle) * square) + 1, square)
+        sums = means.add(source, rows.total(square))
         middle = np.array([total / max(n_rows, 3 * error) for total in sums])
         middle = np.clip(np.rint(middle), 1 - UNIT, UNIT - 1).astype(np.int16)
         rows = rows.centred(middle)
-        square, _ = choose_limit(rows, sizes, cut, source)
-        rest -= sizes.mu_squared + means.mu_squared
-    return Bounded(rows, square, middle, n_rows, error, rest)
+        square, _ = choose_limit(rows, sizes, cut, source, most)
+        rest -= _SIZE_PART + _MEAN_PART
+    return Bounded(rows, square, middle, n_rows, error, share * rest)
 
 
-def choose_limit(rows: Rows, noise: GaussianNoise, cut: float, source: ByteSource) -> tuple[int, float]:
+def choose_limit(rows: Rows, noise: Noise, cut: float, source: ByteSource, most: float = math.inf) -> tuple[int, float]:
     """Choose the least limit of the norm that few rows exceed, from noisy numbers of rows; and count all rows."""
     # A row is in one of the numbers: adding or removing it changes this one by 1.
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
     places = np.minimum(np.searchsorted(limits, rows.squares), _N_NORMS - 1)
     counts = noise.add(source, np.bincount(places, minlength=_N_NORMS).tolist())
     n_rows = max(sum(counts), 0)
-    few = (place for place in range(_N_NORMS) if sum(counts[place + 1 :]) <= cut * n_rows)
+    few = (place for place in range(_N_NORMS) if sum(counts[place + 1 :]) <= min(cut * n_rows, most))
     return limits[next(few)], float(n_rows)
 
 
