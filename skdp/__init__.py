@@ -1,6 +1,7 @@
 """Differential privacy as an ordinary part of scikit-learn work."""
 
 from skdp.central import (
+    DPPCA,
     DPHistogram,
     DPKBinsDiscretizer,
     DPLinearRegression,
@@ -45,6 +46,7 @@ from skdp.synthesis import DPMarginalSynthesizer, MarginalClassifier, ReportSynt
 __version__ = "0.1.0"
 
 __all__ = [
+    "DPPCA",
     "BudgetExceeded",
     "DPHistogram",
     "DPKBinsDiscretizer",

@@ -11,6 +11,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 
 from skdp import (
+    DPPCA,
     DPHistogram,
     DPKBinsDiscretizer,
     DPLinearRegression,
@@ -72,6 +73,7 @@ SUBJECTS = [
     (DPLogisticRegression(bounds=BOUNDS, classes=[0, 1], max_iter=2), NUMBERS),
     (DPLinearRegression(bounds=BOUNDS, target_bounds=(0, 1)), NUMBERS),
     (DPRidge(delta=1e-6, bounds=BOUNDS, target_bounds=(0, 1)), NUMBERS),
+    (DPPCA(bounds=BOUNDS), NUMBERS),
     (DPHistogram(domain=DECLARED), WORDS),
     (DPMarginalSynthesizer(domain=DECLARED, max_iter=3), WORDS),
     (DPMarginalSynthesizer(5.0, delta=0.1, domain={"sex": ["f", "m"]}, discover=0.5, max_iter=3), WORDS),

@@ -102,6 +102,7 @@ TREE: Node = (
                         skdp_leaf("skdp.DPSimpleImputer", "missing values"),
                         skdp_leaf("skdp.DPKBinsDiscretizer", "bins"),
                         skdp_leaf("skdp.DPTargetEncoder", "categories as numbers"),
+                        skdp_leaf("skdp.DPPCA", "few columns of many"),
                     ],
                 ),
                 (

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from scipy.stats import binom, gamma, norm, t
 
-from skdp import DPHistogram, DPMean, DPQuantileBinarizer
+from skdp import DPPCA, DPHistogram, DPMean, DPQuantileBinarizer
 from skdp.central import sample_and_aggregate
 from skdp.oracles import (
     ORACLES,
@@ -253,6 +253,19 @@ def products():
         axes.plot(sums, gaussian, color="C0", linestyle=style, label=f"Gaussian, {label}")
         axes.plot(sums, cubes, color="C1", linestyle=style, label=f"cube, {label}")
     axes.set(xlabel="released sum less the true one, in changes by a row", ylabel="density")
+    axes.legend()
+
+
+def components():
+    """Draw how often the first component of neighbouring tables has each direction."""
+    rows = np.random.default_rng(0).normal(size=(60, 2)) @ [[2.0, 1.0], [0.0, 0.7]]
+    rows[-1] = 8, -8
+    axes = plt.subplots()[1]
+    for table, label in ((rows, "a table"), (rows[:-1], "one row less")):
+        found = [DPPCA(1, epsilon=0.5, bounds=(-8, 8), random_state=seed).fit(table).components_ for seed in range(400)]
+        angles = [math.degrees(math.atan(y / x)) for ((x, y),) in found]
+        axes.hist(angles, bins=np.linspace(-90, 90, 37), histtype="step", label=label)
+    axes.set(xlabel="angle of the first component, in degrees", ylabel="releases")
     axes.legend()
 
 

@@ -6,6 +6,7 @@ from skdp.central._discretizers import DPKBinsDiscretizer, DPQuantileBinarizer
 from skdp.central._histogram import DPHistogram
 from skdp.central._histogram import planned_half_width as planned_half_width
 from skdp.central._mean import DPMean
+from skdp.central._pca import DPPCA
 from skdp.central._scalers import DPMinMaxScaler, DPStandardScaler
 from skdp.central._simple_imputer import DPSimpleImputer
 from skdp.central._target_encoder import DPTargetEncoder
@@ -20,6 +21,7 @@ from skdp.central.linear_model import DPLinearRegression, DPLogisticRegression, 
 from skdp.central.statistics import CountEstimate
 
 __all__ = [
+    "DPPCA",
     "CountEstimate",
     "DPHistogram",
     "DPKBinsDiscretizer",

@@ -341,10 +341,11 @@ class InvertibleTransformer(CentralTransformer):
         check_is_fitted(self)
         # By an estimator that has seen no names: scikit-learn would warn of an array where `fit` saw a frame.
         table = read_input(BaseEstimator(), X, reset=True, least=0)
-        if len(table.names) != self.n_features_in_:
-            raise ValueError(f"X has {len(table.names)} features; fit saw {self.n_features_in_}")
-        check_names(self, table, self.guarantee_.scope)
-        return table.rebuild(_on_numbers(table, self._invert_columns), self.guarantee_.scope)
+        names = tuple(self._output_names())
+        if len(table.names) != len(names):
+            raise ValueError(f"X has {len(table.names)} features; transform makes {len(names)}")
+        check_names(self, table, names)
+        return table.rebuild(_on_numbers(table, self._invert_columns), self._columns)
 
     def _invert_columns(self, columns: Columns) -> Columns:
         """Undo `_transform_columns`."""

@@ -57,7 +57,7 @@ class _Registered(SavedClass):
 # kernel machines, which keep rows of the training data; and all that holds functions.
 _OURS = (
     "DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression DPMarginalSynthesizer DPMean "
-    "DPMinMaxScaler DPQuantileBinarizer DPRidge DPSimpleImputer DPStandardScaler DPTargetEncoder "
+    "DPMinMaxScaler DPPCA DPQuantileBinarizer DPRidge DPSimpleImputer DPStandardScaler DPTargetEncoder "
     "FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder "
     "LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PerPerson PosteriorFeatures "
     "RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder SubsetSelectionEncoder "

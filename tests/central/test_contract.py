@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from skdp import (
+    DPPCA,
     DPHistogram,
     DPKBinsDiscretizer,
     DPMarginalSynthesizer,
@@ -75,9 +76,11 @@ SUBJECTS = [
     (DPMarginalSynthesizer(max_iter=5, epsilon=Sampled(0.5, 0.3), domain=DECLARED), WORDS),
     (DPMean(20.0, bounds="private"), NUMBERS),
     (DPMinMaxScaler(20.0, bounds={"age": "private", "hours": (0, 100)}, clip=True), GAPS),
+    (DPPCA(1, epsilon=20.0, bounds=BOUNDS), NUMBERS),
+    (DPPCA(epsilon=Mu(0.5, delta=1e-6), bounds=BOUNDS), NUMBERS),
 ]
 # Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
-LONG = [1, 2, 3, 5, 8, 10, 11, 16, *range(20, 24), *range(25, 35), 36, 37, 38]
+LONG = [1, 2, 3, 5, 8, 10, 11, 16, *range(20, 24), *range(25, 35), 36, 37, 38, 41]
 # They read frames as another mechanism of their class does.
 READ_ALIKE = [4, 6, 18, 24, 35, 39]
 MANY_COUNTS = [39]

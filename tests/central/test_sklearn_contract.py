@@ -9,6 +9,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from skdp import (
+    DPPCA,
     DPHistogram,
     DPKBinsDiscretizer,
     DPLinearRegression,
@@ -46,6 +47,7 @@ ESTIMATORS = [
     DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.01, 0.99), clip=True),
     DPQuantileBinarizer(bounds=BOUNDS),
     DPStandardScaler(bounds=BOUNDS),
+    DPPCA(bounds=BOUNDS),
     DPLogisticRegression(50.0, bounds=(-10, 10)),
     DPTargetEncoder(categories=Interval(-100, 100, bins=4), bounds=(-10, 10), handle_unknown="ignore"),
     DPRidge(50.0, delta=1e-6, bounds=(-10, 10), target_bounds=(-10, 10)),
@@ -81,6 +83,7 @@ pytestmark = [
     # The checks' tables are small.
     pytest.mark.filterwarnings("ignore:the noise drowns the variance:UserWarning"),
     pytest.mark.filterwarnings("ignore:the noise hides how many rows:UserWarning"),
+    pytest.mark.filterwarnings("ignore:the noise hides the components:UserWarning"),
     pytest.mark.filterwarnings("ignore:the categories of 'target':skdp.privacy.PrivacyLeakWarning"),
 ]
 

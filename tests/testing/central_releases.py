@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from skdp import (
+    DPPCA,
     Domain,
     DPHistogram,
     DPKBinsDiscretizer,
@@ -151,6 +152,8 @@ RELEASES = {
     "standard scaler": (DPStandardScaler(bounds=BOUNDS, missing="error"), WHOLE),
     "standard scaler, missing values": (DPStandardScaler(bounds=BOUNDS), NUMBERS),
     "standard scaler, mu": (DPStandardScaler(MU, bounds=BOUNDS, missing="error"), WHOLE),
+    "components": (DPPCA(bounds=BOUNDS), WHOLE),
+    "components, mu": (DPPCA(epsilon=MU, bounds=BOUNDS), WHOLE),
     "min-max scaler": (DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9)), NUMBERS),
     "min-max scaler, bounds found, rho": (DPMinMaxScaler(RHO, bounds={"age": "private", "hours": BOUNDS}), NUMBERS),
     "min-max scaler, mu": (DPMinMaxScaler(MU, bounds=BOUNDS, quantile_range=(0.1, 0.9)), NUMBERS),
@@ -202,6 +205,10 @@ RELEASES = {
     ),
     "scaler of persons, bounds found, mu": (
         partial(statistic_of_persons, DPStandardScaler(MU, bounds="private")),
+        PERSONS,
+    ),
+    "components of persons, delta": (
+        partial(statistic_of_persons, DPPCA(delta=1e-6, bounds=(0, 2))),
         PERSONS,
     ),
     "binarizer of persons": (

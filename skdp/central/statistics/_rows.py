@@ -139,7 +139,7 @@ class Rows:
 
     def centred(self, middle: NDArray[np.int16]) -> Rows:
         """Subtract a public row of integers, of less than `UNIT` in size."""
-        most = np.abs(middle.astype(np.int64)) + self.most
+        most = (np.abs(middle.astype(np.int64)) + self.most).astype(np.int64)
         return replace(self, places=self.places - middle, square=int((most**2).sum()), most=most)
 
     def with_constant(self, constant: int) -> Rows:
