@@ -10,9 +10,11 @@ from skdp.central import (
     DPMinMaxScaler,
     DPQuantileBinarizer,
     DPRidge,
+    DPSelectKBest,
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
+    DPVarianceThreshold,
 )
 from skdp.domain import Domain, Interval
 from skdp.engines import _registry as _registry  # so that `fit` takes tables that do not fit into memory
@@ -57,9 +59,11 @@ __all__ = [
     "DPMinMaxScaler",
     "DPQuantileBinarizer",
     "DPRidge",
+    "DPSelectKBest",
     "DPSimpleImputer",
     "DPStandardScaler",
     "DPTargetEncoder",
+    "DPVarianceThreshold",
     "Domain",
     "FrequencyOracleEncoder",
     "HadamardResponseEncoder",

@@ -21,9 +21,11 @@ from skdp import (
     DPMinMaxScaler,
     DPQuantileBinarizer,
     DPRidge,
+    DPSelectKBest,
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
+    DPVarianceThreshold,
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     HeavyHitters,
@@ -74,6 +76,8 @@ SUBJECTS = [
     (DPLinearRegression(bounds=BOUNDS, target_bounds=(0, 1)), NUMBERS),
     (DPRidge(delta=1e-6, bounds=BOUNDS, target_bounds=(0, 1)), NUMBERS),
     (DPPCA(bounds=BOUNDS), NUMBERS),
+    (DPVarianceThreshold(epsilon=100.0, bounds=BOUNDS), NUMBERS),
+    (DPSelectKBest(1, bounds=BOUNDS, classes=[0, 1]), NUMBERS),
     (DPHistogram(domain=DECLARED), WORDS),
     (DPMarginalSynthesizer(domain=DECLARED, max_iter=3), WORDS),
     (DPMarginalSynthesizer(5.0, delta=0.1, domain={"sex": ["f", "m"]}, discover=0.5, max_iter=3), WORDS),
@@ -107,7 +111,7 @@ class Stop(BaseException):
 
 
 def fit(estimator, X):
-    if is_classifier(estimator) or is_regressor(estimator) or isinstance(estimator, DPTargetEncoder):
+    if is_classifier(estimator) or is_regressor(estimator) or isinstance(estimator, DPSelectKBest | DPTargetEncoder):
         return estimator.fit(X, np.arange(len(X)) % 2)
     return estimator.fit_resample(X) if hasattr(estimator, "fit_resample") else estimator.fit(X)
 

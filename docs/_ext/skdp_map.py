@@ -103,6 +103,7 @@ TREE: Node = (
                         skdp_leaf("skdp.DPKBinsDiscretizer", "bins"),
                         skdp_leaf("skdp.DPTargetEncoder", "categories as numbers"),
                         skdp_leaf("skdp.DPPCA", "few columns of many"),
+                        skdp_leaf("skdp.DPSelectKBest", "the columns that matter"),
                     ],
                 ),
                 (

@@ -8,6 +8,8 @@ from skdp.central._histogram import planned_half_width as planned_half_width
 from skdp.central._mean import DPMean
 from skdp.central._pca import DPPCA
 from skdp.central._scalers import DPMinMaxScaler, DPStandardScaler
+from skdp.central._select_k_best import DPSelectKBest
+from skdp.central._selectors import DPVarianceThreshold
 from skdp.central._simple_imputer import DPSimpleImputer
 from skdp.central._target_encoder import DPTargetEncoder
 from skdp.central.frameworks import (
@@ -31,9 +33,11 @@ __all__ = [
     "DPMinMaxScaler",
     "DPQuantileBinarizer",
     "DPRidge",
+    "DPSelectKBest",
     "DPSimpleImputer",
     "DPStandardScaler",
     "DPTargetEncoder",
+    "DPVarianceThreshold",
     "Release",
     "laplace_divergence",
     "propose_test_release",

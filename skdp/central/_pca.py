@@ -26,10 +26,11 @@ from skdp.central.statistics import (
     largest_moments,
     losses_of,
     widths,
+    with_delta,
 )
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share, check_delta, read_share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -178,12 +179,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         return tags
 
     def _check_promise(self) -> Share:
-        share = super()._check_promise()
-        if self.delta is None or not check_delta(self.delta):
-            return share
-        if share.given is not None:
-            raise TypeError("epsilon must be a number with a delta, got Sampled")
-        return read_share(Mu.of(self.epsilon, self.delta))
+        return with_delta(super()._check_promise(), self.epsilon, self.delta)
 
     def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         wanted = self._read_n_components(len(table.names))

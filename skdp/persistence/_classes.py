@@ -57,7 +57,8 @@ class _Registered(SavedClass):
 # kernel machines, which keep rows of the training data; and all that holds functions.
 _OURS = (
     "DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression DPMarginalSynthesizer DPMean "
-    "DPMinMaxScaler DPPCA DPQuantileBinarizer DPRidge DPSimpleImputer DPStandardScaler DPTargetEncoder "
+    "DPMinMaxScaler DPPCA DPQuantileBinarizer DPRidge DPSelectKBest DPSimpleImputer DPStandardScaler DPTargetEncoder "
+    "DPVarianceThreshold "
     "FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder "
     "LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PerPerson PosteriorFeatures "
     "RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder SubsetSelectionEncoder "

@@ -18,6 +18,7 @@ from skdp import (
     DPQuantileBinarizer,
     DPSimpleImputer,
     DPStandardScaler,
+    DPVarianceThreshold,
     Interval,
 )
 from skdp.privacy import Mu, Rho, Sampled
@@ -78,11 +79,12 @@ SUBJECTS = [
     (DPMinMaxScaler(20.0, bounds={"age": "private", "hours": (0, 100)}, clip=True), GAPS),
     (DPPCA(1, epsilon=20.0, bounds=BOUNDS), NUMBERS),
     (DPPCA(epsilon=Mu(0.5, delta=1e-6), bounds=BOUNDS), NUMBERS),
+    (DPVarianceThreshold(900.0, epsilon=5.0, bounds=BOUNDS), GAPS),
 ]
 # Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
 LONG = [1, 2, 3, 5, 8, 10, 11, 16, *range(20, 24), *range(25, 35), 36, 37, 38, 41]
 # They read frames as another mechanism of their class does.
-READ_ALIKE = [4, 6, 18, 24, 35, 39]
+READ_ALIKE = [4, 6, 18, 24, 35, 39, 42]
 MANY_COUNTS = [39]
 ABOUT_FRAMES = [
     "check_dtypes_do_not_matter",

@@ -18,9 +18,11 @@ from skdp import (
     DPMinMaxScaler,
     DPQuantileBinarizer,
     DPRidge,
+    DPSelectKBest,
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
+    DPVarianceThreshold,
     Interval,
 )
 from tests.conftest import often
@@ -48,6 +50,8 @@ ESTIMATORS = [
     DPQuantileBinarizer(bounds=BOUNDS),
     DPStandardScaler(bounds=BOUNDS),
     DPPCA(bounds=BOUNDS),
+    DPVarianceThreshold(bounds=BOUNDS),
+    DPSelectKBest(1, bounds=BOUNDS, target_bounds=(-10, 10)),
     DPLogisticRegression(50.0, bounds=(-10, 10)),
     DPTargetEncoder(categories=Interval(-100, 100, bins=4), bounds=(-10, 10), handle_unknown="ignore"),
     DPRidge(50.0, delta=1e-6, bounds=(-10, 10), target_bounds=(-10, 10)),

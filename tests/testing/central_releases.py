@@ -21,9 +21,11 @@ from skdp import (
     DPMinMaxScaler,
     DPQuantileBinarizer,
     DPRidge,
+    DPSelectKBest,
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
+    DPVarianceThreshold,
     Interval,
     SyntheticResampler,
 )
@@ -81,6 +83,14 @@ def encoded(rows, **parameters):
     """Encode words by a target, the last column of a table."""
     encoder = DPTargetEncoder(**{"categories": WORDS, "bounds": (0, 1), "random_state": 0} | parameters)
     return encoder.fit(rows[["job", "sex"]], rows["y"])
+
+
+def selected(rows, **parameters):
+    """Select a column by a target, the last column of a table."""
+    selector = DPSelectKBest(1, bounds=(-1, 1), random_state=0, **parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # so few rows
+        return selector.fit(rows[["a", "b"]], rows["y"])
 
 
 def of_numbers(model, rows):
@@ -178,6 +188,9 @@ RELEASES = {
         lambda rows: of_numbers(DPLinearRegression(MU, fit_intercept=False), rows),
         CORNERS,
     ),
+    "selection by classes": (partial(selected, epsilon=3.0, classes=[0, 1]), CORNERS),
+    "selection by a number, mu": (partial(selected, epsilon=MU, target_bounds=(0, 1)), CORNERS),
+    "variances": (DPVarianceThreshold(bounds=BOUNDS), NUMBERS),
     "histogram": (DPHistogram(domain=WORDS), JOBS),
     "histogram of intervals, hierarchical": (DPHistogram(domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
     "histogram, hierarchical, rho": (DPHistogram(RHO, domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import replace
 from numbers import Real
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +16,12 @@ from skdp.base import (
     level_of_the_caller,
     read_bounds,
     read_numbers,
-    target_of,
 )
 from skdp.central._base import check_flag
+from skdp.central._targets import read_target
 from skdp.central.linear_model._base import LinearModel
 from skdp.central.linear_model._moments import ExactMoments
 from skdp.central.statistics import TOO_FEW, UNIT, GaussianNoise, Rows, find_limits, widths
-from skdp.frames import Table, is_frame
 from skdp.privacy import Mu, PrivacyLedger, Rho, check_delta
 from skdp.typing import Bounds, ColumnLike, TableLike
 
@@ -81,7 +79,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         penalty, centred = self._penalty(), bool(self.fit_intercept)
         table = self._read_table(X)
         ends = read_bounds(self.bounds, table.names)
-        target, target_ends = self._read_target(table, y)
+        target, target_ends = read_target(self, table, y, self.target_bounds)
         every = np.vstack([ends, target_ends])
         # A constant makes up for a shift; without it, numbers are measured from 0.
         starts = every[:, 0] + (every[:, 1] - every[:, 0]) / 2 if centred else np.zeros(len(every))
@@ -120,21 +118,6 @@ class _LinearRegression(RegressorMixin, LinearModel):
         self.intercept_std_error_ = float(error * scales[-1])
         self.ridge_ = solved.ridge
         return self
-
-    def _read_target(self, table: Table, y: Any) -> tuple[Table, NDArray[np.float64]]:
-        """Return the target as a table of one column of numbers, and its bounds."""
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        if self.target_bounds is None:
-            raise ValueError(
-                "target_bounds must be declared, as (low, high), from what is publicly known: the lowest and the "
-                "highest value of the target are private"
-            )
-        column, name = target_of(table, y)
-        target = Table((name,), (column,), y if is_frame(y) else np.empty((len(column), 1)))
-        (numbers,) = read_numbers(target)
-        ends = read_bounds([self.target_bounds], (name,), parameter="target_bounds")
-        return replace(target, columns=(numbers,)), ends
 
     def predict(self, X: TableLike) -> NDArray[np.float64]:
         """Return the expected target of rows.

@@ -10,17 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
 
 from skdp.base import (
     all_or_nothing,
     read_bounds,
-    read_domain,
     read_numbers,
-    target_of,
 )
 from skdp.central._base import check_flag
+from skdp.central._targets import read_classes
 from skdp.central.linear_model._base import LinearModel
 from skdp.central.linear_model._descent import (
     PLAIN,
@@ -35,7 +32,6 @@ from skdp.central.linear_model._descent import (
 )
 from skdp.central.statistics import UNIT, GaussianNoise, Rows, find_limits, largest_moments, widths
 from skdp.domain import Domain
-from skdp.frames import Table, is_frame
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho
 from skdp.typing import Bounds, ColumnLike, TableLike
@@ -215,7 +211,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
             check_size(self.max_iter, least=1, most=_MOST_ITER, name="max_iter")
         table = self._read_table(X)
         ends = read_bounds(self.bounds, table.names)
-        codes, classes, domain = _read_target(table, y, self.classes)
+        codes, classes, domain = read_classes(self, table, y, self.classes)
         whole, centred = share.mu_squared, bool(self.fit_intercept)
         # A constant makes up for a shift; without it, a column of large numbers would hide what differs between rows.
         starts = np.clip(0.0, *ends.T) if centred else np.zeros(len(ends))
@@ -316,26 +312,3 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         """
         logits = self.decision_function(X)
         return self.classes_[logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0).astype(np.intp)]
-
-
-def _read_target(table: Table, y: Any, classes: Any) -> tuple[NDArray[np.intp], NDArray[Any], Domain]:
-    """Return the class of each row, the sorted classes, and the target with its classes."""
-    if y is None:
-        raise ValueError("DPLogisticRegression requires y to be passed, but the target y is None")
-    column, name = target_of(table, y)
-    if classes is None:
-        values = np.asarray(column)
-        assert_all_finite(values, input_name="y")
-        check_classification_targets(values)
-    target = Table((name,), (column,), y if is_frame(y) else np.empty((len(column), 1)))
-    domain = read_domain(target, "auto" if classes is None else {name: classes}, name="classes")
-    if None in domain[name].values:
-        raise ValueError("classes must not hold a missing value")
-    (codes,) = domain.encode([column])
-    found = np.array(domain[name].values)
-    if len(found) < 2:
-        raise ValueError(f"classes must be at least 2, got {len(found)} class")
-    if (codes == len(found)).any():
-        raise ValueError("y holds a missing value, or one that classes does not declare")
-    order = np.argsort(found)
-    return np.argsort(order)[codes], found[order], domain

@@ -29,6 +29,7 @@ from skdp.central.statistics._noise import (
     integer_noise,
     joint_noise,
     losses_of,
+    with_delta,
 )
 from skdp.central.statistics._persons import limit_persons, number_values, rows_within
 from skdp.central.statistics._private_bounds import (
@@ -123,4 +124,5 @@ __all__ = [
     "two_sums",
     "undeclared_error",
     "widths",
+    "with_delta",
 ]
