@@ -19,12 +19,15 @@ from skdp.central._base import Columns, InvertibleTransformer, Plan, check_flag
 from skdp.central.statistics import (
     UNIT,
     GaussianNoise,
+    LargeRows,
     Noise,
+    Placing,
     Rows,
     find_limits,
     integer_noise,
     largest_moments,
     losses_of,
+    sum_columns,
     widths,
     with_delta,
 )
@@ -184,21 +187,22 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         wanted = self._read_n_components(len(table.names))
         check_flag("whiten", self.whiten)
-        if large is not None:
-            raise TypeError("DPPCA needs the rows, and skdp.engines only adds up: collect them first")
         ends = read_bounds(bounds, table.names)
         starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
         # In units in proportion to the root of its width, a column adds as much to the norm of a row as to the noise of
         # the covariance in the columns' own units, whose sum is then the least.
         reach = widths(ends, starts)
-        units = np.sqrt(reach) * np.sqrt(reach.max())
-        columns = read_numbers(table)
-        rows = Rows.of(columns, ends, starts, np.zeros(len(columns[0]), np.intp), units)
+        placing = Placing(ends, starts, np.sqrt(reach) * np.sqrt(reach.max()))
+        if large is None:
+            rows = placing(read_numbers(table))
+        else:
+            sum_columns(table, large, bounds, missing=False)  # a missing value is an error
+            rows = LargeRows.open(large, table.names, placing)
 
         def release(source: ByteSource) -> None:
             covariance, mean, error = _noisy_moments(rows, share, source)
-            self.mean_ = np.clip(starts + units * mean, *ends.T)
-            self._set_components(covariance, error, units, wanted)
+            self.mean_ = np.clip(starts + placing.units * mean, *ends.T)
+            self._set_components(covariance, error, placing.units, wanted)
 
         gaussian = GaussianNoise(share.mu_squared)
         name = GaussianNoise.name if share.kind != "epsilon" else "discrete Laplace"

@@ -11,6 +11,7 @@ from skdp.central.statistics._cells import (
     part_of,
     undeclared_error,
 )
+from skdp.central.statistics._large_rows import LargeRows, Placing
 from skdp.central.statistics._moments import (
     REFUSED,
     Estimate,
@@ -81,7 +82,9 @@ __all__ = [
     "Estimate",
     "GaussianNoise",
     "Hierarchy",
+    "LargeRows",
     "Noise",
+    "Placing",
     "Rows",
     "check_bounds_share",
     "check_steps",

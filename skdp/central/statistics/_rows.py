@@ -113,6 +113,12 @@ class Rows:
         long = self.squares > square
         return np.where(long, np.sqrt(square / np.where(long, self.squares, 1)) * (1 - 2.0**-40), 1.0)
 
+    def count(self, limits: list[int]) -> list[int]:
+        """Return the number of rows of which each limit is the least that their squared norm is within."""
+        places = np.minimum(np.searchsorted(limits, self.squares), len(limits) - 1)
+        counts: list[int] = np.bincount(places, minlength=len(limits)).tolist()
+        return counts
+
     def total(self, square: int) -> list[int]:
         """Return the sum of the rows, shrunk as by `clipped`: a row changes it by at most the root of `square`."""
         factors = self.factors(square)
@@ -204,8 +210,7 @@ def choose_limit(rows: Rows, noise: Noise, cut: float, source: ByteSource, most:
     """Choose the least limit of the norm that few rows exceed, from noisy numbers of rows; and count all rows."""
     # A row is in one of the numbers: adding or removing it changes this one by 1.
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
-    places = np.minimum(np.searchsorted(limits, rows.squares), _N_NORMS - 1)
-    counts = noise.add(source, np.bincount(places, minlength=_N_NORMS).tolist())
+    counts = noise.add(source, rows.count(limits))
     n_rows = max(sum(counts), 0)
     few = (place for place in range(_N_NORMS) if sum(counts[place + 1 :]) <= min(cut * n_rows, most))
     return limits[next(few)], float(n_rows)
