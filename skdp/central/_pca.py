@@ -275,7 +275,7 @@ def _noisy_moments(
     hidden = 2 * math.sqrt(size) * _as_float(_noise_of_products(share, size, UNIT**2, UNIT).error)
     found = find_limits(rows, share, _CUT, source, centred=True, most=_SHORTENED * hidden)
     constant = max(math.isqrt(found.square) // _CONSTANT, 1)
-    noise = _noise_of_products(found.rest, size, found.square + constant**2, 2 * UNIT)
+    noise = _noise_of_products(found.rest, size, found.square + constant**2, max(2 * UNIT, constant))
     pairs = np.triu_indices(size)
     noisy = noise.add(source, found.rows.shortened(found.square, constant, codes=False)[pairs].tolist())
     sums = np.zeros((size, size))

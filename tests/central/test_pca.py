@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skdp import DPPCA, DPLinearRegression, PrivacyLedger, privacy_statement
+from skdp.central import _pca
 from skdp.central._pca import _noise_of_products
 from skdp.central.statistics import UNIT, Rows, _noise, _rows, find_limits
 from skdp.privacy import Mu, Rho, Sampled, read_share
@@ -59,6 +60,15 @@ class TestSensitivity:
         assert largest[1] <= gaussian
         assert largest[0] > 0.4 * pure
         assert largest[1] > 0.4 * gaussian
+
+    def test_the_constant_counts_among_the_values_of_a_row(self, monkeypatch):
+        asked, whole = [], _pca._noise_of_products
+        monkeypatch.setattr(_pca, "_noise_of_products", lambda *what: asked.append(what) or whole(*what))
+        X = np.sign(rng.normal(size=(60, 100)))
+        DPPCA(1, epsilon=Mu(30, delta=1e-6), bounds=(-1, 1), random_state=0).fit(X)
+        _, _, square, largest = asked[-1]
+        assert square > (8 * UNIT) ** 2
+        assert largest**2 >= 0.99 * square / 17  # the norm of a row is four times the constant
 
     def test_the_noise_of_the_mean_covers_any_row(self, monkeypatch):
         asked, whole = [], _rows.integer_noise
