@@ -81,6 +81,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/model_classifier.py
 	.venv-bench-central/bin/python benchmarks/central_mean.py
 	$(BIN)/python benchmarks/central_preprocessing.py
+	.venv-bench-models/bin/python benchmarks/central_components.py
 	.venv-bench-models/bin/python benchmarks/central_models.py
 	$(BIN)/python benchmarks/central_regression.py
 	.venv-bench-accounting/bin/python benchmarks/accounting.py

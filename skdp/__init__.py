@@ -1,6 +1,7 @@
 """Differential privacy as an ordinary part of scikit-learn work."""
 
 from skdp.central import (
+    DPPCA,
     DPCategoricalNB,
     DPGaussianNB,
     DPGroupBy,
@@ -15,9 +16,11 @@ from skdp.central import (
     DPQuantileTransformer,
     DPRidge,
     DPRobustScaler,
+    DPSelectKBest,
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
+    DPVarianceThreshold,
 )
 from skdp.domain import Domain, Interval
 from skdp.engines import _registry as _registry  # so that `fit` takes tables that do not fit into memory
@@ -51,6 +54,7 @@ from skdp.synthesis import DPMarginalSynthesizer, MarginalClassifier, ReportSynt
 __version__ = "0.1.0"
 
 __all__ = [
+    "DPPCA",
     "BudgetExceeded",
     "DPCategoricalNB",
     "DPGaussianNB",
@@ -67,9 +71,11 @@ __all__ = [
     "DPQuantileTransformer",
     "DPRidge",
     "DPRobustScaler",
+    "DPSelectKBest",
     "DPSimpleImputer",
     "DPStandardScaler",
     "DPTargetEncoder",
+    "DPVarianceThreshold",
     "Domain",
     "FrequencyOracleEncoder",
     "HadamardResponseEncoder",

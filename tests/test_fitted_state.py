@@ -11,6 +11,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 
 from skdp import (
+    DPPCA,
     DPCategoricalNB,
     DPGaussianNB,
     DPGroupBy,
@@ -26,9 +27,11 @@ from skdp import (
     DPQuantileTransformer,
     DPRidge,
     DPRobustScaler,
+    DPSelectKBest,
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
+    DPVarianceThreshold,
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     HeavyHitters,
@@ -84,6 +87,9 @@ SUBJECTS = [
     (DPQuantileTransformer(bounds=BOUNDS, n_quantiles=9, candidates=50), NUMBERS),
     (DPGaussianNB(bounds=BOUNDS, classes=[0, 1]), NUMBERS),
     (DPCategoricalNB(categories=DECLARED, classes=[0, 1]), WORDS),
+    (DPPCA(bounds=BOUNDS), NUMBERS),
+    (DPVarianceThreshold(epsilon=100.0, bounds=BOUNDS), NUMBERS),
+    (DPSelectKBest(1, bounds=BOUNDS, classes=[0, 1]), NUMBERS),
     (DPHistogram(domain=DECLARED), WORDS),
     (DPMarginalSynthesizer(domain=DECLARED, max_iter=3), WORDS),
     (DPMarginalSynthesizer(5.0, delta=0.1, domain={"sex": ["f", "m"]}, discover=0.5, max_iter=3), WORDS),
@@ -117,7 +123,7 @@ class Stop(BaseException):
 
 
 def fit(estimator, X):
-    if is_classifier(estimator) or is_regressor(estimator) or isinstance(estimator, DPTargetEncoder):
+    if is_classifier(estimator) or is_regressor(estimator) or isinstance(estimator, DPSelectKBest | DPTargetEncoder):
         return estimator.fit(X, np.arange(len(X)) % 2)
     return estimator.fit_resample(X) if hasattr(estimator, "fit_resample") else estimator.fit(X)
 

@@ -105,6 +105,8 @@ TREE: Node = (
                         skdp_leaf("skdp.DPKBinsDiscretizer", "bins"),
                         skdp_leaf("skdp.DPOneHotEncoder", "categories as columns"),
                         skdp_leaf("skdp.DPTargetEncoder", "categories as numbers"),
+                        skdp_leaf("skdp.DPPCA", "few columns of many"),
+                        skdp_leaf("skdp.DPSelectKBest", "the columns that matter"),
                     ],
                 ),
                 (

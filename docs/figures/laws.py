@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from scipy.stats import binom, gamma, norm, t
 
-from skdp import DPGaussianNB, DPHistogram, DPMean, DPOneHotEncoder, DPQuantileBinarizer
+from skdp import DPPCA, DPGaussianNB, DPHistogram, DPMean, DPOneHotEncoder, DPQuantileBinarizer, DPSelectKBest
 from skdp.central import sample_and_aggregate
 from skdp.oracles import (
     ORACLES,
@@ -294,6 +294,37 @@ def class_means():
     axes.set(xlabel="released mean", ylabel="releases")
     axes.set_xlim(20, 80)
     axes.legend(loc="upper left")
+
+
+def components():
+    """Draw how often the first component of neighbouring tables has each direction."""
+    rows = np.random.default_rng(0).normal(size=(60, 2)) @ [[2.0, 1.0], [0.0, 0.7]]
+    rows[-1] = 8, -8
+    axes = plt.subplots()[1]
+    for table, label in ((rows, "a table"), (rows[:-1], "one row less")):
+        found = [DPPCA(1, epsilon=0.5, bounds=(-8, 8), random_state=seed).fit(table).components_ for seed in range(400)]
+        angles = [math.degrees(math.atan(y / x)) for ((x, y),) in found]
+        axes.hist(angles, bins=np.linspace(-90, 90, 37), histtype="step", label=label)
+    axes.set(xlabel="angle of the first component, in degrees", ylabel="releases")
+    axes.legend()
+
+
+def selection():
+    """Draw how often each column of neighbouring tables is chosen."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 60)
+    rows = rng.normal(size=(60, 5)) + np.outer(y, [0, 0.4, 0.8, 1.2, 1.6])
+    axes = plt.subplots()[1]
+    for place, (table, label) in enumerate(((rows, "a table"), (rows[:-1], "one row less"))):
+        chosen = [
+            DPSelectKBest(1, epsilon=1.0, bounds=(-4, 6), classes=[0, 1], random_state=seed).fit(table, y[: len(table)])
+            for seed in range(400)
+        ]
+        counts = np.bincount([one.ranking_[0] for one in chosen], minlength=5)
+        axes.bar(np.arange(5) + 0.4 * place - 0.2, counts, 0.4, label=label, hatch="//" if place else None)
+    axes.set(xlabel="column", ylabel="releases")
+    axes.grid(axis="x", visible=False)
+    axes.legend()
 
 
 def quantile():

@@ -8,8 +8,11 @@ from skdp.central._histogram import DPHistogram
 from skdp.central._histogram import planned_half_width as planned_half_width
 from skdp.central._mean import DPMean
 from skdp.central._one_hot_encoder import DPOneHotEncoder
+from skdp.central._pca import DPPCA
 from skdp.central._quantile_transformer import DPQuantileTransformer, DPRobustScaler
 from skdp.central._scalers import DPMinMaxScaler, DPStandardScaler
+from skdp.central._select_k_best import DPSelectKBest
+from skdp.central._selectors import DPVarianceThreshold
 from skdp.central._simple_imputer import DPSimpleImputer
 from skdp.central._target_encoder import DPTargetEncoder
 from skdp.central.frameworks import (
@@ -24,6 +27,7 @@ from skdp.central.naive_bayes import DPCategoricalNB, DPGaussianNB
 from skdp.central.statistics import CountEstimate
 
 __all__ = [
+    "DPPCA",
     "CountEstimate",
     "DPCategoricalNB",
     "DPGaussianNB",
@@ -39,9 +43,11 @@ __all__ = [
     "DPQuantileTransformer",
     "DPRidge",
     "DPRobustScaler",
+    "DPSelectKBest",
     "DPSimpleImputer",
     "DPStandardScaler",
     "DPTargetEncoder",
+    "DPVarianceThreshold",
     "Release",
     "laplace_divergence",
     "propose_test_release",

@@ -49,6 +49,7 @@ from skdp.randomness import ByteSource, bernoulli_ratio
 from skdp.typing import ColumnLike, ColumnName, TableLike
 
 Unknown = Literal["error", "ignore"]
+Columns = list[NDArray[Any]]
 
 
 def charge(
@@ -285,9 +286,6 @@ class CentralStatistic(CentralEstimator):
         raise NotImplementedError
 
 
-Columns = list[NDArray[Any]]
-
-
 class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatistic):
     """A transformer whose statistics are private, while its output is the rows themselves."""
 
@@ -360,10 +358,11 @@ class InvertibleTransformer(CentralTransformer):
         check_is_fitted(self)
         # By an estimator that has seen no names: scikit-learn would warn of an array where `fit` saw a frame.
         table = read_input(BaseEstimator(), X, reset=True, least=0)
-        if len(table.names) != self.n_features_in_:
-            raise ValueError(f"X has {len(table.names)} features; fit saw {self.n_features_in_}")
-        check_names(self, table, self.guarantee_.scope)
-        return table.rebuild(_on_numbers(table, self._invert_columns), self.guarantee_.scope)
+        names = tuple(self._output_names())
+        if len(table.names) != len(names):
+            raise ValueError(f"X has {len(table.names)} features; transform makes {len(names)}")
+        check_names(self, table, names)
+        return table.rebuild(_on_numbers(table, self._invert_columns), self._columns)
 
     def _invert_columns(self, columns: Columns) -> Columns:
         """Undo `_transform_columns`."""

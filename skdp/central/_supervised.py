@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -13,19 +13,13 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import all_or_nothing, check_names, level_of_the_caller, read_domain, read_input, target_of
+from skdp.base import all_or_nothing, check_names, read_bounds, read_domain, read_input, target_of
 from skdp.central._base import CentralStatistic
-from skdp.central.statistics import CellTally, count_large, find_codes, without_column
+from skdp.central.statistics import CellTally, count_large, find_codes, split_bounds, without_column
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, Share, check_delta, read_share
 from skdp.typing import ColumnLike, ColumnName, TableLike
-
-TOO_FEW = "the noise hides how many rows there are, and so what they say: there are too few rows for this epsilon"
-
-
-def warn_of_few() -> None:
-    warnings.warn(TOO_FEW, UserWarning, stacklevel=level_of_the_caller())
 
 
 class SupervisedStatistic(CentralStatistic):
@@ -115,6 +109,20 @@ def features(table: Table) -> Table:
 def target(table: Table) -> Table:
     """Return the target, the last column."""
     return Table(table.names[-1:], table.columns[-1:], table.native)
+
+
+def split_all_bounds(bounds: Any, target_bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
+    """Return which columns have private bounds, the target last, and bounds of which some stand in for those."""
+    *columns, goal = names
+    if target_bounds is None:
+        raise ValueError(
+            "target_bounds must be declared, as (low, high), from what is publicly known: the lowest and the "
+            "highest value of the target are private"
+        )
+    private, bounds = split_bounds(bounds, columns)
+    hidden, pair = split_bounds({goal: target_bounds}, [goal])
+    ends = read_bounds(bounds, columns), read_bounds(pair, [goal], parameter="target_bounds")
+    return [*private, *(len(columns) + place for place in hidden)], np.vstack(ends)
 
 
 @dataclass(frozen=True)

@@ -57,11 +57,12 @@ class _Registered(SavedClass):
 # kernel machines, which keep rows of the training data; and all that holds functions.
 _OURS = (
     "DPCategoricalNB DPGaussianNB DPGroupBy DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression "
-    "DPMarginalSynthesizer DPMean DPMinMaxScaler DPOneHotEncoder DPQuantileBinarizer DPQuantileTransformer DPRidge "
-    "DPRobustScaler DPSimpleImputer DPStandardScaler DPTargetEncoder FrequencyOracleEncoder HadamardResponseEncoder "
-    "HeavyHitters KeyValueEncoder LocalHashingEncoder LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly "
-    "PerPerson PosteriorFeatures RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder "
-    "SubsetSelectionEncoder SyntheticResampler UnaryEncodingTransformer "
+    "DPMarginalSynthesizer DPMean DPMinMaxScaler DPOneHotEncoder DPPCA DPQuantileBinarizer DPQuantileTransformer "
+    "DPRidge DPRobustScaler DPSelectKBest DPSimpleImputer DPStandardScaler DPTargetEncoder DPVarianceThreshold "
+    "FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder "
+    "LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PerPerson PosteriorFeatures "
+    "RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder SubsetSelectionEncoder "
+    "SyntheticResampler UnaryEncodingTransformer "
 )
 _PRIVATE = {"DPGroupBy": "_library", "PosteriorFeatures": "_privatize"}
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"

@@ -50,6 +50,11 @@ class Share:
         return {"epsilon": Fraction(0), "rho": 2 * self.amount, "mu": self.amount}[self.kind]
 
     @property
+    def of_a_row(self) -> Share:
+        """The mu of one row of a person: that of several rows is so many times as much."""
+        return Share("mu", self.mu_squared / self.rows**2)
+
+    @property
     def pure(self) -> Fraction:
         """The epsilon of a purely private mechanism."""
         if self.kind == "epsilon":

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from skdp import (
+    DPPCA,
     DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
@@ -21,6 +22,7 @@ from skdp import (
     DPRobustScaler,
     DPSimpleImputer,
     DPStandardScaler,
+    DPVarianceThreshold,
     Interval,
 )
 from skdp.privacy import Mu, Rho, Sampled
@@ -83,11 +85,14 @@ SUBJECTS = [
     (DPGroupBy("job", keys={"job": GAPPY_DECLARED["job"]}, bounds=BOUNDS), GAPS.assign(job=GAPPY_WORDS["job"])),
     (DPQuantileTransformer(bounds=BOUNDS, n_quantiles=10, candidates=10), GAPS),
     (DPRobustScaler(bounds=BOUNDS), GAPS),
+    (DPPCA(1, epsilon=20.0, bounds=BOUNDS), NUMBERS),
+    (DPPCA(epsilon=Mu(0.5, delta=1e-6), bounds=BOUNDS), NUMBERS),
+    (DPVarianceThreshold(900.0, epsilon=5.0, bounds=BOUNDS), GAPS),
 ]
 # Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
-LONG = [1, 2, 3, 5, 8, 10, 11, 16, *range(20, 24), *range(25, 35), 36, 37, 38, 40, 43]
+LONG = [1, 2, 3, 5, 8, 10, 11, 16, *range(20, 24), *range(25, 35), 36, 37, 38, 40, 43, 45]
 # They read frames as another mechanism of their class does.
-READ_ALIKE = [4, 6, 18, 24, 35, 39, 41, 42]
+READ_ALIKE = [4, 6, 18, 24, 35, 39, 41, 42, 46]
 MANY_COUNTS = [39]
 # Values that one row alone has are drawn for, and hardly ever published: that is what their delta is for.
 BY_THRESHOLD = [40]

@@ -15,10 +15,10 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 
 from skdp import DPLinearRegression, DPRidge, DPStandardScaler, PrivacyLedger, privacy_statement
-from skdp.central.linear_model import _moments, _rows
+from skdp.central.linear_model import _moments
 from skdp.central.linear_model._moments import ExactMoments
-from skdp.central.linear_model._rows import UNIT, Rows, largest_moments
-from skdp.central.statistics import GaussianNoise
+from skdp.central.statistics import GaussianNoise, _rows
+from skdp.central.statistics._rows import UNIT, Rows, largest_moments
 from skdp.privacy import Mu, Rho, Sampled
 from skdp.testing import curator_checks
 

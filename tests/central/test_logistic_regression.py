@@ -30,10 +30,10 @@ from skdp import (
     PrivacyLedger,
     privacy_statement,
 )
-from skdp.central.linear_model import _descent, _rows
+from skdp.central.linear_model import _descent
 from skdp.central.linear_model._descent import _CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
-from skdp.central.linear_model._rows import UNIT, Rows, choose_limit, largest_moments
-from skdp.central.statistics import GaussianNoise
+from skdp.central.statistics import GaussianNoise, _rows
+from skdp.central.statistics._rows import UNIT, Rows, choose_limit, largest_moments
 from skdp.privacy import Mu, Rho, Sampled
 from skdp.randomness import SeededSource
 from skdp.testing import curator_checks

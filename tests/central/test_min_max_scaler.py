@@ -75,7 +75,7 @@ class TestInverse:
 
     def test_is_for_the_same_columns(self):
         fitted = DPMinMaxScaler(bounds=(0, 1)).fit(pd.DataFrame({"a": [0.5], "b": [1]}))
-        with pytest.raises(ValueError, match="X has 1 features; fit saw 2"):
+        with pytest.raises(ValueError, match="X has 1 features; transform makes 2"):
             fitted.inverse_transform([[0.5]])
         with pytest.raises(ValueError, match="X has the columns"):
             fitted.inverse_transform(pd.DataFrame({"b": [0.5], "a": [1]}))

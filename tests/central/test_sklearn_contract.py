@@ -9,6 +9,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from skdp import (
+    DPPCA,
     DPCategoricalNB,
     DPGaussianNB,
     DPGroupBy,
@@ -23,9 +24,11 @@ from skdp import (
     DPQuantileTransformer,
     DPRidge,
     DPRobustScaler,
+    DPSelectKBest,
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
+    DPVarianceThreshold,
     Interval,
 )
 from tests.conftest import often
@@ -53,6 +56,9 @@ ESTIMATORS = [
     DPQuantileBinarizer(bounds=BOUNDS),
     DPQuantileTransformer(n_quantiles=20, candidates=500, bounds=BOUNDS),
     DPStandardScaler(bounds=BOUNDS),
+    DPPCA(bounds=BOUNDS),
+    DPVarianceThreshold(bounds=BOUNDS),
+    DPSelectKBest(1, bounds=BOUNDS, target_bounds=(-10, 10)),
     DPLogisticRegression(50.0, bounds=(-10, 10)),
     DPCategoricalNB(50.0, categories=Interval(-12, 12, bins=24), handle_unknown="ignore"),
     DPTargetEncoder(categories=Interval(-100, 100, bins=4), bounds=(-10, 10), handle_unknown="ignore"),
@@ -94,6 +100,7 @@ pytestmark = [
     # The checks' tables are small.
     pytest.mark.filterwarnings("ignore:the noise drowns the variance:UserWarning"),
     pytest.mark.filterwarnings("ignore:the noise hides how many rows:UserWarning"),
+    pytest.mark.filterwarnings("ignore:the noise hides the components:UserWarning"),
     pytest.mark.filterwarnings("ignore:the categories of 'target':skdp.privacy.PrivacyLeakWarning"),
 ]
 

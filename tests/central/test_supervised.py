@@ -13,8 +13,7 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 import skdp.engines._registry
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, PrivacyLedger, privacy_statement
 from skdp.central import _base
-from skdp.central.linear_model._rows import UNIT
-from skdp.central.statistics import GaussianNoise
+from skdp.central.statistics import UNIT, GaussianNoise
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
 from skdp.privacy import Mu, Rho
 from tests.conftest import each

@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from skdp import (
+    DPPCA,
     Domain,
     DPCategoricalNB,
     DPGaussianNB,
@@ -26,9 +27,11 @@ from skdp import (
     DPQuantileTransformer,
     DPRidge,
     DPRobustScaler,
+    DPSelectKBest,
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
+    DPVarianceThreshold,
     Interval,
     SyntheticResampler,
 )
@@ -105,6 +108,14 @@ def keys_found(rows):
     """Count by keys that many others have too."""
     groups = DPGroupBy(["job", "sex"], 5.0, delta=1e-3, keys="private", random_state=0)
     return groups.fit(pd.concat([pd.DataFrame(COMMON), rows], ignore_index=True))
+
+
+def selected(rows, **parameters):
+    """Select a column by a target, the last column of a table."""
+    selector = DPSelectKBest(1, bounds=(-1, 1), random_state=0, **parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # so few rows
+        return selector.fit(rows[["a", "b"]], rows["y"])
 
 
 def of_numbers(model, rows):
@@ -189,6 +200,8 @@ RELEASES = {
     "standard scaler": (DPStandardScaler(bounds=BOUNDS, missing="error"), WHOLE),
     "standard scaler, missing values": (DPStandardScaler(bounds=BOUNDS), NUMBERS),
     "standard scaler, mu": (DPStandardScaler(MU, bounds=BOUNDS, missing="error"), WHOLE),
+    "components": (DPPCA(bounds=BOUNDS), WHOLE),
+    "components, mu": (DPPCA(epsilon=MU, bounds=BOUNDS), WHOLE),
     "min-max scaler": (DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9)), NUMBERS),
     "min-max scaler, bounds found, rho": (DPMinMaxScaler(RHO, bounds={"age": "private", "hours": BOUNDS}), NUMBERS),
     "min-max scaler, mu": (DPMinMaxScaler(MU, bounds=BOUNDS, quantile_range=(0.1, 0.9)), NUMBERS),
@@ -264,6 +277,9 @@ RELEASES = {
         ),
         CORNER_PERSONS,
     ),
+    "selection by classes": (partial(selected, epsilon=3.0, classes=[0, 1]), CORNERS),
+    "selection by a number, mu": (partial(selected, epsilon=MU, target_bounds=(0, 1)), CORNERS),
+    "variances": (DPVarianceThreshold(bounds=BOUNDS), NUMBERS),
     "histogram": (DPHistogram(domain=WORDS), JOBS),
     "histogram of intervals, hierarchical": (DPHistogram(domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
     "histogram, hierarchical, rho": (DPHistogram(RHO, domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
@@ -291,6 +307,10 @@ RELEASES = {
     ),
     "scaler of persons, bounds found, mu": (
         partial(statistic_of_persons, DPStandardScaler(MU, bounds="private")),
+        PERSONS,
+    ),
+    "components of persons, delta": (
+        partial(statistic_of_persons, DPPCA(delta=1e-6, bounds=(0, 2))),
         PERSONS,
     ),
     "binarizer of persons": (

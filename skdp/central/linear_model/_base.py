@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from skdp.base import read_numbers
-from skdp.central._supervised import SupervisedStatistic
-from skdp.central.linear_model._rows import LargeRows, Reader, Rows
+from skdp.central._supervised import SupervisedStatistic, features
+from skdp.central.statistics import LargeRows, Rows
 from skdp.frames import LargeTable, Table
 
 Floats = NDArray[np.float64]
@@ -35,9 +36,21 @@ class LinearModel(SupervisedStatistic):
         return response
 
 
+@dataclass(frozen=True)
+class _Placing:
+    """How values become places, and the target codes: picklable."""
+
+    ends: Floats
+    starts: Floats
+    codes: Callable[[Any], NDArray[Any]]
+
+    def __call__(self, table: Table) -> Rows:
+        return Rows.of(read_numbers(features(table)), self.ends, self.starts, self.codes(table.columns[-1]))
+
+
 def read_rows(
     table: Table, large: LargeTable | None, ends: Floats, starts: Floats, codes: Callable[[Any], NDArray[Any]]
 ) -> Rows:
     """Read the columns and the target of a table, or prepare to read a large one, whose values are checked already."""
-    read = Reader(ends, starts, codes)
-    return read(table) if large is None else LargeRows.open(large, table.names, read)
+    place = _Placing(ends, starts, codes)
+    return place(table) if large is None else LargeRows.open(large, table.names, place)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.linear_model._rows import UNIT, Rows
+from skdp.central.statistics import UNIT, Rows
 
 _CERTAIN = 1 << 15
 """Of residuals: that of a certain prediction of the wrong class."""

@@ -14,11 +14,18 @@ from sklearn.base import RegressorMixin
 
 from skdp.base import read_bounds, read_numbers
 from skdp.central._base import Plan, check_flag
-from skdp.central._supervised import warn_of_few
+from skdp.central._supervised import split_all_bounds
 from skdp.central.linear_model._base import Floats, LinearModel, read_rows
 from skdp.central.linear_model._moments import ExactMoments
-from skdp.central.linear_model._rows import UNIT, Rows, find_limits, widths
-from skdp.central.statistics import GaussianNoise, split_bounds, sum_columns
+from skdp.central.statistics import (
+    UNIT,
+    GaussianNoise,
+    Rows,
+    find_limits,
+    sum_columns,
+    warn_of_few,
+    widths,
+)
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
@@ -45,16 +52,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         return 0.0
 
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        *columns, goal = names
-        if self.target_bounds is None:
-            raise ValueError(
-                "target_bounds must be declared, as (low, high), from what is publicly known: the lowest and the "
-                "highest value of the target are private"
-            )
-        private, bounds = split_bounds(self.bounds, columns)
-        hidden, pair = split_bounds({goal: self.target_bounds}, [goal])
-        ends = read_bounds(bounds, columns), read_bounds(pair, [goal], parameter="target_bounds")
-        return [*private, *(len(columns) + place for place in hidden)], np.vstack(ends)
+        return split_all_bounds(self.bounds, self.target_bounds, names)
 
     def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
@@ -78,10 +76,9 @@ class _LinearRegression(RegressorMixin, LinearModel):
         n_columns, pure, centred = rows.n_columns, share.kind == "epsilon", bool(self.fit_intercept)
         square, middle, largest, constant = rows.square, np.zeros(n_columns), UNIT, UNIT
         if not pure:
-            # The mu of several rows of a person is so many times that of one.
-            found = find_limits(rows, share.mu_squared / share.rows**2, _CUT, source, centred=centred)
+            found = find_limits(rows, share.of_a_row, _CUT, source, centred=centred)
             rows, square, middle, largest = found.rows, found.square, found.middle / UNIT, 2 * UNIT
-            share, constant = Share("mu", found.rest), max(math.isqrt(square) // 2, 1)
+            share, constant = found.rest, max(math.isqrt(square) // 2, 1)
         moments = ExactMoments.of(rows, square, constant, largest).release(share, source)
         unit = (constant / UNIT) ** 2
         n_rows = moments.products[-1, -1] / unit

@@ -27,8 +27,7 @@ from skdp.central.linear_model._descent import (
     plain_step,
     scaled_step,
 )
-from skdp.central.linear_model._rows import UNIT, Rows, find_limits, largest_moments, widths
-from skdp.central.statistics import GaussianNoise, sum_columns
+from skdp.central.statistics import UNIT, GaussianNoise, Rows, find_limits, largest_moments, sum_columns, widths
 from skdp.domain import Domain
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
@@ -211,19 +210,18 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     def _release(
         self, rows: Rows, scales: Floats, starts: Floats, classes: Classes, share: Share, source: ByteSource
     ) -> None:
-        # The mu of several rows of a person is so many times that of one.
-        whole, centred = share.mu_squared / share.rows**2, bool(self.fit_intercept)
-        found = find_limits(rows, whole, _CUT, source, centred=centred)
+        share, centred = share.of_a_row, bool(self.fit_intercept)
+        found = find_limits(rows, share, _CUT, source, centred=centred)
         rows = found.rows.map(partial(Rows.clipped, square=found.square))
         constant = math.isqrt(rows.square) // 2 if centred else 0
-        rows, rest = rows.map(partial(Rows.with_constant, constant=constant)), found.rest
+        rows, rest = rows.map(partial(Rows.with_constant, constant=constant)), found.rest.mu_squared
         loss: Loss = BinaryLoss() if len(classes.values) == 2 else SoftmaxLoss(len(classes.values))
         strength, n_columns = math.sqrt(rest) * found.n_rows, rows.n_columns
         n_rows = max(1.0, found.n_rows + 2 * found.error)  # too small a number would make the steps too long
         step: float | NDArray[np.float64] = plain_step(rows, loss, n_rows)
         pace, n_steps = PLAIN, strength / _PER_STEP
         if n_steps > _MOST_STEPS and strength > _PER_MOMENT * n_columns**1.5:
-            noise = GaussianNoise(whole * _MOMENT_PART, largest_moments(found.square, 2 * UNIT))
+            noise = GaussianNoise(share.mu_squared * _MOMENT_PART, largest_moments(found.square, 2 * UNIT))
             rest -= noise.mu_squared
             pairs = np.triu_indices(n_columns)
             moments = np.zeros((n_columns, n_columns))

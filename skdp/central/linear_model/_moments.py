@@ -11,8 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.linear_model._rows import UNIT, Rows, largest_moments
-from skdp.central.statistics import GaussianNoise, joint_noise
+from skdp.central.statistics import UNIT, GaussianNoise, Rows, joint_noise, largest_moments
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
 
@@ -136,7 +135,7 @@ class ExactMoments:
         """Add up rows that are made smaller if they are too long, with their constants and targets."""
         # A row, its constant and its target are multiplied with one factor, as in weighted least squares: which linear
         # model is true stays so.
-        sums = rows.sum(partial(products, square=square, constant=constant))
+        sums = rows.sum(partial(Rows.shortened, square=square, constant=constant, codes=True))
         return cls(sums, square + constant**2, max(largest, constant))
 
     def release(self, share: Share, source: ByteSource) -> Moments:
@@ -162,17 +161,6 @@ class ExactMoments:
         products[pairs] = products.T[pairs] = found
         # A value is placed on a grid, which is an error of up to a step.
         return Moments(products, with_target, float(square), *(_in_units(max(error, Fraction(1))) for error in errors))
-
-
-def products(rows: Rows, square: int, constant: int) -> NDArray[np.int64]:
-    """Return the sums of the products of two of: the columns, the constant, the target."""
-    factors = rows.factors(square)
-    sums = np.zeros((rows.n_columns + 2,) * 2, np.int64)
-    for block, part in rows.blocks():
-        whole = np.column_stack([part, np.full(len(part), constant), rows.codes[block]])
-        whole = np.trunc(whole * factors[block, np.newaxis])
-        sums += (whole.T @ whole).astype(np.int64)
-    return sums
 
 
 def _in_units(number: int | Fraction) -> float:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
 
-from skdp.central._supervised import Classes, SupervisedStatistic, warn_of_few
-from skdp.central.statistics import LARGEST, Noise
+from skdp.central._supervised import Classes, SupervisedStatistic
+from skdp.central.statistics import LARGEST, Noise, warn_of_few
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.privacy import Share, read_share

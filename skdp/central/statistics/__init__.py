@@ -20,6 +20,7 @@ from skdp.central.statistics._groups import (
     mean_estimates,
     sum_estimates,
 )
+from skdp.central.statistics._large_rows import LargeRows
 from skdp.central.statistics._moments import (
     REFUSED,
     Estimate,
@@ -40,6 +41,7 @@ from skdp.central.statistics._noise import (
     integer_noise,
     joint_noise,
     losses_of,
+    with_delta,
 )
 from skdp.central.statistics._partitions import check_discovery, code_together, plan_categories, plan_discovery
 from skdp.central.statistics._persons import limit_persons, number_values, read_persons, rows_within, without_column
@@ -67,6 +69,14 @@ from skdp.central.statistics._ranges import (
     find_range,
     plan_hierarchy,
 )
+from skdp.central.statistics._rows import (
+    UNIT,
+    Rows,
+    find_limits,
+    largest_moments,
+    warn_of_few,
+    widths,
+)
 from skdp.central.statistics._shrinkage import shrunk_shifts
 from skdp.central.statistics._sums import (
     GRID,
@@ -85,6 +95,7 @@ __all__ = [
     "LARGEST",
     "NOWHERE",
     "REFUSED",
+    "UNIT",
     "BoundedColumn",
     "Candidates",
     "CellTally",
@@ -95,7 +106,9 @@ __all__ = [
     "GroupSums",
     "GroupTally",
     "Hierarchy",
+    "LargeRows",
     "Noise",
+    "Rows",
     "SumTally",
     "check_bounds_share",
     "check_discovery",
@@ -115,12 +128,14 @@ __all__ = [
     "discover_values",
     "equal_steps",
     "find_codes",
+    "find_limits",
     "find_missing",
     "find_range",
     "integer_noise",
     "is_ordered",
     "join_codes",
     "joint_noise",
+    "largest_moments",
     "largest_sum",
     "limit_persons",
     "losses_of",
@@ -151,5 +166,8 @@ __all__ = [
     "to_value",
     "two_sums",
     "undeclared_error",
+    "warn_of_few",
+    "widths",
+    "with_delta",
     "without_column",
 ]

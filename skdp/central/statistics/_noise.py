@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import gammainc
 
 from skdp.exact import round_up
-from skdp.privacy import Loss, PureLoss, Share, gaussian_loss
+from skdp.privacy import Loss, Mu, PureLoss, Share, check_delta, gaussian_loss, read_share
 from skdp.randomness import (
     ByteSource,
     cube_noise,
@@ -180,6 +180,15 @@ def choose(source: ByteSource, scores: ArrayLike, share: Share, sensitivity: Fra
 def choice_name(share: Share) -> str:
     """Return the name of the mechanism of `choose`."""
     return "permute-and-flip" if share.kind == "epsilon" else "exponential mechanism"
+
+
+def with_delta(share: Share, epsilon: Any, delta: float | None) -> Share:
+    """Make a mu of an epsilon that is a number and a delta, if there is one."""
+    if delta is None or not check_delta(delta):
+        return share
+    if share.given is not None:
+        raise TypeError("epsilon must be a number with a delta: a secret sample is not supported, got Sampled")
+    return read_share(Mu.of(epsilon, delta))
 
 
 def losses_of(share: Share, noises: Sequence[Noise]) -> tuple[Loss, ...]:

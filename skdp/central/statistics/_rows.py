@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import read_numbers
-from skdp.central._supervised import features, warn_of_few
-from skdp.central.statistics import GaussianNoise
-from skdp.frames import LargeTable, Table, read_table
+from skdp.base import level_of_the_caller
+from skdp.central.statistics._noise import Noise, integer_noise
+from skdp.privacy import Share
 from skdp.randomness import ByteSource
 
 UNIT = 1 << 14
@@ -46,6 +45,8 @@ class Rows:
     """The square of the largest norm of a row, its constant included."""
     constant: int = 0
     """A last value, of all rows; 0 for none."""
+    most: int | NDArray[np.int64] = UNIT
+    """The largest size of each value."""
 
     @classmethod
     def of(
@@ -54,11 +55,14 @@ class Rows:
         ends: NDArray[np.float64],
         starts: NDArray[np.float64],
         codes: NDArray[Any],
+        units: NDArray[np.float64] | None = None,
     ) -> Rows:
-        """Place values between bounds on a grid whose 0 is at a start."""
+        """Place values between bounds on a grid whose 0 is at a start, in units of at least `widths`, their default."""
         places = np.empty((len(codes), len(columns)), np.int16)
         lows, highs = ends.T
-        scale = widths(ends, starts)
+        scale = widths(ends, starts) if units is None else units
+        # Floats round monotonously: no place is farther from 0 than that of an end.
+        most = np.trunc(widths(ends, starts) / scale * UNIT).astype(np.int64)
         for rows in _slices(places):
             part = np.stack([column[rows] for column in columns], axis=1)
             np.clip(part, lows, highs, out=part)
@@ -66,7 +70,7 @@ class Rows:
             part /= scale
             part *= UNIT
             places[rows] = part  # cut towards 0
-        return cls(places, codes.astype(np.intp), len(columns) * UNIT**2)
+        return cls(places, codes.astype(np.intp), int((most**2).sum()), most=most)
 
     @property
     def reach(self) -> float:
@@ -91,11 +95,6 @@ class Rows:
         """Change each row."""
         return change(self)
 
-    def counts(self, limits: Sequence[int]) -> NDArray[np.int64]:
-        """Count the rows by the first limit that their squared norm does not exceed, or else the last."""
-        places = np.minimum(np.searchsorted(limits, self.squares), len(limits) - 1)
-        return np.bincount(places, minlength=len(limits))
-
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Return some rows after others, without their constant; the next overwrite them."""
         buffer = np.empty((0, 0))
@@ -119,13 +118,18 @@ class Rows:
         places, factors = self.places.copy(), self.factors(square)
         (long,) = np.nonzero(factors < 1)
         places[long] = places[long] * factors[long, np.newaxis]
-        return Rows(places, self.codes, square)
+        return replace(self, places=places, square=square)
 
     def factors(self, square: int) -> NDArray[np.float64]:
         """Return what each row is multiplied with, and then cut towards 0, so that no squared norm is larger."""
         # The three roundings make a factor too large by less than 2**-50.
         long = self.squares > square
         return np.where(long, np.sqrt(square / np.where(long, self.squares, 1)) * (1 - 2.0**-40), 1.0)
+
+    def counts(self, limits: Sequence[int]) -> NDArray[np.int64]:
+        """Count the rows by the first limit that their squared norm does not exceed, or else the last."""
+        places = np.minimum(np.searchsorted(limits, self.squares), len(limits) - 1)
+        return np.bincount(places, minlength=len(limits))
 
     def total(self, square: int) -> NDArray[np.int64]:
         """Return the sum of the rows, shrunk as by `clipped`: a row changes it by at most the root of `square`."""
@@ -141,73 +145,25 @@ class Rows:
             total += (part.T @ part).astype(np.int64)
         return total
 
+    def shortened(self, square: int, constant: int, *, codes: bool) -> NDArray[np.int64]:
+        """Return `moments` with a constant, and perhaps the codes, of rows multiplied as a whole by `factors`."""
+        factors = self.factors(square)
+        total = np.zeros((self.n_columns + 1 + codes,) * 2, np.int64)
+        for block, part in self.blocks():
+            more = [self.codes[block]] if codes else []
+            whole = np.column_stack([part, np.full(len(part), constant), *more])
+            whole = np.trunc(whole * factors[block, np.newaxis])
+            total += (whole.T @ whole).astype(np.int64)
+        return total
+
     def centred(self, middle: NDArray[np.int16]) -> Rows:
         """Subtract a public row of integers, of less than `UNIT` in size."""
-        return Rows(self.places - middle, self.codes, sum((UNIT + abs(int(place))) ** 2 for place in middle))
+        most = (np.abs(middle.astype(np.int64)) + self.most).astype(np.int64)
+        return replace(self, places=self.places - middle, square=int((most**2).sum()), most=most)
 
     def with_constant(self, constant: int) -> Rows:
         """Add a last column of one integer."""
         return replace(self, square=self.square + constant**2, constant=constant)
-
-
-@dataclass(frozen=True)
-class Reader:
-    """Reads rows of a table whose last column is the target."""
-
-    ends: NDArray[np.float64]
-    starts: NDArray[np.float64]
-    codes: Callable[[Any], NDArray[Any]]
-    """Returns the class, or the place, of each value of the target."""
-    changes: tuple[Callable[[Rows], Rows], ...] = ()
-
-    def __call__(self, table: Table) -> Rows:
-        rows = Rows.of(read_numbers(features(table)), self.ends, self.starts, self.codes(table.columns[-1]))
-        for change in self.changes:
-            rows = change(rows)
-        return rows
-
-
-@dataclass(frozen=True, eq=False)
-class LargeRows(Rows):
-    """The rows of a large table, which are read again for each of their sums; in memory there are none of them."""
-
-    source: LargeTable = field(kw_only=True)
-    names: tuple[Any, ...] = field(kw_only=True)
-    read: Reader = field(kw_only=True)
-
-    @classmethod
-    def open(cls, source: LargeTable, names: tuple[Any, ...], read: Reader) -> Self:
-        no_rows = read(read_table(nw.from_native(source.sample, eager_only=True).select(*names).to_native()))
-        return cls(
-            no_rows.places, no_rows.codes, no_rows.square, no_rows.constant, source=source, names=names, read=read
-        )
-
-    def sum(self, what: Callable[[Rows], NDArray[np.int64]]) -> NDArray[np.int64]:
-        (total,) = self.source.add_up(self.names, _Sum(self.read, what, what(self)))
-        return total
-
-    def map(self, change: Callable[[Rows], Rows]) -> Rows:
-        return self.open(self.source, self.names, replace(self.read, changes=(*self.read.changes, change)))
-
-
-@dataclass(frozen=True, eq=False)
-class _Sum:
-    """Sums over rows: a `skdp.frames.Summary`."""
-
-    read: Reader
-    what: Callable[[Rows], NDArray[np.int64]]
-    nothing: NDArray[np.int64]
-
-    def zeros(self) -> list[NDArray[np.int64]]:
-        return [np.zeros_like(self.nothing)]
-
-    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        """Add the rows of a batch, which no engine has grouped."""
-        sums[0] += self.what(self.read(read_table(batch)))
-
-    def n_distinct(self, sample: Any) -> float:
-        """Return infinity: all rows differ."""
-        return math.inf
 
 
 def _slices(table: NDArray[Any]) -> Iterator[slice]:
@@ -217,6 +173,14 @@ def _slices(table: NDArray[Any]) -> Iterator[slice]:
 
 _SIZE_PART, _MEAN_PART = Fraction(1, 32), Fraction(1, 16)
 """Of the budget, for the numbers of rows by norm, and for their mean."""
+
+TOO_FEW = "the noise hides how many rows there are, and so what they say: there are too few rows for this epsilon"
+
+
+def warn_of_few() -> None:
+    """Warn that a release says little."""
+    warnings.warn(TOO_FEW, UserWarning, stacklevel=level_of_the_caller())
+
 
 _N_NORMS = 24
 """Limits of the norm to choose from."""
@@ -233,36 +197,41 @@ class Bounded:
     n_rows: float
     error: float
     """The standard deviation of `n_rows`."""
-    rest: Fraction
-    """What remains of the squared mu."""
+    rest: Share
+    """What remains of the budget, in mu if there is one."""
 
 
-def find_limits(rows: Rows, mu_squared: Fraction, cut: float, source: ByteSource, *, centred: bool) -> Bounded:
+def find_limits(
+    rows: Rows, share: Share, cut: float, source: ByteSource, *, centred: bool, most: float = math.inf
+) -> Bounded:
     """Find the middle of rows, if they are to be centred, and a norm that only the share `cut` of them exceeds."""
-    sizes, means = GaussianNoise(mu_squared * _SIZE_PART), GaussianNoise(mu_squared * _MEAN_PART)
-    square, n_rows = choose_limit(rows, sizes, cut, source)
+    if share.kind == "rho":  # Gaussian noise only
+        share = replace(share, kind="mu", amount=share.mu_squared)
+    sizes, rest = integer_noise(share * _SIZE_PART), 1 - _SIZE_PART
+    square, n_rows = choose_limit(rows, sizes, cut, source, most)
     error = math.sqrt(_N_NORMS) * float(sizes.error)
     if n_rows < 3 * error:
         warn_of_few()
-    middle, rest = np.zeros(rows.n_columns, np.int16), mu_squared - sizes.mu_squared
+    middle = np.zeros(rows.n_columns, np.int16)
     if centred:
-        total = rows.sum(partial(Rows.total, square=square))
-        sums = replace(means, square=square).add(source, total.tolist())
+        # In L1 norm, a row is at most as many times longer as the root of the number of columns.
+        means = integer_noise(share * _MEAN_PART, math.isqrt(len(middle) * square) + 1, square)
+        sums = means.add(source, rows.sum(partial(Rows.total, square=square)).tolist())
         middle = np.array([total / max(n_rows, 3 * error) for total in sums])
         middle = np.clip(np.rint(middle), 1 - UNIT, UNIT - 1).astype(np.int16)
         rows = rows.map(partial(Rows.centred, middle=middle))
-        square, _ = choose_limit(rows, sizes, cut, source)
-        rest -= sizes.mu_squared + means.mu_squared
-    return Bounded(rows, square, middle, n_rows, error, rest)
+        square, _ = choose_limit(rows, sizes, cut, source, most)
+        rest -= _SIZE_PART + _MEAN_PART
+    return Bounded(rows, square, middle, n_rows, error, share * rest)
 
 
-def choose_limit(rows: Rows, noise: GaussianNoise, cut: float, source: ByteSource) -> tuple[int, float]:
+def choose_limit(rows: Rows, noise: Noise, cut: float, source: ByteSource, most: float = math.inf) -> tuple[int, float]:
     """Choose the least limit of the norm that few rows exceed, from noisy numbers of rows; and count all rows."""
     # A row is in one of the numbers: adding or removing it changes this one by 1.
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
     counts = noise.add(source, rows.sum(partial(Rows.counts, limits=limits)).tolist())
     n_rows = max(sum(counts), 0)
-    few = (place for place in range(_N_NORMS) if sum(counts[place + 1 :]) <= cut * n_rows)
+    few = (place for place in range(_N_NORMS) if sum(counts[place + 1 :]) <= min(cut * n_rows, most))
     return limits[next(few)], float(n_rows)
 
 

@@ -1,0 +1,314 @@
+"""Principal components from noisy sums of products of columns."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.utils import Tags
+
+from skdp.base import level_of_the_caller, read_bounds, read_numbers
+from skdp.central._base import Columns, InvertibleTransformer, Plan, check_flag
+from skdp.central.statistics import (
+    UNIT,
+    GaussianNoise,
+    LargeRows,
+    Noise,
+    Rows,
+    find_limits,
+    integer_noise,
+    largest_moments,
+    losses_of,
+    sum_columns,
+    widths,
+    with_delta,
+)
+from skdp.frames import LargeTable, Table
+from skdp.oracles import check_size
+from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
+from skdp.randomness import ByteSource
+from skdp.typing import Bounds
+
+_CUT = 0.5
+"""The largest share of the rows that are shortened."""
+
+_SHORTENED = 20.0
+"""How many rows may be shortened, over the norm of the noise in squared norms of a row: where the noise is small, few
+rows are to count less."""
+
+_CONSTANT = 4
+"""The norm of a row over its constant: a small one leaves more of the budget to the products of columns."""
+
+_MOST = 1 << 200
+"""Beyond all sums. With a tiny epsilon noise is larger, also than all floats."""
+
+
+@dataclass(frozen=True)
+class _Placing:
+    """How values become places: picklable."""
+
+    ends: NDArray[np.float64]
+    starts: NDArray[np.float64]
+    units: NDArray[np.float64]
+
+    def __call__(self, table: Table) -> Rows:
+        columns = read_numbers(table)
+        return Rows.of(columns, self.ends, self.starts, np.zeros(len(columns[0]), np.intp), self.units)
+
+
+class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
+    """Principal component analysis of a noisy covariance matrix, private for the whole record.
+
+    Parameters
+    ----------
+    n_components : int or float, optional
+        The number of components; or, between 0 and 1, the share of the noisy variance that they explain at least. None
+        for as many as columns.
+    epsilon : float, Rho, Mu or Sampled, default=1.0
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
+        of a budget in rho or mu, which has a delta of its own. `skdp.privacy.Sampled` draws a secret sample.
+    delta : float, optional
+        The delta of an `epsilon` that is a number, far below one over the number of rows. None or 0 for pure privacy,
+        which has more noise: that of the largest eigenvalue grows with the number of columns to the power of 1.5, and
+        to that of 0.5 with a delta.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        outside; `transform` does not. Noise is in proportion to the roots of the widths, so columns of small numbers
+        need bounds of their own.
+        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of epsilon that finds bounds, if some are private.
+    whiten : bool, default=False
+        Whether `transform` divides by the root of the noisy variance of each component.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
+    ledger : PrivacyLedger, optional
+        What each `fit` is charged to, before anything is drawn.
+    random_state : None or int, default=None
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n_features)
+        The components, orthogonal, of norm 1, by decreasing noisy variance. The value of largest size of each is
+        positive.
+    explained_variance_ : ndarray of shape (n_components_,)
+        The noisy variance along each, at least its standard error. Long rows count less in it.
+    explained_variance_std_error_ : ndarray of shape (n_components_,)
+        The standard deviation of its noise, for a direction that does not depend on the noise. The first components
+        follow the noise, and seem to explain more than they do where it is large.
+    explained_variance_ratio_ : ndarray of shape (n_components_,)
+        Its share of the noisy variance of all columns.
+    mean_ : ndarray of shape (n_features,)
+        The noisy mean of the rows, of which long ones count less, between the bounds.
+    n_components_ : int
+        The number of components.
+    bounds_ : ndarray of shape (n_features, 2)
+        The bounds: those declared, or found.
+    guarantee_ : PrivacyGuarantee
+        The guarantee of this `fit`.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
+
+    See Also
+    --------
+    DPStandardScaler : Columns of one scale first, if units are not to matter.
+    sklearn.decomposition.PCA : Without privacy.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta; the latter is
+    Gaussian differential privacy. `fit` reads the values of all columns, and the number of rows is protected too: a
+    table without rows is answered. **The output of** `transform` **is the rows themselves**, turned: no noise is added
+    to it, and it is as private as X. Not covered: an error shows that a value is missing.
+
+    Values are integers on a grid between the bounds, in units of the root of the width of each column. An eighth of the
+    budget is spent on noisy numbers of rows by their norm, twice, and on the mean of the rows, from which they are then
+    measured. Rows that exceed a norm R are multiplied with a factor that shortens them to R, together with a constant
+    c. Then a row changes the sums of products of two columns, each counted once, by at most the square of the norm
+    S**2 = R**2 + c**2 in Euclidean norm, and by ``(d + 2) / 2`` times as much in the sum of sizes; all sums get
+    Gaussian noise, or Laplace noise without a delta. Eigenvectors of the noisy matrix are post-processing: this is
+    "Analyze Gauss" [1]_, with norms, a mean and units that need not be known.
+
+    References
+    ----------
+    .. [1] C. Dwork, K. Talwar, A. Thakurta, L. Zhang (2014). Analyze Gauss: optimal bounds for privacy-preserving
+       principal component analysis. STOC.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPPCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(10_000, 2)) @ [[3.0, 2.0, 0.0], [0.0, 0.0, 1.0]]
+    >>> pca = DPPCA(2, epsilon=1.0, delta=1e-6, bounds=(-10, 10), random_state=0).fit(X)
+    >>> pca.components_.round(1)
+    array([[ 0.8,  0.6, -0. ],
+           [ 0. ,  0. ,  1. ]])
+    >>> pca.transform(X[:2]).shape
+    (2, 2)
+    >>> print(pca.guarantee_)
+    epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: x0,
+    x1, x2, NOT SECURE: ...
+    """
+
+    components_: NDArray[np.float64]
+    explained_variance_: NDArray[np.float64]
+    mean_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        n_components: int | float | None = None,
+        *,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
+        delta: float | None = None,
+        bounds: Bounds | None = None,
+        bounds_share: float = 0.2,
+        whiten: bool = False,
+        max_rows_per_person: int = 1,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.bounds_share = bounds_share
+        self.whiten = whiten
+        self.max_rows_per_person = max_rows_per_person
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
+
+    def _check_promise(self) -> Share:
+        return with_delta(super()._check_promise(), self.epsilon, self.delta)
+
+    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+        wanted = self._read_n_components(len(table.names))
+        check_flag("whiten", self.whiten)
+        ends = read_bounds(bounds, table.names)
+        starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
+        # In units in proportion to the root of its width, a column adds as much to the norm of a row as to the noise of
+        # the covariance in the columns' own units, whose sum is then the least.
+        reach = widths(ends, starts)
+        placing = _Placing(ends, starts, np.sqrt(reach) * np.sqrt(reach.max()))
+        if large is None:
+            rows = placing(table)
+        else:
+            sum_columns(table, large, bounds, missing=False)  # a missing value is an error
+            rows = LargeRows.open(large, table.names, placing)
+
+        def release(source: ByteSource) -> None:
+            covariance, mean, error = _noisy_moments(rows, share, source)
+            self.mean_ = np.clip(starts + placing.units * mean, *ends.T)
+            self._set_components(covariance, error, placing.units, wanted)
+
+        gaussian = GaussianNoise(share.mu_squared)
+        name = GaussianNoise.name if share.kind != "epsilon" else "discrete Laplace"
+        return Plan(f"noisy sums of products, {name}", release, losses=losses_of(share, [gaussian]))
+
+    def _set_components(
+        self, covariance: NDArray[np.float64], error: float, units: NDArray[np.float64], wanted: int | float
+    ) -> None:
+        """Find components of a noisy covariance whose values have an error, in the given units of the columns."""
+        largest = float(units.max())  # squares of the widest bounds are beyond all floats
+        shares = units / largest
+        covariance = covariance * np.outer(shares, shares)
+        values, vectors = np.linalg.eigh(covariance)
+        values, vectors = values[::-1], vectors[:, ::-1].T
+        errors = math.sqrt(2) * error * (vectors**2 @ shares**2)
+        total = max(float(np.trace(covariance)), float(values[0]), float(errors[0]))
+        # The norm of symmetric noise is about twice the norm of a row of it.
+        if 3 * error * float(np.linalg.norm(shares)) > values[0]:
+            warnings.warn(
+                "the noise hides the components: there are too few rows for this epsilon",
+                UserWarning,
+                stacklevel=level_of_the_caller(),
+            )
+        explained = np.maximum(values, errors)
+        if isinstance(wanted, float):
+            found = np.cumsum(np.maximum(values, 0)) / total
+            wanted = min(int(np.searchsorted(found, wanted)) + 1, len(values))
+        signs = np.sign(np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1, keepdims=True), axis=1))
+        self.components_ = (vectors * signs)[:wanted]
+        with np.errstate(over="ignore"):
+            self.explained_variance_ = explained[:wanted] * largest * largest
+            self.explained_variance_std_error_ = errors[:wanted] * largest * largest
+        self.explained_variance_ratio_ = np.minimum(explained[:wanted] / total, 1.0)
+        self.n_components_ = len(self.components_)
+
+    def _read_n_components(self, n_columns: int) -> int | float:
+        """Return a number of components, or a share of the variance as a float."""
+        given = self.n_components
+        if given is None:
+            return n_columns
+        if isinstance(given, Real) and not isinstance(given, Integral):
+            if not 0 < given < 1:
+                raise ValueError(f"n_components must be a whole number, or a share above 0 and below 1, got {given}")
+            return float(given)
+        return check_size(given, name="n_components", least=1, most=n_columns)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def _output_names(self) -> Sequence[Any]:
+        return list(self.get_feature_names_out())
+
+    def _transform_table(self, table: Table) -> Columns:
+        scores = (np.stack(read_numbers(table), axis=1) - self.mean_) @ self.components_.T
+        return list((scores / self._deviations()).T)
+
+    def _invert_columns(self, columns: Columns) -> Columns:
+        return list((np.stack(columns, axis=1) * self._deviations() @ self.components_ + self.mean_).T)
+
+    def _deviations(self) -> NDArray[np.float64]:
+        return np.sqrt(self.explained_variance_) if self.whiten else np.ones(len(self.components_))
+
+
+def _noisy_moments(
+    rows: Rows, share: Share, source: ByteSource
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Return a noisy covariance and mean, in units of the rows, and the standard deviation of the former's noise."""
+    size = rows.n_columns + 1
+    hidden = 2 * math.sqrt(size) * _as_float(_noise_of_products(share, size, UNIT**2, UNIT).error)
+    found = find_limits(rows, share, _CUT, source, centred=True, most=_SHORTENED * hidden)
+    constant = max(math.isqrt(found.square) // _CONSTANT, 1)
+    noise = _noise_of_products(found.rest, size, found.square + constant**2, max(2 * UNIT, constant))
+    pairs = np.triu_indices(size)
+    shortened = partial(Rows.shortened, square=found.square, constant=constant, codes=False)
+    noisy = noise.add(source, found.rows.sum(shortened)[pairs].tolist())
+    sums = np.zeros((size, size))
+    sums[pairs] = sums.T[pairs] = [*map(_as_float, noisy)]
+    # With fewer rows than the noise of their number, its size is the most that is known.
+    part = constant / UNIT
+    n_rows = max(float(sums[-1, -1]) / part**2, 3 * found.error)
+    shift = np.clip(sums[-1, :-1] / part / n_rows, -2, 2)
+    covariance = sums[:-1, :-1] / n_rows - np.outer(shift, shift)
+    return covariance, found.middle / UNIT + shift, _as_float(noise.error) / n_rows
+
+
+def _as_float(number: int | Fraction) -> float:
+    """Return a sum of products in units of the rows."""
+    return float(min(max(number, -_MOST), _MOST)) / UNIT**2
+
+
+def _noise_of_products(share: Share, size: int, square: int, largest: int) -> Noise:
+    """Return the noise of products of all pairs of values of rows whose squared norm is at most `square`."""
+    # In L1 norm, they add up to half of the square of the L1 norm of the row and of that of its norm.
+    return integer_noise(share, ((size + 1) * square + 1) // 2, largest_moments(square, largest))
