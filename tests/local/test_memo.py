@@ -780,6 +780,30 @@ def test_digests_are_a_mac_with_aes_of_what_the_documentation_says(size):
     assert keyed_digests(key, ("purpose",), []).shape == (0, 32)
 
 
+class Counting:
+    """Encrypts as many bytes as a buffer is long, as cryptography before 43."""
+
+    def __init__(self, algorithm, mode):
+        self._context = Cipher(algorithm, mode).encryptor()
+
+    def encryptor(self):
+        return self
+
+    def update_into(self, data, buffer):
+        return self._context.update_into(memoryview(data).cast("B")[: len(data)], buffer)
+
+
+def test_all_blocks_are_encrypted_by_every_version_of_cryptography(monkeypatch):
+    """Of a buffer of rows older ones encrypted a byte a row, and the digests were what the memory happened to hold."""
+    messages = [b"a", b"b" * 16, b"c" * 40] * 5
+    expected = keyed_digests(KEY, ("p",), messages)
+    monkeypatch.setattr("skdp.local.memo._keys.Cipher", Counting)
+    np.testing.assert_array_equal(keyed_digests(KEY, ("p",), messages), expected)
+    monkeypatch.setattr(Counting, "update_into", lambda *_: 0)
+    with pytest.raises(RuntimeError, match="fewer blocks"):
+        keyed_digests(KEY, ("p",), messages)
+
+
 def test_no_two_messages_have_one_digest():
     """Zeros at the end, a part that is cut elsewhere, and other purposes."""
     found = [keyed_digests(KEY, ("p",), [b"abc" + bytes(zeros)])[0] for zeros in range(40)]
