@@ -21,7 +21,7 @@ import sklearn
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC, ECB
-from scipy.stats import chisquare
+from scipy.stats import chi2_contingency, chisquare
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
@@ -289,7 +289,18 @@ class TestChannel:
         supports = oracle.supports(reports.astype(np.uint64)).mean(axis=0)
         assert supports == pytest.approx([float(oracle.p if v == 2 else oracle.q) for v in range(5)], abs=0.035)
 
-    @pytest.mark.long
+    def test_of_buckets(self):
+        """Two values of a record share its seed, and no coin of their reports if their buckets differ."""
+        encoder, reports = self.reports(LocalHashingEncoder, "a")
+        rows = pd.DataFrame({"x": ["b"] * self.N})
+        others = np.asarray(encoder.transform(rows, record_id=range_of(self.N)))
+        assert (others[:, 0] == reports[:, 0]).all()
+        g, seeds = encoder.oracles_[0].n_buckets, reports[:, 0].astype(np.uint64)
+        places = [encoder.oracles_[0].hash_family(seeds, np.full(self.N, value)) for value in (0, 1)]
+        moved = [(found[:, 1].astype(int) - place) % g for found, place in zip((reports, others), places, strict=True)]
+        both = [moves[places[0] != places[1]] for moves in moved]
+        assert chi2_contingency(np.histogram2d(*both, bins=g)[0]).pvalue > FALSE_ALARM
+
     def test_of_an_undeclared_value(self):
         """It is one more value, whose row of the channel is the mean of the others."""
         encoder, reports = self.reports(RandomizedResponseEncoder, "undeclared", handle_unknown="uniform")
