@@ -42,7 +42,7 @@ from skdp import (
 from skdp.coding import ColumnError
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
-from skdp.local.memo import Memo, are_distinct, canonical, framed, keyed_digests
+from skdp.local.memo import Memo, _memo, are_distinct, canonical, framed, keyed_digests
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import DigestSource
 from tests.conftest import each
@@ -301,6 +301,7 @@ class TestChannel:
         both = [moves[places[0] != places[1]] for moves in moved]
         assert chi2_contingency(np.histogram2d(*both, bins=g)[0]).pvalue > FALSE_ALARM
 
+    @pytest.mark.long
     def test_of_an_undeclared_value(self):
         """It is one more value, whose row of the channel is the mean of the others."""
         encoder, reports = self.reports(RandomizedResponseEncoder, "undeclared", handle_unknown="uniform")
@@ -310,6 +311,14 @@ class TestChannel:
             own = encoder.transform(pd.DataFrame({"x": [value] * self.N}), record_id=range_of(self.N))
             agreement = (own["x"].to_numpy() == reports[:, 0]).mean()
             assert agreement == pytest.approx(1 / 5, abs=0.05)
+
+    @pytest.mark.parametrize("kind", [RandomizedResponseEncoder, LocalHashingEncoder])
+    def test_no_two_draws_of_a_release_are_for_one_purpose(self, kind, strategy, monkeypatch):
+        """The place of an undeclared value, the sampled column, seeds, and the reports of each column."""
+        purposes, drawn = [], _memo.digest_blocks
+        monkeypatch.setattr(_memo, "digest_blocks", lambda key, *of: purposes.append(of[0]) or drawn(key, *of))
+        make(kind, strategy=strategy, handle_unknown="uniform").fit_transform(table(), record_id=range_of(60))
+        assert len(set(purposes)) == len(purposes) >= 2
 
     def test_a_declared_stand_in_is_that_value(self):
         encoder, reports = self.reports(RandomizedResponseEncoder, "undeclared", handle_unknown="b")
