@@ -359,6 +359,16 @@ class TestSampleAndAggregate:
         assert aggregate(statistic=Counter(), epsilon=500.0).value == pytest.approx(1, abs=0.1)
         assert aggregate(statistic=Counter().__call__, epsilon=500.0).value == pytest.approx(1, abs=0.1)
 
+    def test_a_chunk_shares_no_object_with_another_one(self):
+        words = np.empty((2, 1), object)
+        words[:, 0] = [[]] * 2  # one list
+        take, _ = open_rows(words)
+        for row in (0, 1):
+            (chunk,) = take(np.array([row]))
+            assert chunk[0, 0] == []
+            chunk[0, 0].append("seen")
+        assert words[0, 0] == []
+
     def test_a_chunk_draws_its_own_numbers(self):
         np.random.seed(0)  # noqa: NPY002
         random.seed(0)

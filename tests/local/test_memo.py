@@ -21,7 +21,7 @@ import sklearn
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC, ECB
-from scipy.stats import chisquare
+from scipy.stats import chi2_contingency, chisquare
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
@@ -42,7 +42,7 @@ from skdp import (
 from skdp.coding import ColumnError
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
-from skdp.local.memo import Memo, are_distinct, canonical, framed, keyed_digests
+from skdp.local.memo import Memo, _memo, are_distinct, canonical, framed, keyed_digests
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import DigestSource
 from tests.conftest import each
@@ -289,6 +289,18 @@ class TestChannel:
         supports = oracle.supports(reports.astype(np.uint64)).mean(axis=0)
         assert supports == pytest.approx([float(oracle.p if v == 2 else oracle.q) for v in range(5)], abs=0.035)
 
+    def test_of_buckets(self):
+        """Two values of a record share its seed, and no coin of their reports if their buckets differ."""
+        encoder, reports = self.reports(LocalHashingEncoder, "a")
+        rows = pd.DataFrame({"x": ["b"] * self.N})
+        others = np.asarray(encoder.transform(rows, record_id=range_of(self.N)))
+        assert (others[:, 0] == reports[:, 0]).all()
+        g, seeds = encoder.oracles_[0].n_buckets, reports[:, 0].astype(np.uint64)
+        places = [encoder.oracles_[0].hash_family(seeds, np.full(self.N, value)) for value in (0, 1)]
+        moved = [(found[:, 1].astype(int) - place) % g for found, place in zip((reports, others), places, strict=True)]
+        both = [moves[places[0] != places[1]] for moves in moved]
+        assert chi2_contingency(np.histogram2d(*both, bins=g)[0]).pvalue > FALSE_ALARM
+
     @pytest.mark.long
     def test_of_an_undeclared_value(self):
         """It is one more value, whose row of the channel is the mean of the others."""
@@ -299,6 +311,14 @@ class TestChannel:
             own = encoder.transform(pd.DataFrame({"x": [value] * self.N}), record_id=range_of(self.N))
             agreement = (own["x"].to_numpy() == reports[:, 0]).mean()
             assert agreement == pytest.approx(1 / 5, abs=0.05)
+
+    @pytest.mark.parametrize("kind", [RandomizedResponseEncoder, LocalHashingEncoder])
+    def test_no_two_draws_of_a_release_are_for_one_purpose(self, kind, strategy, monkeypatch):
+        """The place of an undeclared value, the sampled column, seeds, and the reports of each column."""
+        purposes, drawn = [], _memo.digest_blocks
+        monkeypatch.setattr(_memo, "digest_blocks", lambda key, *of: purposes.append(of[0]) or drawn(key, *of))
+        make(kind, strategy=strategy, handle_unknown="uniform").fit_transform(table(), record_id=range_of(60))
+        assert len(set(purposes)) == len(purposes) >= 2
 
     def test_a_declared_stand_in_is_that_value(self):
         encoder, reports = self.reports(RandomizedResponseEncoder, "undeclared", handle_unknown="b")
@@ -778,6 +798,30 @@ def test_digests_are_a_mac_with_aes_of_what_the_documentation_says(size):
         expected.append(Cipher(AES(derived[32:]), ECB()).encryptor().update(pair))
     assert [row.tobytes() for row in keyed_digests(key, ("purpose", b"\0"), messages)] == expected
     assert keyed_digests(key, ("purpose",), []).shape == (0, 32)
+
+
+class Counting:
+    """Encrypts as many bytes as a buffer is long, as cryptography before 43."""
+
+    def __init__(self, algorithm, mode):
+        self._context = Cipher(algorithm, mode).encryptor()
+
+    def encryptor(self):
+        return self
+
+    def update_into(self, data, buffer):
+        return self._context.update_into(memoryview(data).cast("B")[: len(data)], buffer)
+
+
+def test_all_blocks_are_encrypted_by_every_version_of_cryptography(monkeypatch):
+    """Of a buffer of rows older ones encrypted a byte a row, and the digests were what the memory happened to hold."""
+    messages = [b"a", b"b" * 16, b"c" * 40] * 5
+    expected = keyed_digests(KEY, ("p",), messages)
+    monkeypatch.setattr("skdp.local.memo._keys.Cipher", Counting)
+    np.testing.assert_array_equal(keyed_digests(KEY, ("p",), messages), expected)
+    monkeypatch.setattr(Counting, "update_into", lambda *_: 0)
+    with pytest.raises(RuntimeError, match="fewer blocks"):
+        keyed_digests(KEY, ("p",), messages)
 
 
 def test_no_two_messages_have_one_digest():

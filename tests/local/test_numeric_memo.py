@@ -141,6 +141,13 @@ class TestKey:
             assert chisquare([seen[pair] for pair in product((False, True), repeat=2)]).pvalue > FALSE_ALARM
         assert (reports["hours"] == other["hours"]).all()
 
+    def test_columns_are_rounded_independently(self):
+        n = 1_000
+        fitted = make(epsilon=40.0, mechanism="duchi", grid_size=1, bounds=[(0, 1)] * 2).fit([[0, 0]])
+        reports = fitted.transform(np.full((n, 2), 0.5), record_id=list(range(n))) > 0.5
+        seen = Counter(map(tuple, reports.tolist()))
+        assert chisquare([seen[pair] for pair in product((False, True), repeat=2)]).pvalue > FALSE_ALARM
+
 
 class TestLaw:
     @pytest.mark.chosen("10.35", "0.0-hybrid")

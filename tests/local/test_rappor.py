@@ -202,6 +202,15 @@ class TestMemory:
         for what, flipped in others.items():
             assert not np.array_equal(flipped, flips), what
 
+    def test_a_record_does_not_end_in_what_begins_a_value(self):
+        """Written one after the other, these pairs of an id and a value would be the same bytes."""
+        flips = []
+        for record, value in (("x", "s y"), ("xs ", "y")):
+            bits = permanent([value], [record], n_cohorts=1)[0, 1:].copy()
+            bits[BloomRandomizer(64, 2, 1, f=0.5).places(0, b"s " + value.encode())] ^= 1
+            flips.append(bits.tolist())
+        assert flips[0] != flips[1]
+
     def test_no_two_inputs_of_the_keyed_function_are_written_alike(self):
         inputs = [
             (("a", "b"), [framed(b"xy", b"z")]),

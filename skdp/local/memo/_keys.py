@@ -151,7 +151,9 @@ def digest_blocks(key: bytes, purpose: Purpose, *parts: NDArray[np.uint8]) -> Di
 
 def _encrypt(cipher: CipherContext, blocks: NDArray[np.uint8]) -> NDArray[np.uint8]:
     written = np.empty(blocks.size + _BLOCK - 1, np.uint8)  # as much as OpenSSL might write
-    cipher.update_into(blocks.data, written.data)
+    # Of one dimension: cryptography before 43 takes the length of a buffer for its number of bytes.
+    if cipher.update_into(blocks.reshape(-1).data, written.data) != blocks.size:
+        raise RuntimeError("AES encrypted fewer blocks than there are")
     return written[: blocks.size].reshape(blocks.shape)
 
 
