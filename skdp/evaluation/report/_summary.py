@@ -36,7 +36,7 @@ def _of_counts(study: Study, counts: CountStudy) -> str:
 
 def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[str]:
     table = scores.set_index(["setting", "metric", "classifier"]).sort_index()
-    plain = table.loc[NOT_PRIVATE]["mean"]
+    plain = table["mean"].loc[NOT_PRIVATE]
     # An accuracy that one answer for all rows has as well says nothing.
     blind = plain["accuracy"].max() < majority + 0.01
     metric = "AUC" if blind else "accuracy"

@@ -205,6 +205,7 @@ def _number_type(like: Any) -> np.dtype[Any]:
     if isinstance(dtype, pd.CategoricalDtype):
         dtype = dtype.categories.dtype
     if isinstance(dtype, nw.dtypes.DType):
-        return np.dtype(getattr(np, str(dtype).lower(), float) if dtype.is_numeric() else float)  # Int64 is np.int64
+        name = str(dtype).lower()  # Int64 is np.int64
+        return np.dtype(name if dtype.is_numeric() and hasattr(np, name) else "float64")
     found = getattr(dtype, "numpy_dtype", dtype)
     return found if isinstance(found, np.dtype) and found.kind in "iuf" else np.dtype(float)
