@@ -175,12 +175,12 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# Adding up ε costs the textbook's form most: with exact composition the same steps have a tenth of the noise. From ε = 0.5 on
-# `DPLogisticRegression` is ahead: it clips rows, whose norm follows from what is declared, and not gradients, so that it
-# minimises the loss that it says, and takes more steps where there is less noise. At 0.1 it is behind the textbook's
-# steps with exact composition: clipped gradients weigh all mistakes alike, which keeps noise small, at the price of
-# probabilities that are not calibrated; and the number of people is not paid for there. Counts by class, released
-# once, need no steps at all, and are within 0.03 of the best.
+# Adding up ε costs the textbook's form most: with exact composition the same steps have a tenth of the noise. From ε = 0.5
+# on `DPLogisticRegression` is ahead: it clips rows, whose norm follows from what is declared, and gives all classes of a
+# row the same weight, so that it estimates a logistic model; and it takes more steps where there is less noise. At 0.1
+# it is behind the textbook's steps with exact composition, for which the number of people is public: clipped gradients
+# weigh all mistakes alike, at the price of probabilities that are not calibrated. Counts by class, released once, need no
+# steps at all, and are within 0.03 of the best.
 #
 # What none of them protects: predictions for the people in the table are functions of their own rows. Publish the model, or
 # predictions for others.

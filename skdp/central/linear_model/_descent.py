@@ -45,42 +45,56 @@ class Loss(Protocol):
     n_outputs: int
     """The number of logits of a row."""
     square: int
-    """The square of the largest norm of the residuals of a row, over that of `_CERTAIN`."""
+    """The square of the largest norm of the residuals of a row."""
     curvature: float
-    """The largest second derivative."""
+    """The largest second derivative; of weighted rows, that expected."""
 
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the derivative of the loss by each logit, in units of `_CERTAIN`."""
 
 
+# Weighted, no residuals of a row are longer than at equal logits. Its weight is that of all its classes: the gradient
+# that is expected of the true coefficients remains 0. It would not if residuals that are too long were cut.
+
+
 class BinaryLoss:
     """Logistic loss of two classes."""
 
-    n_outputs, square, curvature = 1, 1, 0.25
+    n_outputs, curvature = 1, 0.25
 
-    def __init__(self) -> None:
+    def __init__(self, *, weighted: bool = False) -> None:
         logits = (np.arange(-_MOST_LOGIT * _FINE, _MOST_LOGIT * _FINE + 1) + 0.5) / _FINE
-        self._probabilities = np.rint(_CERTAIN / (1 + np.exp(-logits)))
+        probabilities = 1 / (1 + np.exp(-logits))
+        weights = 0.5 / np.maximum(probabilities, 1 - probabilities) if weighted else 1.0
+        self._residuals = np.rint(_CERTAIN * weights * np.stack([probabilities, probabilities - 1]))
+        self.square = int(np.abs(self._residuals).max()) ** 2
 
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> NDArray[np.float64]:
-        return self._probabilities[logits + _MOST_LOGIT * _FINE] - (_CERTAIN * codes)[:, np.newaxis]
+        return self._residuals[codes[:, np.newaxis], logits + _MOST_LOGIT * _FINE]
 
 
 class SoftmaxLoss:
     """Logistic loss of several classes, as of `softmax`."""
 
-    # The residuals of the other classes are probabilities, rounded down, which add up to at most that of the class.
-    square, curvature = 2, 0.5
+    curvature = 0.5
 
-    def __init__(self, n_classes: int) -> None:
+    def __init__(self, n_classes: int, *, weighted: bool = False) -> None:
         self.n_outputs = n_classes
         self._powers = np.rint(2.0**30 * np.exp(-np.arange(2 * _MOST_LOGIT * _FINE + 1) / _FINE)).astype(np.int64)
+        # The residuals of the other classes are probabilities, rounded down, which add up to at most that of the class.
+        self._weighted = weighted
+        self.square = _CERTAIN**2 * (n_classes - 1) // n_classes if weighted else 2 * _CERTAIN**2
 
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> NDArray[np.float64]:
         powers = self._powers[logits.max(axis=1, keepdims=True) - logits]
         residuals = powers * _CERTAIN // powers.sum(axis=1, keepdims=True)
+        weights: float | NDArray[np.float64] = 1.0
+        if self._weighted:  # by the residuals of the least probable class
+            least = residuals.min(axis=1, keepdims=True)
+            squares = _CERTAIN * (_CERTAIN - 2 * least) + (residuals**2).sum(axis=1, keepdims=True)
+            weights = np.sqrt(self.square / squares)
         residuals[np.arange(len(codes)), codes] -= _CERTAIN
-        return residuals.astype(float)
+        return np.trunc(residuals * weights)
 
 
 def gradient(rows: Rows, coefficients: NDArray[np.float64], loss: Loss) -> NDArray[np.int64]:
@@ -107,7 +121,7 @@ def gradient(rows: Rows, coefficients: NDArray[np.float64], loss: Loss) -> NDArr
 
 def largest_change(rows: Rows, loss: Loss) -> int:
     """Return the square of the largest norm of what one row adds to `gradient`."""
-    return rows.square * loss.square * _CERTAIN**2
+    return rows.square * loss.square
 
 
 def plain_step(rows: Rows, loss: Loss, n_rows: float) -> float:

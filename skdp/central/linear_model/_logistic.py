@@ -39,11 +39,14 @@ _CUT = 0.05
 """The share of the rows that are shrunk."""
 
 _MOST_ITER = 1 << 20
-_FEWEST_STEPS, _MOST_STEPS, _PER_STEP = 20, 160, 50.0
-"""Steps are mu times the number of rows over 50: later, noise adds more to the logits than a step improves them."""
+_FEWEST_STEPS, _MOST_STEPS, _PER_STEP = 30, 160, 25.0
+"""Steps are mu times the number of rows over 25: later, noise adds more to the logits than a step improves them."""
+
+_SCALED_STEPS, _SCALED_FROM = 20, 8_000.0
+"""From this mu times the number of rows on, scaled steps are worth their moments."""
 
 _MOMENT_PART = Fraction(1, 8)
-"""Of the budget, for the moments that scale the steps where more than the most would be taken."""
+"""Of the budget, for the moments that scale the steps."""
 
 _PER_MOMENT = 8.0
 """From mu times the number of rows over the 3/2nd power of that of columns on, noise does not hide the moments."""
@@ -73,7 +76,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     fit_intercept : bool, default=True
         Whether the model has a constant.
     max_iter : int, optional
-        The number of steps, at least 1. None takes 20 to 160, by what remains to be learnt beside the noise; 20 where
+        The number of steps, at least 1. None takes 30 to 160, by what remains to be learnt beside the noise; 20 where
         there is so little noise that second moments scale the steps. Of a large table, each step reads all rows.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
@@ -121,13 +124,20 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     centred rows by their norm. They also choose the number of steps T and the divisor of the gradients. Without an
     intercept, nothing is subtracted. Each step then releases the sum of the gradients of all rows, one of
     which is the row x times its residual, with rounded Gaussian noise. Values of rows, logits and residuals are
-    integers: a row changes the sum by exactly its own, of a norm of at most that of x (times the root of 2 for more
-    than two classes), and 1 / T of the rest of mu**2 pays for it ([2]_). Momentum makes up for the small rate that no
-    table can make diverge; the second half of the steps is averaged ([3]_).
+    integers: a row changes the sum by exactly its own, and 1 / T of the rest of mu**2 pays for it ([2]_). Momentum
+    makes up for the small rate; the second half of the steps is averaged ([3]_).
+
+    Residuals of certain and wrong predictions are the longest, and noise is in proportion to them. So rows are weighted
+    by their predictions: of two classes, a row of which the likelier has the probability q counts 1 / (2 q), and its
+    residual is at most 1/2, as at equal probabilities; of K classes, the residuals have a norm of at most
+    sqrt(1 - 1 / K). The weight is that of all classes of a row, so the coefficients remain those of a logistic model,
+    and the probabilities need no correction: they are estimated with half of the noise, and from certain rows with half
+    of the information ([5]_). Where the model does not hold, it is closer at uncertain rows than maximum likelihood.
 
     If mu times the noisy number of rows is above 8,000, and above 8 times the 3/2nd power of the number of columns, a
     further eighth of mu**2 is spent on the sums of the products of two columns. Their inverse scales all steps ([4]_),
-    of which 20 are then enough.
+    of which 20 are then enough, and rows are not weighted: a residual is at most 1, and the residuals of more
+    than two classes have a norm of at most the root of 2.
 
     References
     ----------
@@ -139,6 +149,8 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
        Control and Optimization 30(4).
     .. [4] A. Ganesh, M. Haghifam, T. Steinke, A. Thakurta (2023). Faster differentially private convex optimization via
        second-order methods. NeurIPS.
+    .. [5] H. R. Künsch, L. A. Stefanski, R. J. Carroll (1989). Conditionally unbiased bounded-influence estimation in
+       general regression models. Journal of the American Statistical Association 84(406).
 
     Examples
     --------
@@ -215,19 +227,21 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         rows = found.rows.map(partial(Rows.clipped, square=found.square))
         constant = math.isqrt(rows.square) // 2 if centred else 0
         rows, rest = rows.map(partial(Rows.with_constant, constant=constant)), found.rest.mu_squared
-        loss: Loss = BinaryLoss() if len(classes.values) == 2 else SoftmaxLoss(len(classes.values))
-        strength, n_columns = math.sqrt(rest) * found.n_rows, rows.n_columns
+        strength, n_columns, n_classes = math.sqrt(rest) * found.n_rows, rows.n_columns, len(classes.values)
+        scaled = strength > max(_SCALED_FROM, _PER_MOMENT * n_columns**1.5)
+        # Weights halve the noise, but also the information of certain rows, which counts where there is little noise.
+        loss: Loss = BinaryLoss(weighted=not scaled) if n_classes == 2 else SoftmaxLoss(n_classes, weighted=not scaled)
         n_rows = max(1.0, found.n_rows + 2 * found.error)  # too small a number would make the steps too long
         step: float | NDArray[np.float64] = plain_step(rows, loss, n_rows)
-        pace, n_steps = PLAIN, strength / _PER_STEP
-        if n_steps > _MOST_STEPS and strength > _PER_MOMENT * n_columns**1.5:
+        pace, n_steps = PLAIN, int(np.clip(strength / _PER_STEP, _FEWEST_STEPS, _MOST_STEPS))
+        if scaled:
             noise = GaussianNoise(share.mu_squared * _MOMENT_PART, largest_moments(found.square, 2 * UNIT))
             rest -= noise.mu_squared
             pairs = np.triu_indices(n_columns)
             moments = np.zeros((n_columns, n_columns))
             moments[pairs] = moments.T[pairs] = noise.add(source, rows.sum(Rows.moments)[pairs].tolist())
-            pace, step, n_steps = SCALED, scaled_step(rows, loss, moments, float(noise.error), n_rows), _FEWEST_STEPS
-        n_steps = self.max_iter or int(np.clip(n_steps, _FEWEST_STEPS, _MOST_STEPS))
+            pace, step, n_steps = SCALED, scaled_step(rows, loss, moments, float(noise.error), n_rows), _SCALED_STEPS
+        n_steps = self.max_iter or n_steps
         gradients = GaussianNoise(rest / n_steps, largest_change(rows, loss))
         shape = n_steps, rows.n_weights, loss.n_outputs
         drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
