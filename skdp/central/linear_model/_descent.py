@@ -125,7 +125,7 @@ def largest_change(rows: Rows, loss: Loss) -> int:
 
 
 def plain_step(rows: Rows, loss: Loss, n_rows: float) -> float:
-    """Return the step that no table can make diverge."""
+    """Return the step for the largest curvature that rows are expected to have."""
     return PLAIN.rate / (loss.curvature * rows.reach**2 * n_rows)
 
 
