@@ -66,8 +66,8 @@ class DPGroupBy(CentralStatistic):
         accident.
     keys : Domain, mapping of column name to values, list of values a column, Interval or "private"
         The values of each key column, as the `domain` of `DPHistogram`: declared from what is publicly known. The
-        groups are all combinations. None among the values declares missing as a key. ``"private"`` finds the
-        combinations that enough persons have; rows of others are in no group.
+        groups are all combinations. None among the values declares missing as a key. ``"private"``, for all of
+        them together, finds the combinations that enough persons have; rows of others are in no group.
     keys_share : float, default=0.2
         The share of epsilon that finds private keys.
     statistics : {"count", "mean", "sum"} or list of these, default=("count", "mean")

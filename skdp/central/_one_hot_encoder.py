@@ -46,9 +46,10 @@ class DPOneHotEncoder(CentralTransformer):
     drop : {"first", "if_binary"} or array-like of shape (n_features,), optional
         The category of each column that gets no column of its own: the first; that of columns with two; or these.
     handle_unknown : {"error", "ignore", "infrequent_if_exist"}, default="error"
-        What `transform` does with any other value: an error reveals that there is one; ``"ignore"`` makes all of its
-        columns 0; ``"infrequent_if_exist"`` also, but in columns with private categories it is in a further one,
-        ``<column>_infrequent_sklearn``, which is for all values that were not found.
+        What `transform` does with any other value, as most private columns have: an error reveals that there is one,
+        and comes after the charge; ``"ignore"`` makes all of its columns 0; ``"infrequent_if_exist"`` also, but in
+        columns with private categories it is in a further one, ``<column>_infrequent_sklearn``, which is for all values
+        that were not found.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for. Further rows are left out if `fit` is given
         ``groups``, and the rest has less noise; without, the number is taken on trust.
@@ -192,7 +193,7 @@ class DPOneHotEncoder(CentralTransformer):
             codes.append(np.minimum(found, len(known)))
             undeclared += [name] if (found >= len(known)).any() else []
         if undeclared and self.handle_unknown == "error":
-            raise undeclared_error(undeclared[0], "categories")
+            raise undeclared_error(undeclared[0], "categories", known="declared or found")
         kept = [column for column, size in zip(codes, self._sizes, strict=True) if size]
         if not kept:
             return [np.empty((len(codes[0]), 0))]

@@ -110,7 +110,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
     The number of rows is protected too, and a table without rows is answered. **The output of** `transform` **is
     columns of the rows themselves**, as private as X. Not covered: an error shows that a value is missing, or that a
-    class is not declared.
+    class is not declared. Every choice reads the rows, so that large tables of `skdp.engines` are refused.
 
     A quarter of the budget releases means and variances, and a 32nd the numbers of rows by class. Values are then
     integers, in noisy deviations from the noisy mean and clipped at 2.5, so that a row changes the score of every

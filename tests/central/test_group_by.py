@@ -219,6 +219,10 @@ class TestKeys:
         assert bins.to_frame().index.tolist() == ["[0, 50)", "[50, 100]"]
         assert bins.to_frame()["count"].tolist() == [(PEOPLE["age"] < 50).sum(), (PEOPLE["age"] >= 50).sum()]
 
+    def test_a_list_of_keys_is_one_list_for_each_key_column(self):
+        with pytest.raises(ValueError, match=r"keys has 3 lists of values; it needs one .* columns \['job'\]"):
+            grouped("job", statistics="count", keys=["clerk", "nurse", "smith"]).fit(PEOPLE)
+
     def test_persons_with_keys_of_their_own(self):
         visits = pd.DataFrame({"shop": [f"shop {row}" if row % 4 else "market" for row in range(280)]})
         who, found = np.repeat(np.arange(70), 4), []
