@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from typing import Any, Literal, get_args
 
 import narwhals.stable.v2 as nw
@@ -290,8 +291,9 @@ class DPGroupBy(CentralStatistic):
             domain = declared_domain(_columns(table, self._key_names), self.keys, "keys")
             if domain.size > _MOST_GROUPS:
                 raise ValueError(f"keys has {domain.size:,} combinations; at most {_MOST_GROUPS:,} are released")
-            sums, cells = self._declared_sums(table, large, domain, measured.names, ends, add), domain.cells()
-            listed = [cells.get_level_values(place).to_numpy(object) for place in range(cells.nlevels)]
+            sums = self._declared_sums(table, large, domain, measured.names, ends, add)
+            combined = zip(*product(*(domain[name].labels for name in domain.columns)), strict=True)
+            listed = [_objects(one) for one in combined]  # an index of pandas would make nan of None
 
             def sums_of(source: ByteSource) -> tuple[list[NDArray[Any]], GroupSums]:
                 return listed, sums
