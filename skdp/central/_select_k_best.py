@@ -23,6 +23,7 @@ from skdp.central.statistics import (
     BoundedColumn,
     Noise,
     Rows,
+    as_float,
     choice_name,
     choose,
     integer_noise,
@@ -46,9 +47,6 @@ _REACH = 2.5
 
 _FINE = 1 << 10
 """Of the weights of classes."""
-
-_MOST = 1 << 200
-"""Beyond all scores. With a tiny epsilon noise is larger, also than all floats."""
 
 
 class DPSelectKBest(SupervisedStatistic, Selector):
@@ -215,7 +213,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         noisy = counting.add(source, np.bincount(codes, minlength=n_classes).tolist())
         if sum(noisy) < 3 * math.sqrt(n_classes) * counting.error:
             warn_of_few()
-        counts = np.array([_as_float(max(one, math.ceil(counting.error), 1)) for one in noisy])
+        counts = np.array([as_float(max(one, math.ceil(counting.error), 1)) for one in noisy])
         if self.classes is not None:
             contrasts, unit = Contrasts.of_classes(codes, counts), _REACH
         else:
@@ -233,8 +231,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         noisy = shown.add(source, [scores[one] for one in chosen])
         self.ranking_ = np.array(chosen)
         self.scores_ = np.full(len(scores), np.nan)
-        self.scores_[chosen] = [min(_as_float(max(one, 0)) * in_ratios, 1.0) for one in noisy]
-        self.scores_std_error_ = _as_float(shown.error) * in_ratios
+        self.scores_[chosen] = [min(as_float(max(one, 0)) * in_ratios, 1.0) for one in noisy]
+        self.scores_std_error_ = as_float(shown.error) * in_ratios
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         read_numbers(table)  # a missing value is an error, as in `fit`
@@ -242,10 +240,6 @@ class DPSelectKBest(SupervisedStatistic, Selector):
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         return ~np.isnan(self.scores_)
-
-
-def _as_float(number: int | Fraction) -> float:
-    return float(min(max(number, -_MOST), _MOST))
 
 
 @dataclass(frozen=True, eq=False)
