@@ -63,8 +63,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
         of a budget in rho or mu, which has a delta of its own.
     delta : float, optional
-        The delta of an `epsilon` that is a number, far below one over the number of rows: less noise than pure privacy
-        (None or 0) for more than about seven columns.
+        The delta of an `epsilon` that is a number, far below one over the number of rows. Choices have less noise than
+        with pure privacy (None or 0) for a k of more than about seven, and means and variances for many columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside; `transform` does not. Truth values have (0, 1). ``"private"``, for all columns or in place of a pair,
