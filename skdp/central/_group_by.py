@@ -39,6 +39,7 @@ from skdp.central.statistics import (
     sum_estimates,
     undeclared_error,
 )
+from skdp.coding import as_objects
 from skdp.domain import Domain, Interval
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
@@ -286,14 +287,14 @@ class DPGroupBy(CentralStatistic):
                 (found,) = discovery.find(source, [(values, codes)], table.persons)
                 places = {value: place for place, value in enumerate(found)}
                 group = np.array([*(places.get(value, len(found)) for value in values), len(found)])
-                return [_objects(one) for one in zip(*found, strict=True)], add(group[codes], len(found))
+                return [as_objects(one) for one in zip(*found, strict=True)], add(group[codes], len(found))
         else:
             domain = declared_domain(_columns(table, self._key_names), self.keys, "keys")
             if domain.size > _MOST_GROUPS:
                 raise ValueError(f"keys has {domain.size:,} combinations; at most {_MOST_GROUPS:,} are released")
             sums = self._declared_sums(table, large, domain, measured.names, ends, add)
             combined = zip(*product(*(domain[name].labels for name in domain.columns)), strict=True)
-            listed = [_objects(one) for one in combined]  # an index of pandas would make nan of None
+            listed = [as_objects(one) for one in combined]  # an index of pandas would make nan of None
 
             def sums_of(source: ByteSource) -> tuple[list[NDArray[Any]], GroupSums]:
                 return listed, sums
@@ -303,7 +304,7 @@ class DPGroupBy(CentralStatistic):
 
         def release(source: ByteSource) -> None:
             keys, sums = sums_of(source)
-            self.keys_ = keys or [_objects([]) for _ in self._key_names]
+            self.keys_ = keys or [as_objects([]) for _ in self._key_names]
             exact = sums.numbers(rows="count" in released, shared=shared) if ends else sums.rows[:, np.newaxis]
             noisy = exact + noise.draw_each(source, *exact.shape)
             noisy = np.clip(noisy, -(LARGEST**2), LARGEST**2).astype(float)
@@ -375,10 +376,6 @@ def _library_of(table: Table) -> Any:
     if isinstance(table.native, np.ndarray):
         return "pandas"
     return nw.from_native(table.native, eager_only=True).implementation.name.lower()
-
-
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
-    return np.fromiter(values, object, len(values))
 
 
 def _plain(values: NDArray[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import read_input, read_numbers
 from skdp.central._base import CentralTransformer, Plan, check_choice
 from skdp.central.statistics import plan_categories, undeclared_error
-from skdp.coding import plain
+from skdp.coding import as_objects, plain
 from skdp.domain import Domain, Interval
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
@@ -148,7 +148,7 @@ class DPOneHotEncoder(CentralTransformer):
         def release(source: ByteSource) -> None:
             self.domain_, found = plan.find(source)
             listed = {name: self.domain_[name].labels for name in table.names} | found
-            self.categories_ = [_objects(labels) for labels in listed.values()]
+            self.categories_ = [as_objects(labels) for labels in listed.values()]
             further = self.handle_unknown == "infrequent_if_exist"
             self.infrequent_ = np.array([further and name in found for name in table.names])
 
@@ -231,7 +231,7 @@ class DPOneHotEncoder(CentralTransformer):
         columns = []
         for labels, size in zip(self._labels(), self._sizes, strict=True):
             found = next(codes) if size else [None] * len(numbers)
-            columns.append(_objects([None if code is None else labels[int(code)] for code in found]))
+            columns.append(as_objects([None if code is None else labels[int(code)] for code in found]))
         return np.column_stack(columns)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -247,7 +247,7 @@ class DPOneHotEncoder(CentralTransformer):
         ndarray of str objects
             ``<column>_<category>`` for each category that is not dropped.
         """
-        return _objects(self._names(super().get_feature_names_out(input_features)))
+        return as_objects(self._names(super().get_feature_names_out(input_features)))
 
     def _output_names(self) -> Sequence[Any]:
         names = self._names(super()._output_names())
@@ -272,7 +272,3 @@ class DPOneHotEncoder(CentralTransformer):
             out = None if dropped is None or not labels else dropped[place]
             names += [f"{column}_{label}" for code, label in enumerate(labels) if code != out]
         return names
-
-
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
-    return np.fromiter(values, object, len(values))
