@@ -64,7 +64,7 @@ rows.sum(axis=1).nsmallest(3)  # columns that a single person, or a few, decide 
 
 
 # %%
-def textbook(epsilon, n_steps, sigma, rows, target, seed, clip=1.0, rate=2.0):
+def textbook(n_steps, sigma, rows, target, seed, clip=1.0, rate=2.0):
     """Descend with clipped gradients and Gaussian noise; `sigma` is in units of the norm."""
     rng, signs = np.random.default_rng(seed), 2 * target - 1
     rows = np.column_stack([rows, np.ones(len(rows))])
@@ -133,8 +133,8 @@ def area(score):
     return roc_auc_score(earns_more[test], score)
 
 
-def by_steps(epsilon, sigma, seed):
-    found = textbook(epsilon, n_steps, sigma, columns[train], earns_more[train], seed)
+def by_steps(sigma, seed):
+    found = textbook(n_steps, sigma, columns[train], earns_more[train], seed)
     return area(columns[test] @ found[:-1])
 
 
@@ -155,8 +155,8 @@ seeds = range(3)
 areas = pd.DataFrame(
     {
         epsilon: {
-            "textbook, ε added up": np.mean([by_steps(epsilon, added[epsilon], seed) for seed in seeds]),
-            "textbook, exact": np.mean([by_steps(epsilon, exact[epsilon], seed) for seed in seeds]),
+            "textbook, ε added up": np.mean([by_steps(added[epsilon], seed) for seed in seeds]),
+            "textbook, exact": np.mean([by_steps(exact[epsilon], seed) for seed in seeds]),
             "DPCategoricalNB": np.mean([by_counts(epsilon, seed) for seed in seeds]),
             "DPLogisticRegression": np.mean([by_logistic(epsilon, seed) for seed in seeds]),
         }

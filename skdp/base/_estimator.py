@@ -209,7 +209,10 @@ def _declared(table: Table, categories: Any, parameter: str, by_dtype: dict[Any,
         return declared
     if isinstance(categories, Sequence | np.ndarray):
         if len(categories) != len(table.names):
-            raise ValueError(f"{parameter} has {len(categories)} lists of values; X has {len(table.names)} columns")
+            raise ValueError(
+                f"{parameter} has {len(categories)} lists of values; it needs one for each of the columns "
+                f"{list(table.names)}"
+            )
         return dict(zip(table.names, categories, strict=True))
     raise TypeError(f"{parameter} must be 'auto', a list, a mapping or a Domain, got {type(categories).__name__}")
 

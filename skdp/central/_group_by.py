@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from typing import Any, Literal, get_args
 
 import narwhals.stable.v2 as nw
@@ -38,6 +39,7 @@ from skdp.central.statistics import (
     sum_estimates,
     undeclared_error,
 )
+from skdp.coding import as_objects
 from skdp.domain import Domain, Interval
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
@@ -66,8 +68,8 @@ class DPGroupBy(CentralStatistic):
         accident.
     keys : Domain, mapping of column name to values, list of values a column, Interval or "private"
         The values of each key column, as the `domain` of `DPHistogram`: declared from what is publicly known. The
-        groups are all combinations. None among the values declares missing as a key. ``"private"`` finds the
-        combinations that enough persons have; rows of others are in no group.
+        groups are all combinations. None among the values declares missing as a key. ``"private"``, for all of
+        them together, finds the combinations that enough persons have; rows of others are in no group.
     keys_share : float, default=0.2
         The share of epsilon that finds private keys.
     statistics : {"count", "mean", "sum"} or list of these, default=("count", "mean")
@@ -285,13 +287,14 @@ class DPGroupBy(CentralStatistic):
                 (found,) = discovery.find(source, [(values, codes)], table.persons)
                 places = {value: place for place, value in enumerate(found)}
                 group = np.array([*(places.get(value, len(found)) for value in values), len(found)])
-                return [_objects(one) for one in zip(*found, strict=True)], add(group[codes], len(found))
+                return [as_objects(one) for one in zip(*found, strict=True)], add(group[codes], len(found))
         else:
             domain = declared_domain(_columns(table, self._key_names), self.keys, "keys")
             if domain.size > _MOST_GROUPS:
                 raise ValueError(f"keys has {domain.size:,} combinations; at most {_MOST_GROUPS:,} are released")
-            sums, cells = self._declared_sums(table, large, domain, measured.names, ends, add), domain.cells()
-            listed = [cells.get_level_values(place).to_numpy(object) for place in range(cells.nlevels)]
+            sums = self._declared_sums(table, large, domain, measured.names, ends, add)
+            combined = zip(*product(*(domain[name].labels for name in domain.columns)), strict=True)
+            listed = [as_objects(one) for one in combined]  # an index of pandas would make nan of None
 
             def sums_of(source: ByteSource) -> tuple[list[NDArray[Any]], GroupSums]:
                 return listed, sums
@@ -301,7 +304,7 @@ class DPGroupBy(CentralStatistic):
 
         def release(source: ByteSource) -> None:
             keys, sums = sums_of(source)
-            self.keys_ = keys or [_objects([]) for _ in self._key_names]
+            self.keys_ = keys or [as_objects([]) for _ in self._key_names]
             exact = sums.numbers(rows="count" in released, shared=shared) if ends else sums.rows[:, np.newaxis]
             noisy = exact + noise.draw_each(source, *exact.shape)
             noisy = np.clip(noisy, -(LARGEST**2), LARGEST**2).astype(float)
@@ -373,10 +376,6 @@ def _library_of(table: Table) -> Any:
     if isinstance(table.native, np.ndarray):
         return "pandas"
     return nw.from_native(table.native, eager_only=True).implementation.name.lower()
-
-
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
-    return np.fromiter(values, object, len(values))
 
 
 def _plain(values: NDArray[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import read_input, read_numbers
 from skdp.central._base import CentralTransformer, Plan, check_choice
 from skdp.central.statistics import plan_categories, undeclared_error
-from skdp.coding import plain
+from skdp.coding import as_objects, plain
 from skdp.domain import Domain, Interval
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
@@ -46,9 +46,10 @@ class DPOneHotEncoder(CentralTransformer):
     drop : {"first", "if_binary"} or array-like of shape (n_features,), optional
         The category of each column that gets no column of its own: the first; that of columns with two; or these.
     handle_unknown : {"error", "ignore", "infrequent_if_exist"}, default="error"
-        What `transform` does with any other value: an error reveals that there is one; ``"ignore"`` makes all of its
-        columns 0; ``"infrequent_if_exist"`` also, but in columns with private categories it is in a further one,
-        ``<column>_infrequent_sklearn``, which is for all values that were not found.
+        What `transform` does with any other value, as most private columns have: an error reveals that there is one,
+        and comes after the charge; ``"ignore"`` makes all of its columns 0; ``"infrequent_if_exist"`` also, but in
+        columns with private categories it is in a further one, ``<column>_infrequent_sklearn``, which is for all values
+        that were not found.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for. Further rows are left out if `fit` is given
         ``groups``, and the rest has less noise; without, the number is taken on trust.
@@ -147,7 +148,7 @@ class DPOneHotEncoder(CentralTransformer):
         def release(source: ByteSource) -> None:
             self.domain_, found = plan.find(source)
             listed = {name: self.domain_[name].labels for name in table.names} | found
-            self.categories_ = [_objects(labels) for labels in listed.values()]
+            self.categories_ = [as_objects(labels) for labels in listed.values()]
             further = self.handle_unknown == "infrequent_if_exist"
             self.infrequent_ = np.array([further and name in found for name in table.names])
 
@@ -192,7 +193,7 @@ class DPOneHotEncoder(CentralTransformer):
             codes.append(np.minimum(found, len(known)))
             undeclared += [name] if (found >= len(known)).any() else []
         if undeclared and self.handle_unknown == "error":
-            raise undeclared_error(undeclared[0], "categories")
+            raise undeclared_error(undeclared[0], "categories", known="declared or found")
         kept = [column for column, size in zip(codes, self._sizes, strict=True) if size]
         if not kept:
             return [np.empty((len(codes[0]), 0))]
@@ -230,7 +231,7 @@ class DPOneHotEncoder(CentralTransformer):
         columns = []
         for labels, size in zip(self._labels(), self._sizes, strict=True):
             found = next(codes) if size else [None] * len(numbers)
-            columns.append(_objects([None if code is None else labels[int(code)] for code in found]))
+            columns.append(as_objects([None if code is None else labels[int(code)] for code in found]))
         return np.column_stack(columns)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -246,7 +247,7 @@ class DPOneHotEncoder(CentralTransformer):
         ndarray of str objects
             ``<column>_<category>`` for each category that is not dropped.
         """
-        return _objects(self._names(super().get_feature_names_out(input_features)))
+        return as_objects(self._names(super().get_feature_names_out(input_features)))
 
     def _output_names(self) -> Sequence[Any]:
         names = self._names(super()._output_names())
@@ -271,7 +272,3 @@ class DPOneHotEncoder(CentralTransformer):
             out = None if dropped is None or not labels else dropped[place]
             names += [f"{column}_{label}" for code, label in enumerate(labels) if code != out]
         return names
-
-
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
-    return np.fromiter(values, object, len(values))

@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -25,6 +24,7 @@ from skdp.central.statistics import (
     Noise,
     Rows,
     find_limits,
+    in_units,
     integer_noise,
     largest_moments,
     losses_of,
@@ -47,9 +47,6 @@ rows are to count less."""
 
 _CONSTANT = 4
 """The norm of a row over its constant: a small one leaves more of the budget to the products of columns."""
-
-_MOST = 1 << 200
-"""Beyond all sums. With a tiny epsilon noise is larger, also than all floats."""
 
 
 @dataclass(frozen=True)
@@ -286,7 +283,7 @@ def _noisy_moments(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """Return a noisy covariance and mean, in units of the rows, and the standard deviation of the former's noise."""
     size = rows.n_columns + 1
-    hidden = 2 * math.sqrt(size) * _as_float(_noise_of_products(share, size, UNIT**2, UNIT).error)
+    hidden = 2 * math.sqrt(size) * in_units(_noise_of_products(share, size, UNIT**2, UNIT).error)
     found = find_limits(rows, share, _CUT, source, centred=True, most=_SHORTENED * hidden)
     constant = max(math.isqrt(found.square) // _CONSTANT, 1)
     noise = _noise_of_products(found.rest, size, found.square + constant**2, max(2 * UNIT, constant))
@@ -294,18 +291,13 @@ def _noisy_moments(
     shortened = partial(Rows.shortened, square=found.square, constant=constant, codes=False)
     noisy = noise.add(source, found.rows.sum(shortened)[pairs].tolist())
     sums = np.zeros((size, size))
-    sums[pairs] = sums.T[pairs] = [*map(_as_float, noisy)]
+    sums[pairs] = sums.T[pairs] = [*map(in_units, noisy)]
     # With fewer rows than the noise of their number, its size is the most that is known.
     part = constant / UNIT
     n_rows = max(float(sums[-1, -1]) / part**2, 3 * found.error)
     shift = np.clip(sums[-1, :-1] / part / n_rows, -2, 2)
     covariance = sums[:-1, :-1] / n_rows - np.outer(shift, shift)
-    return covariance, found.middle / UNIT + shift, _as_float(noise.error) / n_rows
-
-
-def _as_float(number: int | Fraction) -> float:
-    """Return a sum of products in units of the rows."""
-    return float(min(max(number, -_MOST), _MOST)) / UNIT**2
+    return covariance, found.middle / UNIT + shift, in_units(noise.error) / n_rows
 
 
 def _noise_of_products(share: Share, size: int, square: int, largest: int) -> Noise:

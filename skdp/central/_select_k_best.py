@@ -23,6 +23,7 @@ from skdp.central.statistics import (
     BoundedColumn,
     Noise,
     Rows,
+    as_float,
     choice_name,
     choose,
     integer_noise,
@@ -47,9 +48,6 @@ _REACH = 2.5
 _FINE = 1 << 10
 """Of the weights of classes."""
 
-_MOST = 1 << 200
-"""Beyond all scores. With a tiny epsilon noise is larger, also than all floats."""
-
 
 class DPSelectKBest(SupervisedStatistic, Selector):
     """Keep the columns that say most of a target, by private choices.
@@ -65,8 +63,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
         of a budget in rho or mu, which has a delta of its own.
     delta : float, optional
-        The delta of an `epsilon` that is a number, far below one over the number of rows: less noise than pure privacy
-        (None or 0) for more than about seven columns.
+        The delta of an `epsilon` that is a number, far below one over the number of rows. Choices have less noise than
+        with pure privacy (None or 0) for a k of more than about seven, and means and variances for many columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside; `transform` does not. Truth values have (0, 1). ``"private"``, for all columns or in place of a pair,
@@ -110,7 +108,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
     The number of rows is protected too, and a table without rows is answered. **The output of** `transform` **is
     columns of the rows themselves**, as private as X. Not covered: an error shows that a value is missing, or that a
-    class is not declared.
+    class is not declared. Every choice reads the rows, so that large tables of `skdp.engines` are refused.
 
     A quarter of the budget releases means and variances, and a 32nd the numbers of rows by class. Values are then
     integers, in noisy deviations from the noisy mean and clipped at 2.5, so that a row changes the score of every
@@ -215,7 +213,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         noisy = counting.add(source, np.bincount(codes, minlength=n_classes).tolist())
         if sum(noisy) < 3 * math.sqrt(n_classes) * counting.error:
             warn_of_few()
-        counts = np.array([_as_float(max(one, math.ceil(counting.error), 1)) for one in noisy])
+        counts = np.array([as_float(max(one, math.ceil(counting.error), 1)) for one in noisy])
         if self.classes is not None:
             contrasts, unit = Contrasts.of_classes(codes, counts), _REACH
         else:
@@ -233,8 +231,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         noisy = shown.add(source, [scores[one] for one in chosen])
         self.ranking_ = np.array(chosen)
         self.scores_ = np.full(len(scores), np.nan)
-        self.scores_[chosen] = [min(_as_float(max(one, 0)) * in_ratios, 1.0) for one in noisy]
-        self.scores_std_error_ = _as_float(shown.error) * in_ratios
+        self.scores_[chosen] = [min(as_float(max(one, 0)) * in_ratios, 1.0) for one in noisy]
+        self.scores_std_error_ = as_float(shown.error) * in_ratios
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         read_numbers(table)  # a missing value is an error, as in `fit`
@@ -242,10 +240,6 @@ class DPSelectKBest(SupervisedStatistic, Selector):
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         return ~np.isnan(self.scores_)
-
-
-def _as_float(number: int | Fraction) -> float:
-    return float(min(max(number, -_MOST), _MOST))
 
 
 @dataclass(frozen=True, eq=False)

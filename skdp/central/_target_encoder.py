@@ -64,8 +64,9 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         The share of epsilon that finds bounds, if they are private.
     handle_unknown : {"error", "ignore"}, default="error"
         What is done with an undeclared value: an error reveals that there is one. ``"ignore"``: in `fit` it adds
-        nothing to its column, and `transform` encodes it by the mean of all rows. What is not
-        among private categories adds nothing in `fit` either way.
+        nothing to its column, and `transform` encodes it by the mean of all rows. In a column with private categories
+        a value that is not found adds nothing in `fit` either way; in `transform` it is an error, after the charge, or
+        ignored, which is what most of these columns need.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
@@ -207,7 +208,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     def _transform_table(self, table: Table) -> Sequence[Any]:
         codes, undeclared = find_codes(table, self.domain_, self.handle_unknown)
         if undeclared:
-            raise undeclared_error(undeclared[0], "categories")
+            raise undeclared_error(undeclared[0], "categories", known="declared or found")
         return [np.append(known, self.target_mean_)[one] for known, one in zip(self.encodings_, codes, strict=True)]
 
 

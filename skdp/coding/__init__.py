@@ -10,11 +10,12 @@ from skdp.coding._dates import dates_like, held_dates, time_type, to_dates
 from skdp.coding._decode import decoder
 from skdp.coding._encode import ColumnError, ValueCoder, is_missing, kind_of, plain, shielded
 from skdp.coding._lists import flatten_lists, flatten_pairs
-from skdp.coding._read import distinct_values, to_numbers
+from skdp.coding._read import as_objects, distinct_values, to_numbers
 
 __all__ = [
     "ColumnError",
     "ValueCoder",
+    "as_objects",
     "dates_like",
     "decoder",
     "distinct_values",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -18,6 +19,11 @@ def to_numbers(column: Any) -> NDArray[np.floating]:
         return shielded(_from_array, column)
     read = {"pandas": _from_pandas, "polars": _from_polars, "pyarrow": _from_arrow}
     return shielded(read[library_of(column)], column)
+
+
+def as_objects(values: Sequence[Any]) -> NDArray[Any]:
+    """Return Python values as they are, in an array of one dimension."""
+    return np.fromiter(values, object, len(values))
 
 
 def _refuse(dtype: Any) -> ColumnError:

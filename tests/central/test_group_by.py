@@ -215,9 +215,20 @@ class TestKeys:
         assert ignored[:, 0].tolist() == [598, 0, 0]
         declared = grouped("job", 1e5, statistics="count", keys={"job": ["pilot", "clerk", None]}).fit(odd)
         assert declared.to_frame()["count"].tolist() == [1, 598, 1]
+        known, missing = ({"job": "clerk", "n": 1.0}, 598), ({"job": None, "n": None}, 2)
+        keys = {"job": ["clerk", None], "n": [1, None]}
+        frame = pl.DataFrame([known[0]] * known[1] + [missing[0]] * missing[1])
+        found = grouped(["job", "n"], 1e5, statistics="count", keys=keys).fit(frame)
+        assert [one.tolist() for one in found.keys_] == [["clerk", "clerk", None, None], [1, None, 1, None]]
+        assert found.to_frame()["count"].to_list() == [598, 0, 0, 2]
+        assert found.to_frame()["n"].to_list() == [1, None, 1, None]
         bins = grouped("age", 1e5, statistics="count", keys=Interval(0, 100, bins=2)).fit(PEOPLE)
         assert bins.to_frame().index.tolist() == ["[0, 50)", "[50, 100]"]
         assert bins.to_frame()["count"].tolist() == [(PEOPLE["age"] < 50).sum(), (PEOPLE["age"] >= 50).sum()]
+
+    def test_a_list_of_keys_is_one_list_for_each_key_column(self):
+        with pytest.raises(ValueError, match=r"keys has 3 lists of values; it needs one .* columns \['job'\]"):
+            grouped("job", statistics="count", keys=["clerk", "nurse", "smith"]).fit(PEOPLE)
 
     def test_persons_with_keys_of_their_own(self):
         visits = pd.DataFrame({"shop": [f"shop {row}" if row % 4 else "market" for row in range(280)]})

@@ -81,6 +81,8 @@ class TestPrivate:
         back = fitted.inverse_transform(made)
         assert back[400].tolist() == ["infrequent_sklearn", "infrequent_sklearn"]
         assert back[401].tolist() == [None, "infrequent_sklearn"]
+        with pytest.raises(ValueError, match="outside the declared or found categories"):
+            finder(handle_unknown="error").fit_transform(RARE)
         ignored = finder(handle_unknown="ignore", drop="first").fit(RARE)
         assert ignored.get_feature_names_out().tolist() == ["job_nurse", "job_smith", "job_None"]
         with pytest.warns(UserWarning, match="Found unknown categories"):  # of scikit-learn

@@ -30,6 +30,7 @@ from skdp import (
     DPMarginalSynthesizer,
     DPMean,
     DPMinMaxScaler,
+    DPOneHotEncoder,
     DPQuantileBinarizer,
     DPSimpleImputer,
     DPStandardScaler,
@@ -590,6 +591,9 @@ def test_wrong_input():
         privacy_cost(DPMean(bounds=(0, 1)), {"age": "years"})
     with pytest.raises(ValueError, match=r"fit refuses rows that are made up .*bounds must be declared"):
         privacy_cost(DPMean(), table()[NUMBERS])
+    found = DPOneHotEncoder(0.01, delta=1e-6, categories="private")  # 240 rows are too few for any value
+    with pytest.raises(ValueError, match=r"handle_unknown='ignore'\. Declare the values of the columns in X"):
+        privacy_cost(found, {"word": str})
 
 
 def test_the_result_is_shown():

@@ -310,7 +310,7 @@ class TestDomain:
         [
             ("public", ValueError, "categories must be 'auto'"),
             (3, TypeError, "categories must be 'auto'"),
-            ([["Female", "Male"], ["a", "b"]], ValueError, "2 lists of values; X has 1 columns"),
+            ([["Female", "Male"], ["a", "b"]], ValueError, "2 lists of values; it needs one for each of the columns"),
             ({"sex": ["Female", "Male"], "age": [1, 2]}, ValueError, r"columns that X does not have: \['age'\]"),
             ({}, ValueError, r"declares nothing for the columns \['sex'\]"),
             ({"sex": ["Male", "Male"]}, ValueError, "column 'sex': expected distinct values"),

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics import UNIT, GaussianNoise, Rows, joint_noise, largest_moments
+from skdp.central.statistics import UNIT, GaussianNoise, Rows, in_units, joint_noise, largest_moments
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
 
@@ -19,9 +19,6 @@ Floats = NDArray[np.float64]
 
 _PARTS = 23, 23, 4
 """Shares of the budget: for products of two columns, for those with the target, and for the square of the target."""
-
-_MOST = 1 << 200
-"""Beyond all sums. With a tiny epsilon noise is larger, also than all floats."""
 
 _LEAST = 3.0
 """The least sum of squares in a direction, in norms of the noise."""
@@ -156,12 +153,8 @@ class ExactMoments:
             ]
             drawn = [noise.add(source, part) for noise, part in zip(noises, parts, strict=True)]
             errors = [noise.error for noise in noises]
-        found, with_target, (square,) = (np.array([*map(_in_units, part)]) for part in drawn)
+        found, with_target, (square,) = (np.array([*map(in_units, part)]) for part in drawn)
         products = np.zeros((size, size))
         products[pairs] = products.T[pairs] = found
         # A value is placed on a grid, which is an error of up to a step.
-        return Moments(products, with_target, float(square), *(_in_units(max(error, Fraction(1))) for error in errors))
-
-
-def _in_units(number: int | Fraction) -> float:
-    return float(min(max(number, -_MOST), _MOST)) / UNIT**2
+        return Moments(products, with_target, float(square), *(in_units(max(error, Fraction(1))) for error in errors))

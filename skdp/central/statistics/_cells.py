@@ -145,11 +145,11 @@ def find_codes(
     return codes, undeclared
 
 
-def undeclared_error(column: Any, name: str, *, missing: bool = False) -> ValueError:
+def undeclared_error(column: Any, name: str, *, known: str = "declared", missing: bool = False) -> ValueError:
     """Make the error of a value that is not declared; it shows no value."""
     what = "a value" if missing else "a value, or a NaN or inf,"
     return ValueError(
-        f"column {column!r} holds {what} outside the declared {name}. Declare it, or set handle_unknown='ignore'."
+        f"column {column!r} holds {what} outside the {known} {name}. Declare it, or set handle_unknown='ignore'."
     )
 
 

@@ -191,6 +191,15 @@ def with_delta(share: Share, epsilon: Any, delta: float | None) -> Share:
     return read_share(Mu.of(epsilon, delta))
 
 
+_MOST = 1 << 200
+"""Beyond all sums. With a tiny epsilon noise is larger, also than all floats."""
+
+
+def as_float(number: int | Fraction) -> float:
+    """Return a noisy sum, or an error, as a float."""
+    return float(min(max(number, -_MOST), _MOST))
+
+
 def losses_of(share: Share, noises: Sequence[Noise]) -> tuple[Loss, ...]:
     """Return the losses of the parts of a release; of an epsilon, which says as much, none."""
     return () if share.kind == "epsilon" else tuple(noise.loss for noise in noises)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller
-from skdp.central.statistics._noise import Noise, integer_noise
+from skdp.central.statistics._noise import Noise, as_float, integer_noise
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
 
@@ -23,6 +23,11 @@ UNIT = 1 << 14
 
 _BLOCK = 1 << 17
 """Values at a time, which stay in the cache. Floats add up their products exactly: below 2**(15 + 15 + 17)."""
+
+
+def in_units(number: int | Fraction) -> float:
+    """Return a noisy sum of products of two values in units of the rows."""
+    return as_float(number) / UNIT**2
 
 
 def widths(ends: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.float64]:

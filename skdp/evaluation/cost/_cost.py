@@ -226,9 +226,10 @@ def _rehearsed(estimator: Any, call: str, arguments: tuple[Any, ...]) -> list[Me
         with metered() as charges:
             getattr(estimator, call)(*arguments, **_record_ids(estimator, call, len(arguments[0])))
     except Exception as error:
+        why = str(error).rstrip(".")
         raise ValueError(
-            f"{call} refuses rows that are made up from names, dtypes and declared values: {error}. Declare the "
-            "values of the columns in X, as {column: [values]}"
+            f"{call} refuses rows that are made up from names, dtypes and declared values: {why}. Declare the values "
+            "of the columns in X, as {column: [values]}"
         ) from error
     return charges
 
