@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import all_or_nothing, check_names, read_bounds, read_domain, read_input, target_of
 from skdp.central._base import CentralStatistic
 from skdp.central.statistics import CellTally, count_large, find_codes, split_bounds, without_column
+from skdp.coding import ColumnError, shielded
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, Share, check_delta, read_share
@@ -125,6 +126,21 @@ def split_all_bounds(bounds: Any, target_bounds: Any, names: Sequence[Any]) -> t
     return [*private, *(len(columns) + place for place in hidden)], np.vstack(ends)
 
 
+def _check_read(found: NDArray[Any]) -> None:
+    """Check a target whose classes are read, as scikit-learn does; errors of objects may hold a value."""
+    if found.dtype != object:
+        return _check_labels(found)
+    try:
+        shielded(_check_labels, found)
+    except ColumnError as error:
+        raise ValueError(f"y {error}; declare its classes") from None
+
+
+def _check_labels(found: NDArray[Any]) -> None:
+    assert_all_finite(found, input_name="y")
+    check_classification_targets(found)
+
+
 @dataclass(frozen=True)
 class Classes:
     """The classes of a target, sorted."""
@@ -162,9 +178,7 @@ class Classes:
         column = target(table)
         (name,), (values,) = column.names, column.columns
         if classes is None and large is None:
-            found = np.asarray(values)
-            assert_all_finite(found, input_name="y")
-            check_classification_targets(found)
+            _check_read(np.asarray(values))
         why = "" if large is None else "the target of a large table is not looked at for them; set classes="
         domain = read_domain(column, "auto" if classes is None else {name: classes}, name="classes", why_declared=why)
         if None in domain[name].values:

@@ -200,6 +200,14 @@ class TestKeys:
             assert len(fitted.to_frame()) == 0
             assert [one.size for one in fitted.keys_] == [0, 0]
 
+    def test_keys_are_those_of_many_persons_not_of_many_rows(self):
+        persons = [*range(400), *np.repeat(range(400, 405), 80)]
+        table = pd.DataFrame({"job": ["many"] * 400 + ["few"] * 400})
+        fitted = DPGroupBy("job", 10.0, delta=1e-6, keys="private", max_rows_per_person=80, random_state=0)
+        found = fitted.fit(table, groups=persons)
+        assert "rounded Gaussian noise and thresholds" in found.guarantee_.mechanism
+        assert found.keys_[0].tolist() == ["many"]
+
     def test_the_rest_of_epsilon_is_for_the_statistics(self):
         every = grouped("job", 1.0, statistics="count").fit(PEOPLE)
         found = grouped("job", 1.25, statistics="count", keys="private", delta=1e-6).fit(PEOPLE)

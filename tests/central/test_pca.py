@@ -62,12 +62,13 @@ class TestSensitivity:
         assert largest[1] > 0.4 * gaussian
 
     def test_the_constant_counts_among_the_values_of_a_row(self, monkeypatch):
-        asked, whole = [], _pca._noise_of_products
+        asked, whole, limits, shortened = [], _pca._noise_of_products, [], Rows.shortened
         monkeypatch.setattr(_pca, "_noise_of_products", lambda *what: asked.append(what) or whole(*what))
+        monkeypatch.setattr(Rows, "shortened", lambda rows, **of: limits.append(of) or shortened(rows, **of))
         X = np.sign(rng.normal(size=(60, 100)))
         DPPCA(1, epsilon=Mu(30, delta=1e-6), bounds=(-1, 1), random_state=0).fit(X)
         _, _, square, largest = asked[-1]
-        assert square > (8 * UNIT) ** 2
+        assert square == limits[0]["square"] + limits[0]["constant"] ** 2 > (8 * UNIT) ** 2
         assert largest**2 >= 0.99 * square / 17  # the norm of a row is four times the constant
 
     def test_the_noise_of_the_mean_covers_any_row(self, monkeypatch):

@@ -135,6 +135,21 @@ class TestBounds:
         assert counted[0].sum(axis=1).tolist() == [1_200] * 3  # a row is in one cell of each column
 
 
+class Telling:
+    """An object whose errors hold a value."""
+
+    def __ne__(self, other):
+        raise ValueError("a secret")
+
+
+def test_no_error_of_a_target_that_is_read_shows_a_value():
+    y = np.array([0, Telling(), 1, 1], object)
+    with pytest.raises(ValueError, match=r"y cannot be read \(ValueError\); declare its classes") as caught:
+        DPLogisticRegression(bounds=(0, 1)).fit(np.eye(4), y)
+    assert "secret" not in repr(caught.value.__context__)
+    assert caught.value.__cause__ is None
+
+
 def test_a_search_charges_each_fit():
     ledger = PrivacyLedger(epsilon=20, delta=1e-3)
     folds = PredefinedSplit(np.arange(1_200) % 2)
