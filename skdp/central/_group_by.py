@@ -307,7 +307,9 @@ class DPGroupBy(CentralStatistic):
             self.keys_ = keys or [as_objects([]) for _ in self._key_names]
             exact = sums.numbers(rows="count" in released, shared=shared) if ends else sums.rows[:, np.newaxis]
             noisy = exact + noise.draw_each(source, *exact.shape)
-            noisy = np.clip(noisy, -(LARGEST**2), LARGEST**2).astype(float)
+            if noisy.dtype == object:  # with a tiny epsilon noise is larger than all of them
+                noisy = np.clip(noisy, -(LARGEST**2), LARGEST**2)
+            noisy = noisy.astype(float)
             self.estimates_ = _estimates(noisy, measured.names, released, ends, noise, level, shared=shared)
             self._library = _library_of(table)
 

@@ -142,7 +142,7 @@ class DistinctInAll:
         first.sort()
         repeated = first[1:][first[1:] == first[:-1]]
         if repeated.size:  # the first halves: two ids share one with probability 2**-64
-            alike = np.concatenate([batch[np.isin(batch[:, 0], repeated)] for batch in self._batches])
+            alike = np.concatenate([batch[np.isin(batch[:, 0], repeated, kind="sort")] for batch in self._batches])
             if len(np.unique(alike, axis=0)) < len(alike):
                 raise RefusedBatch(REPEATED)
 

@@ -34,7 +34,9 @@ def code_values(column: Any) -> tuple[list[Any], NDArray[np.unsignedinteger]]:
 
 def count_codes(values: Sequence[Any], codes: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
     """Count the rows of each value."""
-    return np.bincount(codes, minlength=len(values) + 1)[: len(values)].astype(np.int64, copy=False)
+    return np.bincount(codes.astype(np.intp, copy=False), minlength=len(values) + 1)[: len(values)].astype(
+        np.int64, copy=False
+    )
 
 
 def count_distinct(column: Any) -> tuple[list[Any], NDArray[np.int64]]:

@@ -88,7 +88,7 @@ def model_costs(scores: pd.DataFrame) -> pd.DataFrame:
     """Compare each score with that of the model without noise, with intervals."""
     curve = scores[scores["setting"] != LEFT_OUT].rename(columns={"setting": "epsilon", "repeat": "fold"})
     curve = curve.assign(repeat=0, group="all", n_train=1 - _TEST_SHARE, n_test=_TEST_SHARE)
-    curve["epsilon"] = curve["epsilon"].replace(NOT_PRIVATE, np.inf).astype(float)
+    curve["epsilon"] = curve["epsilon"].map(lambda epsilon: np.inf if epsilon == NOT_PRIVATE else epsilon).astype(float)
     costs = pd.concat(
         {name: compare_to_baseline(part) for name, part in curve.groupby("classifier")}, names=["classifier"]
     )
