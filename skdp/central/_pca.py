@@ -96,15 +96,15 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components_, n_features)
+    components_ : ndarray of shape (n_components, n_features)
         The components, orthogonal, of norm 1, by decreasing noisy variance. The value of largest size of each is
         positive.
-    explained_variance_ : ndarray of shape (n_components_,)
+    explained_variance_ : ndarray of shape (n_components,)
         The noisy variance along each, at least its standard error. Long rows count less in it.
-    explained_variance_std_error_ : ndarray of shape (n_components_,)
+    explained_variance_std_error_ : ndarray of shape (n_components,)
         The standard deviation of its noise, for a direction that does not depend on the noise. The first components
         follow the noise, and seem to explain more than they do where it is large.
-    explained_variance_ratio_ : ndarray of shape (n_components_,)
+    explained_variance_ratio_ : ndarray of shape (n_components,)
         Its share of the noisy variance of all columns.
     mean_ : ndarray of shape (n_features,)
         The noisy mean of the rows, of which long ones count less, between the bounds.
