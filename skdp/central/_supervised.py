@@ -133,7 +133,7 @@ def _check_read(found: NDArray[Any]) -> None:
     try:
         shielded(_check_labels, found)
     except ColumnError as error:
-        raise ValueError(f"y {error}; declare its classes") from None
+        raise ValueError(f"Unknown label type: y {error}; declare its classes") from None
 
 
 def _check_labels(found: NDArray[Any]) -> None:
