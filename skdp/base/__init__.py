@@ -28,6 +28,7 @@ from skdp.base._estimator import (
 )
 from skdp.base._heard import heard
 from skdp.base._numbers import read_bounds, read_numbers
+from skdp.base._probabilities import ProbabilisticClassifier
 from skdp.base._site import SITE as SITE
 from skdp.base._site import OnSite
 from skdp.base._table_file import (
@@ -52,6 +53,7 @@ __all__ = [
     "CallCounter",
     "CallRandomness",
     "OnSite",
+    "ProbabilisticClassifier",
     "all_or_nothing",
     "as_asked",
     "check_confidence_level",

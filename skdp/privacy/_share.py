@@ -51,7 +51,7 @@ class Share:
 
     @property
     def of_a_row(self) -> Share:
-        """The mu of one row of a person: that of several rows is so many times as much."""
+        """The budget of a single row, in mu: with r rows a person, mu / r."""
         return Share("mu", self.mu_squared / self.rows**2)
 
     @property

@@ -6,11 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import OnSite, all_or_nothing, check_names, read_input
+from skdp.base import OnSite, ProbabilisticClassifier, all_or_nothing, check_names, read_input
 from skdp.central import CentralEstimator
 from skdp.domain import Categories, Domain
 from skdp.frames import Table
@@ -20,7 +20,7 @@ from skdp.synthesis.tables import read_declared, with_target
 from skdp.typing import ColumnLike, TableLike
 
 
-class MarginalClassifier(ClassifierMixin, OnSite, BaseEstimator):
+class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):
     """Predict a column by the model of a synthesizer: the exact law of the target given all other columns.
 
     `DPMarginalSynthesizer.classifier` makes one of a fitted synthesizer, for any of its columns and at no further cost.
@@ -150,47 +150,6 @@ class MarginalClassifier(ClassifierMixin, OnSite, BaseEstimator):
         check_names(self, table, self._features)
         codes = self.synthesizer_._codes_of(table)
         return self.synthesizer_.model_.log_law(self._place, codes)[:, self._order]
-
-    def predict_proba(self, X: TableLike) -> NDArray[np.float64]:
-        """Return the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            As of `predict_log_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`; each row adds up to 1.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            As of `predict_log_proba`.
-        """
-        return np.exp(self.predict_log_proba(X))
-
-    def predict(self, X: TableLike) -> NDArray[Any]:
-        """Return the likeliest class of rows.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            As of `predict_log_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Classes.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            As of `predict_log_proba`.
-        """
-        best = self.predict_log_proba(X).argmax(axis=1)
-        return self.classes_[best]
 
     @property
     def classes_(self) -> NDArray[Any]:  # numpydoc ignore=RT01

@@ -1,4 +1,4 @@
-"""What private models with coefficients share: how they read rows, and what they say of them."""
+"""The base class of the linear models: reading rows, and the linear predictor."""
 
 from __future__ import annotations
 

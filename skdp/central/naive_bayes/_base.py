@@ -1,4 +1,4 @@
-"""What the naive Bayes classifiers share: their noise, and what they say of rows."""
+"""The base class of the naive Bayes classifiers: choice of noise, class priors, predictions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from sklearn.base import ClassifierMixin
 
+from skdp.base import ProbabilisticClassifier
 from skdp.central._supervised import Classes, SupervisedStatistic
 from skdp.central.statistics import LARGEST, Noise, warn_of_few
 from skdp.domain import Domain
@@ -22,7 +22,7 @@ from skdp.typing import TableLike
 Floats = NDArray[np.float64]
 
 
-class NaiveBayes(ClassifierMixin, SupervisedStatistic):
+class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
     """A classifier that takes columns for independent within each class."""
 
     classes_: NDArray[Any]
@@ -76,44 +76,3 @@ class NaiveBayes(ClassifierMixin, SupervisedStatistic):
         table = self._read_rows(X)
         found: Floats = log_softmax(np.log(self.class_prior_) + self._log_likelihood(table), axis=1)
         return found
-
-    def predict_proba(self, X: TableLike) -> Floats:
-        """Return the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            As of `predict_log_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`; each row adds up to 1.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            As of `predict_log_proba`.
-        """
-        return np.exp(self.predict_log_proba(X))
-
-    def predict(self, X: TableLike) -> NDArray[Any]:
-        """Return the likeliest class of rows.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            As of `predict_log_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Classes.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            As of `predict_log_proba`.
-        """
-        best = self.predict_log_proba(X).argmax(axis=1)
-        return self.classes_[best]
