@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from itertools import groupby
 from typing import Any, NoReturn
 
 import numpy as np
@@ -67,8 +68,21 @@ def pack(value: Any) -> Any:
 
 def check_hashes(values: Iterable[Any]) -> None:
     """Refuse values of others that were chosen for their hash: a set or mapping of them would take quadratic time."""
-    if max(Counter(map(hash, values)).values(), default=0) > _MOST_OF_ONE_HASH:
-        raise ValueError("too many values have one hash")
+    values = list(values)
+    # Python keeps the hashes of fractions in a mapping of their pairs of whole numbers, which are therefore looked at
+    # before any fraction is hashed.
+    pairs = sorted((one.numerator, one.denominator) for one in _fractions(values))
+    for some in ((pair for pair, _ in groupby(pairs)), values):
+        if max(Counter(map(hash, some)).values(), default=0) > _MOST_OF_ONE_HASH:
+            raise ValueError("too many values have one hash")
+
+
+def _fractions(values: Iterable[Any]) -> Iterator[Fraction]:
+    for value in values:
+        if isinstance(value, Fraction):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _fractions(value)
 
 
 def unpack(packed: Any) -> Any:

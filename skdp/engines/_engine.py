@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from skdp.engines._batch_release import Plan
 from skdp.engines._errors import quietly
+from skdp.engines._record_ids import count_ids
 from skdp.frames import LargeTable, Summary
 from skdp.local import ReportProtocol, carried_text
 
@@ -98,9 +99,9 @@ class Engine(LargeTable):
         """Return what `fit` reads, perhaps several times."""
         return self
 
-    def countable_ids(self, record_id: str) -> Any:
-        """Return what narwhals counts the distinct record ids of, byte by byte."""
-        return self._frame
+    def count_ids(self, record_id: str) -> tuple[int, int, int]:
+        """Count the record ids that are missing, the distinct ones, byte by byte, and the rows."""
+        return count_ids(self._frame, record_id)
 
     @abstractmethod
     def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:

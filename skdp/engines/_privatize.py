@@ -166,7 +166,7 @@ def privatize(
         raise ValueError("a path is where reports are stored: leave it out with persist=False")
 
     def check_ids(record_id: str) -> None:
-        check_distinct(engine.countable_ids(record_id), record_id)
+        check_distinct(*engine.count_ids(record_id))
 
     plan = partial(Release.plan, transformer=transformer, keep=keep, record_id=record_id, check_ids=check_ids)
     return engine.privatize(plan, persist=persist, path=path, check=check)

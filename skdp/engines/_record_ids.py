@@ -38,28 +38,31 @@ def check_record_id(record_id: Any, names: list[Any]) -> None:
         raise ValueError(f"record_id must name the column of the record ids, got {record_id!r}")
 
 
-def check_distinct(ids: Any, record_id: str) -> None:
-    """Check that no record id of a table is missing or repeated; in an engine, by counting there."""
-    opened = nw.from_native(ids)
-    if isinstance(opened, nw.DataFrame):
-        ids = read_record_ids(opened.get_column(record_id).to_native(), len(opened))
-        missing, distinct, rows = 0, len({*ids}), len(ids)
-    else:
-        missing, distinct, rows = _count(opened, record_id)
+def check_distinct(missing: int, distinct: int, rows: int) -> None:
+    """Check that no record id of a table is missing or repeated."""
     if missing:
         raise ValueError("record_id holds missing values (NaN), or infinite ones")
     if distinct < rows:
         raise ValueError(REPEATED)
 
 
-def _count(frame: Any, record_id: str) -> tuple[int, int, int]:
-    """Count the ids that are missing, the distinct ones, and the rows."""
-    dtype, ids = frame.collect_schema()[record_id], nw.col(record_id)
+def check_countable(dtype: Any) -> None:
+    """Check that an engine tells apart what `transform` takes for two ids."""
     if not isinstance(dtype, _KINDS):
         raise ValueError(
             "record_id must be a column of text, bytes, numbers of at most 64 bits, dates or times, got "
             f"{dtype}; cast it to text"
         )
+
+
+def count_ids(frame: Any, record_id: str) -> tuple[int, int, int]:
+    """Count the ids that are missing, the distinct ones, and the rows; of a lazy frame, in its engine."""
+    frame = nw.from_native(frame)
+    if isinstance(frame, nw.DataFrame):
+        read = read_record_ids(frame.get_column(record_id).to_native(), len(frame))
+        return 0, len({*read}), len(read)
+    dtype, ids = frame.collect_schema()[record_id], nw.col(record_id)
+    check_countable(dtype)
     missing = ids.is_null() | ~ids.is_finite() if dtype.is_float() else ids.is_null()
     sums = missing.cast(nw.Int64).sum().alias("missing"), ids.n_unique().alias("distinct"), nw.len().alias("rows")
     found = quietly(frame.select(*sums).collect).to_dict(as_series=False)

@@ -101,6 +101,9 @@ HOSTILE = {
     "fractions of one hash": partial(
         split, "RandomizedResponseEncoder", 1, [{"fraction": f"{number}/1"} for number in SAME_HASH]
     ),
+    "tuples of one hash": json.dumps(
+        changed("NumericPerturber", bounds={"mapping": [[{"tuple": [{"fraction": f"{n}/1"}]}, 0] for n in SAME_HASH]})
+    ),
     "decimals of one hash": partial(split, "RandomizedResponseEncoder", 1, [{"decimal": f"{n}"} for n in SAME_HASH]),
     "columns of one hash": json.dumps(
         changed("NumericPerturber", bounds={"mapping": [[{"fraction": f"{n}/1"}, 0] for n in SAME_HASH]})

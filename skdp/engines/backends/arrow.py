@@ -16,6 +16,7 @@ from skdp.engines._csv import text_batches
 from skdp.engines._engine import ROWS, Engine, ReportSums, add_up_batches
 from skdp.engines._errors import quietly, read_quietly
 from skdp.engines._extras import import_extra
+from skdp.engines._record_ids import count_ids
 from skdp.engines._source_file import SourceFile
 from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
 from skdp.engines.backends.memory import MemoryTable
@@ -110,7 +111,7 @@ class ArrowTable(Engine):
             )
         return self
 
-    def countable_ids(self, record_id: str) -> Any:
+    def count_ids(self, record_id: str) -> tuple[int, int, int]:
         frame = self._frame
         if isinstance(frame, pyarrow.RecordBatchReader):
             raise ValueError(
@@ -118,12 +119,12 @@ class ArrowTable(Engine):
                 "Dataset or a Table"
             )
         if isinstance(frame, pyarrow.Table):
-            return frame
+            return count_ids(frame, record_id)
         from skdp.engines.backends.duckdb import connect
 
         schema = pyarrow.schema([frame.schema.field(record_id)])
         checked = read_batches(frame, [record_id])  # DuckDB would follow the offsets of a damaged file
-        return connect().from_arrow(pyarrow.RecordBatchReader.from_batches(schema, checked))
+        return count_ids(connect().from_arrow(pyarrow.RecordBatchReader.from_batches(schema, checked)), record_id)
 
 
 class StreamedTable(ArrowTable):

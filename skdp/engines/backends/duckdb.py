@@ -24,6 +24,7 @@ from skdp.engines._batch_release import Plan
 from skdp.engines._engine import ROWS, Engine, ReportSums, add_up_batches, counted_groups
 from skdp.engines._errors import quietly
 from skdp.engines._extras import import_extra
+from skdp.engines._record_ids import count_ids
 from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
 from skdp.frames import Summary
 from skdp.local import ReportProtocol
@@ -103,9 +104,10 @@ class DuckDBTable(Engine):
         ranks = f"row_number() OVER (PARTITION BY {bytewise(self._frame, person)} ORDER BY hash({values}, {seed}))"
         return type(self)(self._frame.query(view, f"SELECT * FROM {view} QUALIFY {ranks} <= {most}"))
 
-    def countable_ids(self, record_id: str) -> Any:
+    def count_ids(self, record_id: str) -> tuple[int, int, int]:
         # By their bytes, under any collation; the column alone, as DuckDB takes a and A for one.
-        return self._frame.project(f"{bytewise(self._frame, record_id)} AS {_name(record_id)}")
+        column = f"{bytewise(self._frame, record_id)} AS {_name(record_id)}"
+        return count_ids(self._frame.project(column), record_id)
 
 
 def _read(frame: Any, columns: Sequence[str], rows: int = ROWS) -> Generator[Any, None, None]:

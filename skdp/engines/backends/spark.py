@@ -19,7 +19,7 @@ from skdp.engines._batch_release import BatchCheck, Plan, Release
 from skdp.engines._engine import Engine, ReportSums, add_up_batches, counted_groups
 from skdp.engines._errors import RefusedBatch, RefusedType, quietly, refusing
 from skdp.engines._extras import import_extra
-from skdp.engines._record_ids import REPEATED
+from skdp.engines._record_ids import REPEATED, count_ids
 from skdp.engines.backends.batches import arrow_tables, check_arrow, release_batches
 from skdp.frames import Summary
 from skdp.local import ReportProtocol
@@ -110,9 +110,9 @@ class SparkTable(Engine):
         ranked = self._frame.withColumn(column, rank)
         return type(self)(ranked.where(functions.col(column) <= most).drop(column))
 
-    def countable_ids(self, record_id: str) -> Any:
+    def count_ids(self, record_id: str) -> tuple[int, int, int]:
         # By their bytes, under any collation.
-        return self._frame.select(bytewise(self._frame, record_id).alias(record_id))
+        return count_ids(self._frame.select(bytewise(self._frame, record_id).alias(record_id)), record_id)
 
 
 def check_place(session: Any, path: Any) -> str:

@@ -212,7 +212,7 @@ def _check_ids(table: TableFile, record_id: str, look: BatchCheck) -> None:
         deque(look.distinct_in_all(table.tables(None, [record_id])), maxlen=0)
         return
     try:
-        check_distinct(engine_of(table.scan([record_id])).countable_ids(record_id), record_id)
+        check_distinct(*engine_of(table.scan([record_id])).count_ids(record_id))
     except UnreadableTable as error:
         failed = UnreadableError(f"{table.path.name} cannot be read ({error.kind})")
     else:
