@@ -2,11 +2,13 @@
 
 import math
 from itertools import combinations, product
+from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 from scipy.stats import binom, gamma, norm, t
+from sklearn.base import clone
 
 from skdp import DPPCA, DPGaussianNB, DPHistogram, DPMean, DPOneHotEncoder, DPQuantileBinarizer, DPSelectKBest
 from skdp.central import sample_and_aggregate
@@ -302,7 +304,9 @@ def components():
     rows[-1] = 8, -8
     axes = plt.subplots()[1]
     for table, label in ((rows, "a table"), (rows[:-1], "one row less")):
-        found = [DPPCA(1, epsilon=0.5, bounds=(-8, 8), random_state=seed).fit(table).components_ for seed in range(400)]
+        with catch_warnings(action="ignore"):  # the table is small, so that one row can be seen
+            pca = DPPCA(1, epsilon=0.5, bounds=(-8, 8))
+            found = [clone(pca).set_params(random_state=seed).fit(table).components_ for seed in range(400)]
         angles = [math.degrees(math.atan(y / x)) for ((x, y),) in found]
         axes.hist(angles, bins=np.linspace(-90, 90, 37), histtype="step", label=label)
     axes.set(xlabel="angle of the first component, in degrees", ylabel="releases")
@@ -316,11 +320,10 @@ def selection():
     rows = rng.normal(size=(60, 5)) + np.outer(y, [0, 0.4, 0.8, 1.2, 1.6])
     axes = plt.subplots()[1]
     for place, (table, label) in enumerate(((rows, "a table"), (rows[:-1], "one row less"))):
-        chosen = [
-            DPSelectKBest(1, epsilon=1.0, bounds=(-4, 6), classes=[0, 1], random_state=seed).fit(table, y[: len(table)])
-            for seed in range(400)
-        ]
-        counts = np.bincount([one.ranking_[0] for one in chosen], minlength=5)
+        with catch_warnings(action="ignore"):
+            select = DPSelectKBest(1, epsilon=1.0, bounds=(-4, 6), classes=[0, 1])
+            fits = (clone(select).set_params(random_state=seed).fit(table, y[: len(table)]) for seed in range(400))
+            counts = np.bincount([fitted.ranking_[0] for fitted in fits], minlength=5)
         axes.bar(np.arange(5) + 0.4 * place - 0.2, counts, 0.4, label=label, hatch="//" if place else None)
     axes.set(xlabel="column", ylabel="releases")
     axes.grid(axis="x", visible=False)
