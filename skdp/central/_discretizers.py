@@ -230,7 +230,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     Each of the k - 1 inner edges of d columns is chosen by permute-and-flip [1]_ with epsilon / (d (k - 1)), up to four
     bins. From five bins on, noisy counts give all of them: of the values that equal a candidate or lie between two, and
     of h - 1 levels of neighbouring groups ([2]_). A record changes one count of each level by 1, and the noise of scale
-    d h / epsilon does not depend on the number of bins; nor is h decided by the data (5 for the default candidates).
+    d h / epsilon does not depend on the number of bins; nor is h decided by the data (4 for the default candidates).
     What is negative or inconsistent in the counts is corrected from the top. So 50 quantiles at epsilon = 0.1 are wrong
     by about 60 records; as many choices, by several hundred.
 

@@ -112,10 +112,8 @@ MANY = 4
 
 # Chosen on generated columns and columns of Adult. There, recursive halving (ApproximateQuantiles) had clearly less
 # error than both for three quantiles only.
-_WIDE, _NARROW, _GAUSSIAN = 8, 16, 4
-"""The branching of the tree of counts: with many cells, with fewer than `_MANY_CELLS`, and with Gaussian noise."""
-
-_MANY_CELLS = 4096
+_PURE, _GAUSSIAN = 16, 4
+"""The branching of the tree of counts."""
 
 
 def counted_quantiles(
@@ -161,7 +159,7 @@ def plan_quantiles(
             lambda source: ranked_quantiles(ranks, probabilities, candidates, share, source), choice_name(share)
         )
     pure = share.kind == "epsilon"
-    trees = [_tree(2 * values.size - 1, pure) for values in candidates]
+    trees = [Hierarchy(2 * values.size - 1, _PURE if pure else _GAUSSIAN) for values in candidates]
     parts = [share / (len(ranks) * len(tree.sizes)) for tree in trees]
     noises = [integer_noise(part) if pure else GaussianNoise(part.mu_squared, part.rows**2) for part in parts]
 
@@ -174,10 +172,6 @@ def plan_quantiles(
     # What is lost does not depend on the number of levels, which may be that of bounds that are yet to be found.
     losses = () if pure else (GaussianNoise(share.mu_squared).loss,)
     return QuantilePlan(draw, f"{noises[0].name} on nested counts", losses)
-
-
-def _tree(size: int, pure: bool) -> Hierarchy:
-    return Hierarchy(size, (_WIDE if size > _MANY_CELLS else _NARROW) if pure else _GAUSSIAN)
 
 
 def read_probability(value: Any, name: str) -> Fraction:
