@@ -107,7 +107,7 @@ def test_bad_parameters_are_refused_before_any_draw(scripted_source, choose, sco
         choose(scripted_source(), scores, rate)
 
 
-@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(1, 50)], ids=str)
+@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(69, 100), Fraction(1, 50)], ids=str)
 def test_a_unimodal_choice_draws_each_candidate_by_its_score(monkeypatch, rate):
     """All places that may be drawn: a candidate has as many as a power of 2, which its coin reduces to its weight."""
     gaps, taken = [9, 4, 4, 1, 0, 0, 2, 7], []
