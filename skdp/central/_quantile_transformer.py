@@ -87,8 +87,9 @@ class DPRobustScaler(InvertibleTransformer):
     is answered. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of
     the input row, without noise.
 
-    Each of up to three quantiles of d columns is chosen by permute-and-flip, with epsilon / (3 d), as in
-    `DPQuantileBinarizer`.
+    The median of d columns is chosen by the exponential mechanism, and the other two quantiles in the same way on
+    either side of it: with epsilon / (2 d) each time, as in `DPKBinsDiscretizer`. One or two quantiles, and those among
+    fewer than 2,000 candidates, are chosen by permute-and-flip, each with an equal share.
 
     Examples
     --------
@@ -235,8 +236,8 @@ class DPQuantileTransformer(InvertibleTransformer):
     input row, without noise.
 
     The quantiles of d columns come from noisy counts of the values at and between candidates, on h nested levels, as in
-    `DPKBinsDiscretizer`: of noise of scale d h / epsilon, whatever their number is. Up to three inner quantiles are
-    chosen by permute-and-flip.
+    `DPKBinsDiscretizer`: of noise of scale d h / epsilon, whatever their number is. Up to seven inner
+    quantiles are chosen.
 
     A missing value stays missing.
 

@@ -9,7 +9,7 @@ from skdp.randomness._discrete_noise import discrete_gaussian, discrete_laplace,
 from skdp.randomness._draws import bernoulli, bernoulli_ratio, categorical, eight_coins, uniform_integers
 from skdp.randomness._real import bernoulli_exp
 from skdp.randomness._rounded_noise import rounded_gaussian, rounded_laplace, rounded_student_t
-from skdp.randomness._selection import exponential_mechanism, permute_and_flip
+from skdp.randomness._selection import exponential_mechanism, permute_and_flip, unimodal_choice
 from skdp.randomness._sources import BLOCK, MOST_ROWS, ONE, ByteSource, RowStreams, SecureSource, SeededSource
 from skdp.randomness._sources import DigestSource as DigestSource
 from skdp.randomness._subsets import subsets
@@ -41,4 +41,5 @@ __all__ = [
     "rounded_student_t",
     "subsets",
     "uniform_integers",
+    "unimodal_choice",
 ]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.randomness._draws import check_integers, check_rational, uniform_integers
-from skdp.randomness._real import bernoulli_exp
+from skdp.exact import exp_minus_bounds
+from skdp.randomness._draws import check_integers, check_rational, uniform_below, uniform_integers
+from skdp.randomness._real import Uniform, bernoulli_exp
 from skdp.randomness._sources import ByteSource
 from skdp.randomness._watch import seen, watched
 
@@ -104,6 +110,87 @@ def exponential_mechanism(source: ByteSource, scores: ArrayLike, rate: Fraction 
         if taken.size:
             return seen("exponential_mechanism", int(drawn[taken[0]]), scores=scores, rate=rate)
         tries = min(2 * tries, _MOST_TRIES)
+
+
+_HALVING = Fraction(711, 1024)
+"""A little more than log(2)."""
+
+
+def unimodal_choice(
+    source: ByteSource,
+    size: int,
+    within: Callable[[int], tuple[int, int]],
+    gap: Callable[[int], int],
+    rate: Fraction | int,
+    scores: Callable[[], ArrayLike] = tuple,
+) -> int:
+    """Choose by the exponential mechanism among very many candidates, in an order in which scores rise and then fall.
+
+    The probabilities are those of `exponential_mechanism`, but only the candidate that is drawn is looked at.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Source of the random bytes.
+    size : int
+        The number of candidates, at least 1.
+    within : callable
+        Returns the range (start, stop) of the candidates whose score is at most this far below the best one, for an
+        integer >= 0.
+    gap : callable
+        Returns how far the score of a candidate is below the best one, an integer.
+    rate : Fraction or int
+        Positive.
+    scores : callable, optional
+        Returns the scores of some candidates, for an audit.
+
+    Returns
+    -------
+    int
+        The index of the chosen candidate.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the rate is not rational, or not positive.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> best, size = 10**15, 10**18
+    >>> unimodal_choice(
+    ...     SeededSource(0),
+    ...     size,
+    ...     within=lambda far: (max(best - far, 0), min(best + far + 1, size)),
+    ...     gap=lambda index: abs(index - best),
+    ...     rate=Fraction(1, 1000),
+    ... )
+    1000000000000365
+    """
+    # A candidate of band t, which has ``gap * rate >= t log(2)``, is drawn with a probability in proportion to 2**-t,
+    # and taken if a uniform number below 2**-t is also below ``e**(-gap * rate)``: mostly. The last band has all that
+    # are left: together they are drawn at most 2**-20 times as often as the best one.
+    rate = check_rational("rate", rate)
+    ranges: list[tuple[int, int]] = []
+    for band in range(size.bit_length() + 20):
+        ranges.append(within(math.ceil((band + 1) * _HALVING / rate) - 1))
+        if ranges[-1] == (0, size):
+            break
+    else:
+        ranges.append((0, size))
+    inner = [(ranges[0][0],) * 2, *ranges]
+    new = [stop - start - (end - begin) for (start, stop), (begin, end) in zip(ranges, inner, strict=False)]
+    last = len(new) - 1
+    ends = list(accumulate((count << last - band for band, count in enumerate(new)), initial=0))
+    while True:
+        with watched(None):
+            place = int(uniform_below(source, np.array([ends[-1]], object))[0])
+        band = bisect_right(ends, place) - 1
+        index = ranges[band][0] + (place - ends[band] >> last - band)
+        begin, end = inner[band]  # a band is what its range has on both sides of the one before
+        index += end - begin if index >= begin else 0
+        if Uniform(source, 0, band).is_below(partial(exp_minus_bounds, gap(index) * rate)):
+            return seen("exponential_mechanism", index, scores=scores, rate=rate)
 
 
 def _gaps(scores: ArrayLike) -> NDArray:

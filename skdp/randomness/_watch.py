@@ -27,4 +27,7 @@ def watched(watcher: Watcher | None) -> Iterator[None]:
 def seen(sampler: str, drawn: Drawn, **parameters: Any) -> Drawn:
     """Return what a sampler drew, or what the watcher makes of it."""
     watcher = _watcher.get()
-    return drawn if watcher is None else watcher(sampler, drawn, parameters)
+    if watcher is None:
+        return drawn
+    # What takes time to compute is given as a function.
+    return watcher(sampler, drawn, {name: one() if callable(one) else one for name, one in parameters.items()})

@@ -84,7 +84,7 @@ class TestSensitivity:
         if share.kind == "epsilon":
             # A record adds rows / scale on each level; together this is epsilon.
             assert sum(rows / scale for scale in drawn) == share.amount
-            assert len(drawn) == 2 + 5
+            assert len(drawn) == 2 + 4
         else:
             assert sum(rows**2 / variance for variance in drawn) == share.mu_squared
             assert [loss.mu for loss in plan.losses] == [pytest.approx(math.sqrt(share.mu_squared))]

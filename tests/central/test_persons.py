@@ -25,7 +25,7 @@ from skdp import (
     Interval,
     PrivacyLedger,
 )
-from skdp.central.statistics import GRID, BoundedColumn, choose, integer_noise, joint_noise
+from skdp.central.statistics import GRID, BoundedColumn, _cuts, _noise, choose, integer_noise, joint_noise
 from skdp.central.statistics._moments import query
 from skdp.central.statistics._private_bounds import count_values
 from skdp.central.statistics._quantiles import count_below, scores
@@ -97,9 +97,7 @@ class TestSensitivity:
     def test_every_estimator_draws_for_persons(self, estimator, monkeypatch):
         scales = []
 
-        def recorded(name, place):
-            import skdp.central.statistics._noise as module
-
+        def recorded(module, name, place):
             draw = getattr(module, name)
 
             def record(source, *arguments):
@@ -109,7 +107,8 @@ class TestSensitivity:
             monkeypatch.setattr(module, name, record)
 
         for name, place in (("discrete_laplace", 0), ("cube_noise", 0), ("permute_and_flip", 1)):
-            recorded(name, place)
+            recorded(_noise, name, place)
+        recorded(_cuts, "unimodal_choice", 3)
         found = []
         for rows in (1, 4):
             scales.clear()

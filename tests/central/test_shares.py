@@ -208,7 +208,7 @@ def test_the_levels_of_a_histogram_share_rho(drawn, parameters, share):
     ("make", "number"),
     [
         (lambda share: DPQuantileBinarizer(share, quantile=0.25, bounds=(0, 100)), 2),
-        (lambda share: DPKBinsDiscretizer(share, n_bins=4, bounds=(0, 100)), 6),
+        (lambda share: DPKBinsDiscretizer(share, n_bins=3, bounds=(0, 100)), 4),
         (lambda share: DPSimpleImputer(share, strategy="median", bounds=(0, 100)), 2),
         (lambda share: DPSimpleImputer(share, strategy="most_frequent", categories={"a": [3], "b": [0, 1]}), 2),
     ],

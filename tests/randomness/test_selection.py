@@ -1,13 +1,21 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from fractions import Fraction
 from itertools import permutations, product
 
 import numpy as np
 import pytest
 
-from skdp.randomness import SecureSource, SeededSource, exponential_mechanism, permute_and_flip
+from skdp.randomness import (
+    SecureSource,
+    SeededSource,
+    _selection,
+    exponential_mechanism,
+    permute_and_flip,
+    unimodal_choice,
+)
 
 FALSE_ALARM = 1e-6
 
@@ -97,3 +105,64 @@ def test_scores_at_both_ends_of_int64(choose):
 def test_bad_parameters_are_refused_before_any_draw(scripted_source, choose, scores, rate, error, name):
     with pytest.raises(error, match=name):
         choose(scripted_source(), scores, rate)
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(69, 100), Fraction(1, 50)], ids=str)
+def test_a_unimodal_choice_draws_each_candidate_by_its_score(monkeypatch, rate):
+    """All places that may be drawn: a candidate has as many as a power of 2, which its coin reduces to its weight."""
+    gaps, taken = [9, 4, 4, 1, 0, 0, 2, 7], []
+
+    def within(far):
+        inside = [index for index, gap in enumerate(gaps) if gap <= far]
+        return inside[0], inside[-1] + 1
+
+    class Coin:
+        def __init__(self, source, value, bits):
+            assert value == 0
+            self.band = bits
+
+        def is_below(self, bounds):
+            taken.append((self.band, bounds.args[0]))
+            return True
+
+    monkeypatch.setattr(_selection, "Uniform", Coin)
+    counts, place, size = Counter(), 0, 1
+    while place < size:
+
+        def below(source, bounds, place=place):
+            nonlocal size
+            size = int(bounds[0])
+            return [place]
+
+        monkeypatch.setattr(_selection, "uniform_below", below)
+        index = unimodal_choice(None, len(gaps), within, gaps.__getitem__, rate)
+        band, exponent = taken[-1]
+        assert exponent == gaps[index] * rate
+        assert band * math.log(2) <= exponent < (band + 1) * math.log(2) + 0.01
+        counts[index, band] += 1
+        place += 1
+    last = max(band for _, band in counts)
+    assert sorted(index for index, _ in counts) == list(range(len(gaps)))
+    assert all(count == 1 << last - band for (_, band), count in counts.items())
+
+
+def test_a_unimodal_choice_has_its_law(fits):
+    gaps, source, n = [5, 2, 0, 1, 1, 30], SeededSource("unimodal"), 500
+
+    def within(far):
+        inside = [index for index, gap in enumerate(gaps) if gap <= far]
+        return inside[0], inside[-1] + 1
+
+    chosen = [unimodal_choice(source, len(gaps), within, gaps.__getitem__, Fraction(1, 3)) for _ in range(n)]
+    weights = [math.exp(-gap / 3) for gap in gaps]
+    assert fits(np.bincount(chosen, minlength=6), [weight / sum(weights) for weight in weights], n) > FALSE_ALARM
+
+
+def test_a_unimodal_choice_among_more_candidates_than_there_are_words():
+    def within(far):
+        return max(10**30 - far, 0), 10**30 + far + 1
+
+    found = unimodal_choice(SecureSource(), 10**40, within, lambda index: abs(index - 10**30), Fraction(1, 10**9))
+    assert abs(found - 10**30) < 10**11
+    with pytest.raises(ValueError, match="rate"):
+        unimodal_choice(None, 10**40, within, None, 0)

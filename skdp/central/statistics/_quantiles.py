@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import read_bounds, read_numbers
+from skdp.central.statistics._cuts import cut_positions
 from skdp.central.statistics._noise import GaussianNoise, Noise, choice_name, choose, integer_noise
 from skdp.central.statistics._ranges import Hierarchy
 from skdp.central.statistics._sums import most_rows
@@ -107,34 +108,55 @@ def rank_columns(table: Table, large: LargeTable | None, candidates: Sequence[ND
     return [(below, up_to, int(n[0])) for below, up_to, n in zip(sums[::3], sums[1::3], sums[2::3], strict=True)]
 
 
-MANY = 4
-"""The number of quantiles of a column from which on noisy counts give all of them with less error than choices."""
+def cells_of(ranks: Ranks) -> NDArray[np.int64]:
+    """Count the values that equal a candidate, or are between two: each value is in one of these cells."""
+    below, up_to, _ = ranks
+    cells = np.empty(2 * below.size - 1, np.int64)
+    cells[::2], cells[1::2] = up_to - below, below[1:] - up_to[:-1]
+    return cells
 
-# Chosen on generated columns and columns of Adult. There, recursive halving (ApproximateQuantiles) had clearly less
-# error than both for three quantiles only.
-_WIDE, _NARROW, _GAUSSIAN = 8, 16, 4
-"""The branching of the tree of counts: with many cells, with fewer than `_MANY_CELLS`, and with Gaussian noise."""
 
-_MANY_CELLS = 4096
+def halved_quantiles(
+    ranks: Sequence[Ranks],
+    probabilities: Sequence[Fraction],
+    candidates: Sequence[NDArray[np.float64]],
+    share: Share,
+    source: ByteSource,
+) -> NDArray[np.float64]:
+    """Release quantiles of columns by recursive halving, each column with an equal share."""
+    share /= len(ranks)
+    halves = np.array([cut_positions(cells_of(one), probabilities, share, source) for one in ranks])
+    # Between two candidates, the nearer one: by numbers of values.
+    return np.array([values[row] for values, row in zip(candidates, (halves + 1) // 4, strict=True)])
+
+
+_PURE, _GAUSSIAN = 16, 4
+"""The branching of the tree of counts."""
 
 
 def counted_quantiles(
     ranks: Ranks, probabilities: Sequence[Fraction], tree: Hierarchy, noise: Noise, source: ByteSource
 ) -> NDArray[np.intp]:
     """Release all quantiles of a column from one tree of noisy counts, as indices of the candidates."""
-    # Each value is in one cell: it equals a candidate, or is between two. So a record changes one count on each level,
-    # by 1. Of the noisy counts, candidates are judged by the scores of `ranked_quantiles`.
-    below, up_to, _ = ranks
-    cells = np.empty(2 * below.size - 1, np.int64)
-    cells[::2], cells[1::2] = up_to - below, below[1:] - up_to[:-1]
-    sums = np.cumsum(tree.possible(tree.measure(cells, noise, source)))
+    # A record changes one count on each level, by 1. Of the noisy counts, candidates are judged by the scores of
+    # `ranked_quantiles`.
+    sums = np.cumsum(tree.possible(tree.measure(cells_of(ranks), noise, source)))
     if sums[-1] <= 0:  # nothing is known
-        sums = np.arange(1.0, cells.size + 1)
+        sums = np.arange(1.0, sums.size + 1)
     before, until = np.append(0.0, sums[1::2]), sums[::2]
     wanted = sums[-1] * np.array([float(q) for q in probabilities])
-    found = np.minimum(np.searchsorted(until, wanted), below.size - 1)
+    found = np.minimum(np.searchsorted(until, wanted), until.size - 1)
     last = np.maximum(found - 1, 0)
     return np.where(wanted - until[last] < before[found] - wanted, last, found)
+
+
+# Chosen on generated columns and columns of Adult. Halving has three levels for up to seven quantiles. With few
+# candidates most values are tied, and cuts between them are found no better than by choices or counts.
+_FEW, _HALVED, _FINE = 2, 7, 2000
+"""Up to this many quantiles are chosen each by itself; up to this many are halved among this many candidates."""
+
+_COUNTED = 4
+"""The number of quantiles from which on noisy counts have less error than choices, where they are not halved."""
 
 
 @dataclass(frozen=True)
@@ -154,14 +176,18 @@ def plan_quantiles(
     share: Share,
 ) -> QuantilePlan:
     """Read the columns of a table, and plan the release of their quantiles, of ascending probabilities."""
-    # How they are released depends on their number.
+    # How they are released depends on the numbers of quantiles and candidates.
     ranks = rank_columns(table, large, candidates)
-    if len(probabilities) < MANY:
+    if _FEW < len(probabilities) <= _HALVED and all(values.size >= _FINE for values in candidates):
+        return QuantilePlan(
+            lambda source: halved_quantiles(ranks, probabilities, candidates, share, source), "exponential mechanism"
+        )
+    if len(probabilities) < _COUNTED:
         return QuantilePlan(
             lambda source: ranked_quantiles(ranks, probabilities, candidates, share, source), choice_name(share)
         )
     pure = share.kind == "epsilon"
-    trees = [_tree(2 * values.size - 1, pure) for values in candidates]
+    trees = [Hierarchy(2 * values.size - 1, _PURE if pure else _GAUSSIAN) for values in candidates]
     parts = [share / (len(ranks) * len(tree.sizes)) for tree in trees]
     noises = [integer_noise(part) if pure else GaussianNoise(part.mu_squared, part.rows**2) for part in parts]
 
@@ -174,10 +200,6 @@ def plan_quantiles(
     # What is lost does not depend on the number of levels, which may be that of bounds that are yet to be found.
     losses = () if pure else (GaussianNoise(share.mu_squared).loss,)
     return QuantilePlan(draw, f"{noises[0].name} on nested counts", losses)
-
-
-def _tree(size: int, pure: bool) -> Hierarchy:
-    return Hierarchy(size, (_WIDE if size > _MANY_CELLS else _NARROW) if pure else _GAUSSIAN)
 
 
 def read_probability(value: Any, name: str) -> Fraction:
