@@ -13,6 +13,7 @@ from zlib import crc32
 
 # Tests run in several processes already, and threads that wait for each other on busy cores make seconds minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+gc.disable()  # until all tests are collected, of which nothing is garbage
 
 import numpy as np
 import pandas as pd
@@ -144,6 +145,7 @@ def pytest_collection_finish(session):
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)  # by default it looks for new garbage at each 700 objects
+    gc.enable()
 
 
 class _Repeatable:
