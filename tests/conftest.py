@@ -203,6 +203,7 @@ def often(values, chosen):
 
 def each(names, values):
     """Run a test for each value of a parameter in one case: for what takes less time than a case of pytest."""
+    values = list(values)  # of an iterator, too, each time
 
     def decorate(test):
         given = inspect.signature(test)

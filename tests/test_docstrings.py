@@ -7,7 +7,6 @@ import pkgutil
 import pydoc
 from pathlib import Path
 
-import pytest
 from numpydoc.validate import validate
 
 import skdp
@@ -85,7 +84,7 @@ def test_public_docstrings(path):
     assert not [f"{code}: {text}" for code, text in validate(path)["errors"] if code in checks]
 
 
-@pytest.mark.parametrize("name", sorted(INTERNAL))
+@each("name", sorted(INTERNAL))
 def test_internal_rooms_say_so(name):
     assert "\n\nInternal: import nothing from here outside of skdp." in importlib.import_module(name).__doc__
 

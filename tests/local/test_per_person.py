@@ -219,8 +219,8 @@ def test_all_is_refused_before_the_charge():
     assert ledger.report().empty
 
 
-@pytest.mark.parametrize(
-    ("make", "kind", "message"),
+@each(
+    "make, kind, message",
     [
         (lambda: PerPerson(encoder(), max_rows_per_person=0), ValueError, "max_rows_per_person must be between 1"),
         (lambda: PerPerson(encoder(), max_rows_per_person=1.5), TypeError, "max_rows_per_person must be an integer"),
