@@ -11,6 +11,7 @@ import pytest
 from skdp.exact import exp_minus_bounds
 from skdp.randomness import SeededSource
 from skdp.randomness._draws import uniform_below
+from skdp.randomness._discrete_noise import _share_bounds
 from skdp.randomness._real import RealCoin, Uniform, real_categories
 from tests.conftest import each
 
@@ -64,6 +65,12 @@ def test_bounds_are_tightened_until_a_digit_is_certain(scripted_source, share):
     for place in range(20):
         assert coin.draw(scripted_source([*digits[:place], max(0, digits[place] - 1)], filler=0), 1)[0]
         assert not coin.draw(scripted_source([*digits[:place], min(255, digits[place] + 1)], filler=255), 1)[0]
+
+
+def test_a_share_next_to_a_half_needs_no_more_bits_than_any():
+    asked = []
+    RealCoin(lambda bits: asked.append(bits) or _share_bounds(Fraction(1, 2**1000), bits))
+    assert asked == [80]
 
 
 def coarse(shares, bits):
