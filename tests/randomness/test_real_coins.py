@@ -10,8 +10,8 @@ import pytest
 
 from skdp.exact import exp_minus_bounds
 from skdp.randomness import SeededSource
-from skdp.randomness._draws import uniform_below
 from skdp.randomness._discrete_noise import _share_bounds
+from skdp.randomness._draws import uniform_below
 from skdp.randomness._real import RealCoin, Uniform, real_categories
 from tests.conftest import each
 
