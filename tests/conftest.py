@@ -68,6 +68,13 @@ IN_TURNS = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector, name, obj):
+    """Make no cases of a long test for `make test`."""
+    quick = collector.config.option.markexpr == "not long" and name.startswith("test")
+    return [] if quick and any(mark.name == "long" for mark in getattr(obj, "pytestmark", ())) else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
 def pytest_collection_modifyitems(config, items):
     # Joblib takes seconds to start processes: what uses them is together, and so in one worker of pytest.

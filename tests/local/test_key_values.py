@@ -56,7 +56,7 @@ CASES = [
     for name, one in CHECKED.items()
     for check, _ in privatizer_checks(one, pd.DataFrame({"films": PAIRS}))
 ]
-SLOW = ("workers", "forks", "keep_the_guarantee", "unbiased", "errors_are_right")
+SLOW = ("workers", "forks", "calls_are_alike", "keep_the_guarantee", "unbiased", "errors_are_right")
 
 
 @pytest.fixture(scope="module")
