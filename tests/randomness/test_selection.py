@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from skdp.randomness import SecureSource, SeededSource, exponential_mechanism, permute_and_flip
-from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
@@ -35,7 +34,9 @@ def all_at_once(heads):
     return law
 
 
-@each("heads", [[1], [1, 1, 1], [Fraction(1, 3), 1], [Fraction(1, 3), 1, Fraction(2, 7), 0, Fraction(1, 2)]])
+@pytest.mark.parametrize(
+    "heads", [[1], [1, 1, 1], [Fraction(1, 3), 1], [Fraction(1, 3), 1, Fraction(2, 7), 0, Fraction(1, 2)]]
+)
 def test_tossing_all_coins_at_once_changes_nothing(heads):
     heads = [Fraction(p) for p in heads]
     assert one_by_one(heads) == all_at_once(heads)
@@ -65,8 +66,8 @@ def test_without_a_rate_all_are_equally_likely(fits, choose):
     assert fits(chosen, [1 / 3] * 3, 2_000) > FALSE_ALARM
 
 
-@each("choose", [permute_and_flip, exponential_mechanism])
-@each("dtype", [np.int64, np.uint64, object])
+@pytest.mark.parametrize("choose", [permute_and_flip, exponential_mechanism])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, object])
 def test_the_only_good_candidate_is_found_among_many(choose, dtype):
     scores = np.zeros(20_000 if dtype == np.int64 else 500, dtype)
     scores[123] = 1_000
@@ -81,9 +82,9 @@ def test_scores_at_both_ends_of_int64(choose):
     assert choose(SecureSource(), np.array([-1, 2**63 - 1]), Fraction(1, 2**50)) == 1
 
 
-@each("choose", [permute_and_flip, exponential_mechanism])
-@each(
-    "scores, rate, error, name",
+@pytest.mark.parametrize("choose", [permute_and_flip, exponential_mechanism])
+@pytest.mark.parametrize(
+    ("scores", "rate", "error", "name"),
     [
         ([], 1, ValueError, "scores"),
         ([[1, 2]], 1, ValueError, "scores"),
