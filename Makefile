@@ -105,14 +105,15 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/synthetic_inference.py
 
 # uv takes a sixth of the time of pip, which steps in where uv cannot be had, or finds no packages as it does not read
-# pip's settings. Compiled on all cores, without the tests of others and what is hardly used.
+# pip's settings. Compiled on all cores, without the tests of others and what is hardly used; ours, too, or each process
+# that tests start compiles them.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
 	$(PYTHON) -m venv .venv
 	-$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[all]' \
 		|| $(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[all]'
-	-$(BIN)/python -m compileall -qq -j 0 -x '/(tests|debugpy|fontTools|jedi|mypyc?|pip|pygments|setuptools)/' .venv/lib
+	-$(BIN)/python -m compileall -qq -j 0 -x '/(tests|debugpy|fontTools|jedi|mypyc?|pip|pygments|setuptools)/' .venv/lib skdp tests
 	touch $@
 
 # Some of the long tests need Spark and Java 17.

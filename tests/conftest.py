@@ -13,6 +13,7 @@ from zlib import crc32
 
 # Tests run in several processes already, and threads that wait for each other on busy cores make seconds minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+gc.disable()  # until all tests are collected, of which nothing is garbage
 
 import numpy as np
 import pandas as pd
@@ -65,6 +66,13 @@ IN_TURNS = {
     "engine": [["pandas", "arrow", "reader"], ["polars_lazy", "dataset"], ["duckdb", "dask"]],
     "lazy_engine": [["polars_lazy", "dataset"], ["duckdb", "dask"]],
 }
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector, name, obj):
+    """Make no cases of a long test for `make test`."""
+    quick = collector.config.option.markexpr == "not long" and name.startswith("test")
+    return [] if quick and any(mark.name == "long" for mark in getattr(obj, "pytestmark", ())) else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
@@ -144,6 +152,7 @@ def pytest_collection_finish(session):
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)  # by default it looks for new garbage at each 700 objects
+    gc.enable()
 
 
 class _Repeatable:
@@ -201,6 +210,7 @@ def often(values, chosen):
 
 def each(names, values):
     """Run a test for each value of a parameter in one case: for what takes less time than a case of pytest."""
+    values = list(values)  # of an iterator, too, each time
 
     def decorate(test):
         given = inspect.signature(test)

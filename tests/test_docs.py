@@ -104,7 +104,7 @@ def test_links_of_the_repository_lead_to_pages():
     assert rewrite("[a](https://example.org)", "CONTRIBUTING.md", page) == "[a](https://example.org)"
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+@each("path", PAGES)
 def test_pages_have_pictures(path):
     text = path.read_text(encoding="utf-8")
     pictures = re.findall(r"```\{skdp-figure\} (\w+):(\w+)\n", text)
@@ -135,7 +135,7 @@ def test_examples_have_names_of_their_own():
     assert len({path.name for path in EXAMPLES}) == len(EXAMPLES)
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@each("path", EXAMPLES)
 def test_examples_have_a_title_and_cells(path):
     text = path.read_text(encoding="utf-8")
     assert re.match(r'"""\n.+\n=+\n\n', text)
@@ -150,7 +150,7 @@ def test_every_object_has_an_example(name):
     assert ">>> " in (inspect.getdoc(thing) or "")
 
 
-@pytest.mark.parametrize("name", API["data"])
+@each("name", API["data"])
 def test_the_example_of_a_constant_holds(name):
     test = doctest.DocTestParser().get_doctest(API["examples"][name], {}, name, None, None)
     assert test.examples

@@ -4,9 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
-
 import skdp
+from tests.conftest import each
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -23,7 +22,7 @@ def absent_files(text):
     return [name for name in found if not (ROOT / name).exists()]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+@each("path", DOCUMENTS)
 def test_links_and_files_exist(path):
     text = path.read_text(encoding="utf-8")
     assert not absent_links(path, text)

@@ -28,15 +28,13 @@ def test_columns_keep_their_order_and_sizes():
     assert domain.select(["c", "b"]).columns == ("c", "b")
 
 
-@pytest.mark.parametrize(
-    "values", [[1, 1], [1, 1.0], ["a", "a"], [True, True], [None, float("nan")], [None, pd.NA], [0.0, -0.0]]
-)
+@each("values", [[1, 1], [1, 1.0], ["a", "a"], [True, True], [None, float("nan")], [None, pd.NA], [0.0, -0.0]])
 def test_duplicates_are_refused(values):
     with pytest.raises(ValueError, match="column 'x': expected distinct values, got duplicates"):
         Domain({"x": values})
 
 
-@pytest.mark.parametrize("values", [[1, "1"], [1, True], [1.0, True], ["a", 1, None], [b"a", "a"]])
+@each("values", [[1, "1"], [1, True], [1.0, True], ["a", 1, None], [b"a", "a"]])
 def test_kinds_never_mix(values):
     with pytest.raises(TypeError, match="column 'x': expected values of one kind"):
         Domain({"x": values})
@@ -66,7 +64,7 @@ def test_a_column_of_one_value_is_legal():
     assert Domain({"x": [None]}).size == 1
 
 
-@pytest.mark.parametrize("missing", MISSING)
+@each("missing", MISSING)
 def test_missing_is_one_value_however_it_is_written(missing):
     assert Domain({"x": ["a", missing]}) == Domain({"x": ["a", None]})
     assert Domain({"x": ["a", missing]})["x"].values == ("a", None)
@@ -248,8 +246,8 @@ class TestDates:
             (2019, 11, 28, 9), (2020, 2, 28, 9), (2020, 5, 28, 9), (2020, 8, 28, 9), (2020, 11, 28, 9),
         ]  # fmt: skip
 
-    @pytest.mark.parametrize(
-        ("low", "high"),
+    @each(
+        "low, high",
         [
             (date(2020, 1, 29), date(2020, 4, 29)),  # not each month has a 29th
             (date(2020, 1, 1), date(2020, 3, 1)),  # 2 months, 3 bins
@@ -297,8 +295,8 @@ class TestDates:
             assert interval.edges == tuple(edges)
             assert {type(edge) for edge in interval.edges} == {datetime}
 
-    @pytest.mark.parametrize(
-        ("edges", "error", "match"),
+    @each(
+        "edges, error, match",
         [
             ([date(2000, 1, 1), datetime(2001, 1, 1)], TypeError, "all numbers, all dates, or all datetimes"),
             ([1, date(2001, 1, 1)], TypeError, "all numbers, all dates, or all datetimes"),
@@ -334,8 +332,8 @@ class TestDates:
         assert pd.Series(decode(np.array([0, 2]))).tolist() == [date(2020, 1, 1)] * 2
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
+@each(
+    "given, message",
     [
         ({"bins": 0}, "bins of an Interval must be a whole number of at least 1, got 0"),
         ({"bins": 2e8}, "bins of an Interval must be a whole number of at least 1, got 200000000.0"),

@@ -124,8 +124,8 @@ def test_times_of_several_zones_are_the_same_instants():
     assert "2020-01-01T10:59:53+00:00" in domain.to_toml()
 
 
-@pytest.mark.parametrize(
-    ("columns", "error", "match"),
+@each(
+    "columns, error, match",
     [
         ({"x": ["a"], 3: ["a"]}, TypeError, "column 3: .* names that are text, got int"),
         ({"x": [decimal.Decimal(1)]}, TypeError, "column 'x': .* not Decimal"),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp.exact import exp_bounds, exp_minus_bounds, log_upper, round_up
+from tests.conftest import each
 
 
 @given(st.floats(0, 700))
@@ -41,7 +42,7 @@ def test_exp_is_enclosed_as_precisely_as_asked_for(exponent, precision):
     assert upper - lower <= witness * (exponent + 1) * 2**12 / 2**precision
 
 
-@pytest.mark.parametrize("precision", [0, 1, 2, 5, 9])
+@each("precision", [0, 1, 2, 5, 9])
 def test_exp_is_enclosed_by_few_bits_too(precision):
     """Where every rounding matters."""
     for step in range(400):

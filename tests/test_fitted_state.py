@@ -53,6 +53,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.randomness import SecureSource, SeededSource
+from tests.conftest import each
 
 NUMBERS = np.linspace(1, 99, 80).reshape(-1, 2)
 WORDS = pd.DataFrame({"job": ["clerk", "nurse"] * 20, "sex": ["f", "m", "m", "f"] * 10})
@@ -186,8 +187,8 @@ def test_a_refit_that_stops_at_any_attribute_changes_nothing(estimator, X):
     assert 0 < is_unchanged_wherever_it_stops(estimator, X, patch, 40) < 40
 
 
-@pytest.mark.parametrize(
-    ("estimator", "X"),
+@each(
+    "estimator, X",
     [subject for subject in SUBJECTS if isinstance(subject[0], DPMean | DPLogisticRegression | DPLinearRegression)],
 )
 def test_a_refit_that_stops_after_its_charge_costs_and_changes_nothing(estimator, X):

@@ -15,6 +15,7 @@ from skdp import (
 )
 from skdp.frames import convert_frame, is_frame, read_table
 from skdp.local import NumericPerturber, RapporEncoder
+from tests.conftest import each
 
 
 def test_columns_and_names_of_any_frame(make_frame, values_of):
@@ -57,7 +58,7 @@ def test_lazy_frames_are_refused_with_the_way_out():
         is_frame(pl.LazyFrame({"a": [1]}))
 
 
-@pytest.mark.parametrize("data", [[[1]], np.zeros((1, 1)), "text", None, pd.Series([1])])
+@each("data", [[[1]], np.zeros((1, 1)), "text", None, pd.Series([1])])
 def test_what_is_no_frame(data):
     assert not is_frame(data)
 
@@ -70,8 +71,8 @@ def test_columns_of_the_same_name_are_refused():
                 read(frame)
 
 
-@pytest.mark.parametrize(
-    ("estimator", "rows"),
+@each(
+    "estimator, rows",
     [
         (RandomizedResponseEncoder(categories=[["x", "y"]] * 2), [["x", "y"]]),
         (NumericPerturber(bounds=(0, 9)), [[1, 2]]),
@@ -80,7 +81,6 @@ def test_columns_of_the_same_name_are_refused():
         (DPHistogram(domain=[["x", "y"]] * 2), [["x", "y"]]),
         (DPMarginalSynthesizer(domain=[["x", "y"]] * 2), [["x", "y"]]),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_columns_of_the_same_name_are_refused_by_every_method(estimator, rows):
     twice = pd.DataFrame(rows * 3, columns=["a", "a"])

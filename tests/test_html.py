@@ -17,11 +17,12 @@ from skdp import (
     privacy_statement,
 )
 from skdp.evaluation import AttackResult, AuditResult, MembershipResult
+from tests.conftest import each
 
 EVIL = "<script>alert(1)</script>"
 
 
-@pytest.mark.parametrize(
+@each(
     "thing",
     [
         PrivacyGuarantee(1.0, scope=(EVIL,), mechanism=EVIL),
@@ -30,7 +31,6 @@ EVIL = "<script>alert(1)</script>"
         AttackResult(0.8, 0.6, 0.73, 0.01, n_rows=1600, bound=EVIL),
         MembershipResult(EVIL, 0.7, 0.65, 0.75, 0.3, 0.2, 0.4, 0.46, 400, 1200),
     ],
-    ids=lambda thing: type(thing).__name__,
 )
 def test_text_is_escaped(thing):
     shown = thing._repr_html_()

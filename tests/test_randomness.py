@@ -21,6 +21,7 @@ from skdp.randomness import (
     eight_coins,
     uniform_integers,
 )
+from tests.conftest import each
 
 pytestmark = pytest.mark.secure
 
@@ -64,13 +65,13 @@ def test_a_threshold_out_of_range_is_refused(threshold):
         bernoulli(SecureSource(), threshold, 1)
 
 
-@pytest.mark.parametrize("high", [1, 2, 4, 64, 256])
+@each("high", [1, 2, 4, 64, 256])
 def test_bytes_split_evenly_into_powers_of_two(scripted_source, high):
     drawn = uniform_integers(scripted_source(np.arange(256)), high, 256)
     assert np.bincount(drawn, minlength=high).tolist() == [256 // high] * high
 
 
-@pytest.mark.parametrize("high", [3, 5, 100, 255])
+@each("high", [3, 5, 100, 255])
 def test_every_word_gives_each_integer_equally_often_or_is_drawn_again(scripted_source, high):
     words = np.arange(1 << 16, dtype="<u2")
     kept = (words.astype(np.uint64) * high & 0xFFFF) >= (1 << 16) % high
@@ -85,7 +86,7 @@ def test_every_word_gives_each_integer_equally_often_or_is_drawn_again(scripted_
     assert set(drawn[~kept].tolist()) <= {high - 1}
 
 
-@pytest.mark.parametrize("high", [257, 1000, 65_536, 65_537, 1_000_000, 2**32])
+@each("high", [257, 1000, 65_536, 65_537, 1_000_000, 2**32])
 def test_larger_integers_are_uniform(high):
     drawn = uniform_integers(SeededSource(high), high, 400_000)
     assert drawn.dtype == np.min_scalar_type(high - 1)
@@ -109,14 +110,14 @@ def test_categories_follow_their_weights_at_every_boundary(scripted_source):
     assert drawn.tolist() == [0, 0, 2, 2, 3, 3]
 
 
-@pytest.mark.parametrize("weights", [[ONE], [ONE, 0], [0, ONE], [0, ONE, 0]])
+@each("weights", [[ONE], [ONE, 0], [0, ONE], [0, ONE, 0]])
 def test_a_certain_category_is_always_drawn(scripted_source, weights):
     words = np.array([0, 1, ONE - 1], dtype="<u8")
     drawn = categorical(scripted_source(words.view(np.uint8)), weights, 3)
     assert set(drawn.tolist()) == {weights.index(ONE)}
 
 
-@pytest.mark.parametrize("weights", [[ONE - 1], [ONE, 1], [-1, ONE + 1], []])
+@each("weights", [[ONE - 1], [ONE, 1], [-1, ONE + 1], []])
 def test_weights_that_are_no_distribution_are_refused(weights):
     with pytest.raises(ValueError, match="weights"):
         categorical(SecureSource(), weights, 1)
@@ -131,7 +132,7 @@ def test_coins_have_the_probability_of_their_threshold(threshold):
     assert abs(heads / n - share) <= math.sqrt(math.log(2 / 1e-8) / (2 * n))
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
+@each("size", [0, 1, 7, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
 def test_sources_give_as_many_bytes_as_asked(size):
     for source in (SecureSource(), SeededSource(1)):
         assert source.bytes(size).shape == (size,)
@@ -160,7 +161,7 @@ def test_the_seeded_stream_never_changes_between_versions():
     assert SeededSource(0, "sex").bytes(8).tobytes().hex() == "cbb60e284547fa85"
 
 
-@pytest.mark.parametrize(("numerator", "denominator"), [(0, 1), (1, 1), (1, 3), (2, 6), (255, 256), (1, 2**70), (3, 7)])
+@each("numerator, denominator", [(0, 1), (1, 1), (1, 3), (2, 6), (255, 256), (1, 2**70), (3, 7)])
 def test_a_rational_coin_compares_with_all_digits(scripted_source, numerator, denominator):
     for pair in range(0, 1 << 16, 251):
         for filler in (0, 255):
@@ -223,7 +224,7 @@ def test_eight_coins_for_every_word(scripted_source, threshold):
     assert drawn[settled:][: expected.size].tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("threshold", [ONE // 7, ONE // 2, 1, ONE - 1])
+@each("threshold", [ONE // 7, ONE // 2, 1, ONE - 1])
 def test_many_coins_are_as_likely_as_few(threshold):
     n = 800_000
     coins = bernoulli(SeededSource("many", threshold), threshold, n)

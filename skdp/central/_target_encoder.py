@@ -282,7 +282,8 @@ def _shrunk(
     most, n_all = 1 - mean**2, n_rows.sum() / len(sizes)
     of_row = float(np.clip(square / n_all - mean**2, 0.001 * most, most)) if n_all > 0 else most
     found = []
-    for n, total in zip(*(np.split(one, np.cumsum(sizes)[:-1]) for one in (n_rows, totals)), strict=True):
+    ends = np.cumsum(sizes)[:-1]
+    for n, total in zip(np.split(n_rows, ends), np.split(totals, ends), strict=True):
         shift = shrunk_shifts(n, total - mean * n, of_row=of_row, of_noise=of_noise, of_count=2 * variance)
         found.append(np.clip(mean + shift, -1, 1))
     return mean, found

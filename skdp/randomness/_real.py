@@ -156,9 +156,10 @@ class RealCoin:
         """Return ``floor(256**places * p)``."""
         more = 16
         while True:
-            lower, upper = (bound >> more for bound in self._bounds(8 * places + more))
-            if lower == upper:
-                return lower
+            lower, upper = self._bounds(8 * places + more)
+            # An irrational number is below its upper bound: half, less next to nothing, needs no further bits.
+            if lower >> more == upper - 1 >> more:
+                return lower >> more
             more *= 2
 
 

@@ -42,8 +42,8 @@ def test_every_value_of_the_table_is_declared(values, bins):
     assert (domain.encode([frame["x"]])[0] < domain.sizes[0]).all()
 
 
-@pytest.mark.parametrize(
-    ("values", "interval"),
+@each(
+    "values, interval",
     [
         (range(17, 91), Interval(15, 93, bins=26)),
         (range(101), Interval(0, 104, bins=26)),
@@ -119,8 +119,8 @@ def test_the_file_says_what_to_do_and_what_was_left_out():
     assert sex == '[columns.sex]\nvalues = ["f", "m"]\n'
 
 
-@pytest.mark.parametrize(
-    ("frame", "options", "error", "match"),
+@each(
+    "frame, options, error, match",
     [
         (np.zeros((2, 2)), {}, TypeError, "expected a pandas, polars or pyarrow table, got ndarray"),
         (pl.LazyFrame({"a": [1]}), {}, TypeError, "lazy"),

@@ -94,10 +94,9 @@ def partitions(total, largest):
         yield from ((first, *rest) for rest in partitions(total - first, first))
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("rows", [1, 2, 3, 5, 9])
+@each("rows", [1, 2, 3, 5, 9])
 @each("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3), Fraction(12)])
-@pytest.mark.parametrize("delta", [Fraction(9, 20), Fraction(1, 10), Fraction(1, 10**9)])
+@each("delta", [Fraction(9, 20), Fraction(1, 10), Fraction(1, 10**9)])
 def test_the_worst_person_among_all_divisions_of_rows_decides(epsilon, delta, rows):
     ratio = (-number(epsilon) / rows).exp()
     threshold = discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=rows)
@@ -177,17 +176,15 @@ def test_what_is_counted(column, expected):
         assert Domain({"x": values})["x"].values == tuple(values)
 
 
-@pytest.mark.parametrize(
-    "rows", [[1, 1.0], [0.0, -0.0], [0.5, Fraction(1, 2)], [Fraction(4, 2), 2], [np.float32(3), 3]]
-)
+@each("rows", [[1, 1.0], [0.0, -0.0], [0.5, Fraction(1, 2)], [Fraction(4, 2), 2], [np.float32(3), 3]])
 def test_no_row_decides_how_a_value_is_written(rows):
     written = {repr(count_distinct(pd.Series(order, dtype=object))[0]) for order in itertools.permutations(rows)}
     alone = {repr(count_distinct(pd.Series([row], dtype=object))[0]) for row in rows}
     assert len(written | alone) == 1
 
 
-@pytest.mark.parametrize(
-    ("column", "match"),
+@each(
+    "column, match",
     [
         (pd.Series(["a", 1], dtype=object), "several kinds"),
         (pd.Series([1, True], dtype=object), "several kinds"),
@@ -200,8 +197,8 @@ def test_other_columns_are_refused(column, match):
         count_distinct(column)
 
 
-@pytest.mark.parametrize(
-    ("promise", "error", "match"),
+@each(
+    "promise, error, match",
     [
         ({"epsilon": 0, "delta": 0.1}, ValueError, "epsilon must be"),
         ({"epsilon": 1, "delta": 0}, ValueError, "delta must be above 0"),

@@ -126,7 +126,7 @@ class TestHierarchy:
 class TestSensitivity:
     """Every table of few rows, every record that may be added: one count on each level moves, by one."""
 
-    @pytest.mark.parametrize(("size", "branching"), [(1, 2), (3, 3), (5, 2), (3, 2)])
+    @each("size, branching", [(1, 2), (3, 3), (5, 2), (3, 2)])
     def test_of_all_counts(self, size, branching):
         tree = Hierarchy(size, branching)
 
@@ -395,8 +395,8 @@ class TestRanges:
         assert estimate == CountEstimate(count, estimate.std_error, estimate.lower, estimate.upper)
         assert (estimate.std_error == 0) == (count == 0)
 
-    @pytest.mark.parametrize(
-        ("values", "low", "high", "count"),
+    @each(
+        "values, low, high, count",
         [
             ([1, 2, 3, None], 1.5, 3, 2),
             ([1, 2, 3, None], None, None, 6),
@@ -433,8 +433,8 @@ class TestRanges:
         assert (frame["lower"] < histogram.to_frame()["lower"]).all()
         assert frame["std_error"].tolist() == histogram.std_error_.tolist()
 
-    @pytest.mark.parametrize(
-        ("domain", "ends", "error", "message"),
+    @each(
+        "domain, ends, error, message",
         [
             (
                 EDGES,
@@ -468,7 +468,7 @@ class TestRanges:
         with pytest.raises(ValueError, match="a range is one of a single column"):
             histogram.range_count(0, 18)
 
-    @pytest.mark.parametrize("level", [0, 1, math.nan, "x", None])
+    @each("level", [0, 1, math.nan, "x", None])
     def test_odd_confidence_levels(self, level):
         histogram = DPHistogram(domain=self.EDGES).fit(self.AGES)
         for method in (histogram.to_frame, histogram.range_estimate):

@@ -10,9 +10,10 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder
 
 from skdp import DPKBinsDiscretizer, PrivacyLedger
 from skdp.datasets import load_adult
+from tests.conftest import each
 
 
-@pytest.mark.parametrize("n_bins", [2, 3, 10, 100])
+@each("n_bins", [2, 3, 10, 100])
 def test_uniform_bins_are_those_of_scikit_learn_on_the_bounds(n_bins):
     rows = np.random.default_rng(0).uniform([0, -3], [10, 5], (2_000, 2))
     rows[:2] = [[0, -3], [10, 5]]
@@ -77,8 +78,8 @@ def test_what_is_missing_stays_missing():
     assert wide.rows() == [(1, 0), (0, 0), (0, 1), (0, 0)]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "match"),
+@each(
+    "parameters, match",
     [
         *(({"n_bins": value}, "n_bins must be") for value in (1, 0, 10_001, 2.0, "5", True, None, [3])),
         *(({"strategy": value}, "strategy must be one of") for value in ("kmeans", None, ["quantile"])),

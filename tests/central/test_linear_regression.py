@@ -21,6 +21,7 @@ from skdp.central.statistics import GaussianNoise, _rows
 from skdp.central.statistics._rows import UNIT, Rows, largest_moments
 from skdp.privacy import Mu, Rho, Sampled
 from skdp.testing import curator_checks
+from tests.conftest import each
 
 rng = np.random.default_rng(0)
 GRID = np.array(list(itertools.product([-1.0, -0.3, 1.0], [-1.0, 0.4, 1.0], [-1.0, 0.7, 1.0])))
@@ -219,8 +220,8 @@ def test_frames_of_all_kinds_give_the_same():
         assert (model.predict(X) == wanted.predict(TABLE)).all()
 
 
-@pytest.mark.parametrize(
-    ("parameters", "y", "error", "message"),
+@each(
+    "parameters, y, error, message",
     [
         ({"bounds": None}, TARGET, ValueError, "bounds must be declared"),
         ({"target_bounds": None}, TARGET, ValueError, "target_bounds must be declared"),
@@ -260,7 +261,7 @@ def test_too_few_rows_are_warned_of_and_coefficients_are_small(delta):
 
 
 @pytest.mark.filterwarnings("ignore:the noise hides how many rows:UserWarning")
-@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e300, Rho(1e-50, delta=1e-6), Mu(1e-30, delta=1e-6)])
+@each("epsilon", [5e-324, 1e-300, 1e300, Rho(1e-50, delta=1e-6), Mu(1e-30, delta=1e-6)])
 def test_tiny_and_huge_epsilons_and_bounds_are_answered(epsilon):
     for high, fit_intercept, rows in itertools.product([1e-290, 8e307], [True, False], [0, 1, 50]):
         ends = {"bounds": (-high, high), "target_bounds": (-high, high), "fit_intercept": fit_intercept}

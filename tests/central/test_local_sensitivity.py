@@ -17,6 +17,7 @@ from skdp.central.frameworks._means import smooth_mean_sensitivity
 from skdp.central.frameworks._propose_test_release import pass_threshold
 from skdp.central.frameworks._smooth_sensitivity import DEGREES_OF_FREEDOM, laplace_factor
 from skdp.central.statistics import GRID, BoundedColumn
+from tests.conftest import each
 
 WIDTH = 2 * GRID
 EPSILONS = [0.01, 0.1, 1, 10, 20]
@@ -76,9 +77,8 @@ def adaptive_divergence(left, right, epsilon, margin, test, release):
 
 
 class TestProposeTestRelease:
-    @pytest.mark.whole
-    @pytest.mark.parametrize("epsilon", EPSILONS)
-    @pytest.mark.parametrize("min_n", [1, 2, 100, 1000])
+    @each("epsilon", EPSILONS)
+    @each("min_n", [1, 2, 100, 1000])
     def test_its_exact_delta_is_at_most_the_stated_one(self, epsilon, min_n):
         test, release = float(TEST_SHARE) * epsilon, float(1 - TEST_SHARE) * epsilon
         threshold = pass_threshold(TEST_SHARE * Fraction(epsilon), Fraction(DELTA))
@@ -292,7 +292,7 @@ class TestSums:
         halves = [BoundedColumn.of(part, -1e5, 3e5).sums for part in np.split(values, [777])]
         assert tuple(a + b for a, b in zip(*halves, strict=True)) == one
 
-    @pytest.mark.parametrize(("low", "high"), [(0.1, 0.7), (1e9, 1e9 + 2), (-1e-300, 1e-300), (-8e307, 8e307)])
+    @each("low, high", [(0.1, 0.7), (1e9, 1e9 + 2), (-1e-300, 1e-300), (-8e307, 8e307)])
     def test_the_bounds_are_the_ends_of_the_grid(self, low, high):
         column = BoundedColumn.of(np.array([low, high, -np.inf, np.inf, np.nan]), low, high)
         (places,) = column.places()

@@ -37,6 +37,7 @@ from skdp.central.statistics._rows import UNIT, Rows, choose_limit, largest_mome
 from skdp.privacy import Mu, Rho, Sampled
 from skdp.randomness import SeededSource
 from skdp.testing import curator_checks
+from tests.conftest import each
 
 rng = np.random.default_rng(0)
 GRID = np.array(list(itertools.product([-1.0, -0.3, 0.0, 1.0], repeat=2)))
@@ -347,8 +348,8 @@ def test_frames_of_all_kinds_give_the_same():
         assert (model.predict(X) == wanted.predict(TABLE)).all()
 
 
-@pytest.mark.parametrize(
-    ("parameters", "y", "error", "message"),
+@each(
+    "parameters, y, error, message",
     [
         ({"bounds": None}, TARGET, ValueError, "bounds must be declared"),
         ({"max_iter": 0}, TARGET, ValueError, "max_iter"),

@@ -15,6 +15,7 @@ from skdp.frames import read_table
 from skdp.oracles import project_to_simplex
 from skdp.privacy import GaussianLoss, Mu, Rho, Share, read_share
 from skdp.randomness import SeededSource
+from tests.conftest import each
 
 NAN = math.nan
 GRID = np.arange(5.0)
@@ -106,7 +107,7 @@ class TestSensitivity:
 
 
 class TestPossible:
-    @pytest.mark.parametrize(("size", "branching"), [(9, 2), (9, 16), (40, 3), (100, 8)])
+    @each("size, branching", [(9, 2), (9, 16), (40, 3), (100, 8)])
     def test_without_noise_the_counts_are_what_they_were(self, size, branching):
         tree = Hierarchy(size, branching)
         counts = np.random.default_rng(size).poisson(1.0, size)
@@ -125,7 +126,7 @@ class TestPossible:
 
 
 class TestQuantiles:
-    @pytest.mark.parametrize("column", [[1.0] * 90 + [3.5] * 10, list(np.linspace(0, 4, 101)), [0.0], [9.0, -9.0]])
+    @each("column", [[1.0] * 90 + [3.5] * 10, list(np.linspace(0, 4, 101)), [0.0], [9.0, -9.0]])
     def test_without_noise_no_candidate_is_better(self, column):
         ranks = count_below(np.array(column), GRID)
         found = counted_quantiles(ranks, TENTHS, Hierarchy(9, 3), Known(), None)

@@ -268,7 +268,7 @@ class TestData:
         mean = DPMean(Fraction(1, 3), bounds=(0, 1)).fit(np.zeros((5, 1)))
         assert Fraction(mean.guarantee_.epsilon) >= Fraction(1, 3)
 
-    @pytest.mark.parametrize(
+    @each(
         "X",
         [
             pl.DataFrame({"a": [None, None]}),
@@ -277,7 +277,6 @@ class TestData:
             pd.DataFrame({"a": [None, None]}),
             pd.DataFrame({"a": []}),
         ],
-        ids=["polars", "polars empty", "pyarrow", "pandas", "pandas empty"],
     )
     def test_a_column_without_a_value_is_answered_whatever_its_dtype(self, X):
         assert DPMean(bounds=(0, 100)).fit(X).mean_.shape == (1,)

@@ -13,6 +13,7 @@ from skdp.central.statistics import plan_discovery
 from skdp.central.statistics._partitions import CountThreshold, WeightThreshold, squared_tail, total_weights, weight_of
 from skdp.privacy import Share, gaussian_delta
 from skdp.randomness import SeededSource
+from tests.conftest import each
 
 W = 1 << 20
 PROMISES = [
@@ -73,7 +74,7 @@ def most_of(n, found):
     return n * publishes(weight_of(n), found)
 
 
-@pytest.mark.parametrize("distance", [1, W // 3, W, 5 * W, 40 * W])
+@each("distance", [1, W // 3, W, 5 * W, 40 * W])
 def test_the_bound_of_the_tail(distance):
     variance = Fraction(W**2, 2)
     exact = tail((distance - 0.5) / math.sqrt(variance))
@@ -136,8 +137,8 @@ def test_columns_share_the_budget_of_counts(monkeypatch):
     assert asked == [(["a", "b"], [2, 1], promise), (["c"], [1], promise)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "n_columns", "persons", "kind"),
+@each(
+    "rows, n_columns, persons, kind",
     [
         (1, 1, False, CountThreshold),
         (1, 8, False, WeightThreshold),

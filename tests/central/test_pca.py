@@ -19,6 +19,7 @@ from skdp.central._pca import _noise_of_products
 from skdp.central.statistics import UNIT, Rows, _noise, _rows, find_limits
 from skdp.privacy import Mu, Rho, Sampled, read_share
 from skdp.randomness import SeededSource
+from tests.conftest import each
 
 rng = np.random.default_rng(0)
 GRID = np.array(list(itertools.product([-1.0, -0.3, 1.0], [-4.0, 1.7, 4.0], [-1.0, 0.7, 1.0])))
@@ -195,8 +196,8 @@ def test_too_few_rows_are_warned_of(delta):
         DPPCA(epsilon=0.1, delta=delta, bounds=(-5, 5), random_state=0).fit(rng.normal(size=(6_000, 40)))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "X", "error", "message"),
+@each(
+    "parameters, X, error, message",
     [
         ({"bounds": None}, TABLE, ValueError, "bounds must be declared"),
         ({"n_components": 5}, TABLE, ValueError, "n_components"),

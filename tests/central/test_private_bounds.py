@@ -87,7 +87,7 @@ class TestCells:
 
 
 class TestAccuracy:
-    @pytest.mark.parametrize("kind", ["skewed", "centred", "heavy", "uniform", "negative"])
+    @each("kind", ["skewed", "centred", "heavy", "uniform", "negative"])
     def test_the_mean_is_nearly_as_good_as_with_good_bounds(self, kind):
         """Good bounds are the range of the values; 1.5 is wanted on average, and a few runs spread by a fifth."""
         X = column(kind).reshape(-1, 1)
@@ -134,7 +134,7 @@ class TestAccuracy:
 
 
 class TestPromise:
-    @pytest.mark.parametrize("kind", EVERY)
+    @each("kind", EVERY)
     def test_everything_is_one_charge_of_epsilon(self, kind):
         ledger = PrivacyLedger(epsilon=2.5)
         fitted = kind(1.25, bounds="private", ledger=ledger, random_state=0).fit(column("skewed").reshape(-1, 1))

@@ -12,6 +12,7 @@ from sklearn.preprocessing import Binarizer
 
 from skdp import DPQuantileBinarizer, PrivacyLedger, RandomizedResponseEncoder
 from skdp.datasets import load_adult
+from tests.conftest import each
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_before_a_local_encoder_the_whole_needs_a_curator(people):
     assert ledger.spent[0] == pytest.approx(1.2) == total.epsilon
 
 
-@pytest.mark.parametrize("quantile", [0, 1, 1e-9, math.nan, "0.5", True, None])
+@each("quantile", [0, 1, 1e-9, math.nan, "0.5", True, None])
 def test_odd_quantiles(quantile):
     ledger = PrivacyLedger(epsilon=5)
     with pytest.raises((TypeError, ValueError), match="quantile must be"):

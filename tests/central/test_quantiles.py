@@ -146,7 +146,7 @@ class TestGuarantee:
         before, after = chance(np.array([1990.0]), 1992), chance(np.array([1990.0, 1995.0]), 1992)
         assert 0.99 < math.log(after / before) < 1
 
-    @pytest.mark.parametrize("q", PROBABILITIES, ids=str)
+    @each("q", PROBABILITIES)
     def test_sensitivity_of_the_scores_is_what_is_declared(self, q):
         declared = max(q.numerator, q.denominator - q.numerator)
         changes = set()
@@ -187,7 +187,7 @@ class TestScores:
                 failure = max(0, below - q * len(column), q * len(column) - up_to)
                 assert int(score) == -failure * q.denominator
 
-    @pytest.mark.parametrize("q", PROBABILITIES, ids=str)
+    @each("q", PROBABILITIES)
     def test_exact_quantiles_score_0(self, q):
         column = np.random.default_rng(0).integers(0, 5, 1000).astype(float)
         found = GRID[scores(*count_below(column, GRID), q) == 0]
@@ -242,7 +242,7 @@ class TestRelease:
 
 
 class TestProbability:
-    @pytest.mark.parametrize("value", [0.1, np.float64(0.1), Fraction(1, 10), np.float32(0.1)])
+    @each("value", [0.1, np.float64(0.1), Fraction(1, 10), np.float32(0.1)])
     def test_is_taken_as_written(self, value):
         assert read_probability(value, "quantile") == Fraction(1, 10)
 
@@ -267,7 +267,7 @@ class TestProbability:
 
 
 class TestCandidates:
-    @pytest.mark.parametrize(("high", "steps"), [(1, 10_000), (7, 9_996), (7_001, 7_001), (90_000, 90_000)])
+    @each("high, steps", [(1, 10_000), (7, 9_996), (7_001, 7_001), (90_000, 90_000)])
     def test_between_whole_bounds_all_integers_are_among_them(self, high, steps):
         (found,) = read_candidates(None, ["age"], (0, high))
         assert found.size == steps + 1

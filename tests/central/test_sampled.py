@@ -26,6 +26,7 @@ from skdp.central import _base as base
 from skdp.central import sample_and_aggregate
 from skdp.evaluation import audit_epsilon
 from skdp.privacy import Mu, PureLoss, Rho, Sampled, SampledGaussianLoss, privacy_statement, subsampled_guarantee
+from tests.conftest import each
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame({"a": rng.beta(2, 5, 4000) * 80 + 10})
@@ -200,8 +201,8 @@ def test_epsilons_that_are_hardly_floats(parameters):
         assert mean.interval_.tolist() == [[0, 100]] or mean.interval_[0, 0] <= mean.mean_[0]
 
 
-@pytest.mark.parametrize(
-    ("estimator", "message"),
+@each(
+    "estimator, message",
     [
         (DPMean(Sampled(1.0, 0.1), bounds=(0, 1), mechanism="smooth_sensitivity"), "takes no sample"),
         (DPMean(Sampled(1.0, 0.1), bounds=(0, 1), mechanism="sample_and_aggregate"), "takes no sample"),

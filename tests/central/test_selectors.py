@@ -26,6 +26,7 @@ from skdp.central._select_k_best import _CHOICES, _COUNTS, _MOMENTS, _SCORES, Co
 from skdp.central.statistics import UNIT, Rows, _rows
 from skdp.privacy import Mu, Rho, Sampled, read_share
 from skdp.testing import curator_checks
+from tests.conftest import each
 
 rng = np.random.default_rng(0)
 GRID = np.array(list(itertools.product([-1.0, -0.3, 1.0], [-1.0, 0.7, 1.0], [0, 1, 2])))
@@ -167,8 +168,8 @@ def test_rows_of_a_person_beyond_the_limit_are_left_out():
     )
 
 
-@pytest.mark.parametrize(
-    ("parameters", "y", "error", "message"),
+@each(
+    "parameters, y, error, message",
     [
         ({"bounds": None}, CLASSES, ValueError, "bounds must be declared"),
         ({"classes": None}, CLASSES, ValueError, "either classes or target_bounds"),
@@ -282,7 +283,7 @@ class TestVarianceThreshold:
         selector = DPVarianceThreshold(99.0, epsilon=5.0, bounds=(-10, 10), random_state=0).fit(self.X)
         assert selector.get_support(indices=True).tolist() == [1]
 
-    @pytest.mark.parametrize("threshold", [-1.0, np.nan, np.inf, "1", True])
+    @each("threshold", [-1.0, np.nan, np.inf, "1", True])
     def test_mistakes_cost_nothing(self, threshold):
         ledger = PrivacyLedger(epsilon=10)
         with pytest.raises((TypeError, ValueError), match="threshold must be a"):

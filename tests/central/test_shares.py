@@ -26,6 +26,7 @@ from skdp import (
 from skdp.central import sample_and_aggregate
 from skdp.central.statistics import _noise as noise_of_shares
 from skdp.privacy import GaussianLoss, Mu, Rho, compose, gaussian_delta, gaussian_epsilon, read_share, zcdp_epsilon
+from tests.conftest import each
 
 DELTA = 1e-6
 AMOUNTS = [1e-6, 0.01, 0.3, 1.0, 5.0, 12.0]
@@ -52,7 +53,7 @@ ORDERS = [1.0001, 1.1, 1.5, 2, 3, 8, 30]
 
 
 class TestWhatAShareBuys:
-    @pytest.mark.parametrize("amount", AMOUNTS)
+    @each("amount", AMOUNTS)
     def test_a_pure_mechanism_has_the_rho_and_no_larger_one_would(self, amount):
         share = read_share(Rho(amount, DELTA))
         epsilon = float(share.pure)
@@ -62,7 +63,7 @@ class TestWhatAShareBuys:
             assert renyi(*pair(more, more), 1.0001) > amount
         assert share.pure >= share.amount
 
-    @pytest.mark.parametrize("amount", AMOUNTS)
+    @each("amount", AMOUNTS)
     def test_a_choice_has_the_rho_wherever_its_losses_are(self, amount):
         epsilon = float(read_share(Rho(amount, DELTA)).choice)
         for place in np.linspace(0.02, 0.98, 25):
@@ -325,8 +326,8 @@ class TestGuarantee:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("estimator", "message"),
+    @each(
+        "estimator, message",
         [
             (DPMean(Rho(0.1, DELTA), delta=1e-9, bounds=(0, 1)), "delta must be 0 with epsilon=Rho"),
             (DPMean(Mu(0.1, DELTA), bounds=(0, 1), mechanism="propose_test_release"), "needs an epsilon and a delta"),

@@ -224,7 +224,7 @@ class TestNumbers:
         assert np.sqrt(np.mean(errors**2, axis=0)) == pytest.approx(stated, rel=0.27)
         assert imputer.statistics_.dtype == float
 
-    @pytest.mark.parametrize("bounds", [(0, 100), (-3.5, 250.25), (0, 12_345), (1, 98)])
+    @each("bounds", [(0, 100), (-3.5, 250.25), (0, 12_345), (1, 98)])
     def test_medians(self, bounds):
         X = table(3000).round()
         imputer = DPSimpleImputer(20.0, strategy="median", bounds=bounds).fit(X)

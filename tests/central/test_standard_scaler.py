@@ -369,8 +369,8 @@ class TestMistakes:
         assert str(self.SECRET) not in str(caught.value)
         assert ledger.spent == (0, 0)
 
-    @pytest.mark.parametrize(
-        ("X", "error", "message"),
+    @each(
+        "X, error, message",
         [
             (np.zeros(3), ValueError, "Reshape your data"),
             (np.array([["secret", "b"]]), TypeError, "column 'x0'"),

@@ -104,7 +104,7 @@ class TestInput:
         make().fit_transform(array)
         np.testing.assert_array_equal(array, before)
 
-    @pytest.mark.parametrize("n_rows", [0, 1])
+    @each("n_rows", [0, 1])
     def test_few_rows_are_answered(self, make, n_rows):
         frame = pd.DataFrame({"age": [30] * n_rows}, dtype=int)
         out = make().fit_transform(frame)
@@ -274,7 +274,7 @@ class TestPromise:
         assert cross_val_score(model, rows, rows[:, 0] > 50, cv=3).min() > 0.8
 
 
-@pytest.mark.parametrize(
+@each(
     "estimator",
     [
         DPMean(bounds={"age": (0, 5)}, random_state=0),
@@ -283,7 +283,6 @@ class TestPromise:
         DPMinMaxScaler(bounds={"age": (0, 5)}, random_state=0),
         DPQuantileBinarizer(bounds={"age": (0, 5)}, random_state=0),
     ],
-    ids=lambda estimator: type(estimator).__name__,
 )
 def test_a_categorical_without_any_value_is_fitted_as_missing_numbers_are(estimator):
     """Or the dtype that `astype("category")` finds would decide whether there is a release."""

@@ -30,8 +30,8 @@ def column(frame):
     return read_table(frame).columns[0]
 
 
-@pytest.mark.parametrize(
-    ("values", "data"),
+@each(
+    "values, data",
     [
         (STRINGS, ["a", "b", "ü", "", "a", None]),
         ([3, 1, 2], [1, 2, 3, 3]),
@@ -50,15 +50,14 @@ def test_codes_are_positions_and_decoding_inverts_them(make_frame, values_of, va
     assert values_of(back, "x") == data
 
 
-@pytest.mark.parametrize("extra", ["c", None])
+@each("extra", ["c", None])
 def test_what_is_not_declared_gets_the_code_behind_the_last(make_frame, extra):
     frame = make_frame({"x": ["a", extra, "b"]}, {"x": ["a", "b", "c"]})
     assert ValueCoder(["b", "a"]).encode(column(frame)).tolist() == [1, 2, 0]
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize(
-    ("values", "data"),
+@each(
+    "values, data",
     [
         (["1", "0"], [1, 0]),
         ([1, 0], ["1", "0"]),
@@ -86,7 +85,7 @@ def test_an_object_column_that_mixes_kinds_is_coded_value_by_value():
     assert ValueCoder([True]).encode(pd.Series(mixed)).tolist() == [1, 0, 1, 1, 1, 1, 1, 1, 1]
 
 
-@pytest.mark.parametrize("missing", MISSING)
+@each("missing", MISSING)
 def test_all_kinds_of_missing_are_one(missing):
     assert is_missing(missing)
     assert plain(missing) is None
@@ -96,7 +95,7 @@ def test_all_kinds_of_missing_are_one(missing):
     assert ValueCoder(["a"]).encode(data).tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("value", ["", 0, False, "nan", (), np.inf])
+@each("value", ["", 0, False, "nan", (), np.inf])
 def test_what_is_not_missing(value):
     assert not is_missing(value)
 
@@ -290,7 +289,7 @@ def test_any_strings_round_trip_in_any_library(data):
         assert (decoded.to_pylist() if hasattr(decoded, "to_pylist") else list(decoded)) == chosen
 
 
-@pytest.mark.parametrize("dtype", [object, "str", "float64", "Int64"])
+@each("dtype", [object, "str", "float64", "Int64"])
 def test_a_categorical_without_any_value_is_a_column_of_missing_numbers(dtype):
     """`astype("category")` finds no categories where all is missing, and says that these are objects."""
     column = pd.Series(pd.Categorical([None] * 3, categories=pd.Index([], dtype=dtype)))

@@ -108,8 +108,8 @@ def dtype_of(column):
     return column.type if isinstance(column, pa.ChunkedArray) else column.dtype
 
 
-@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "s", "ms"])
-@pytest.mark.parametrize("dtype", ["datetime64[D]", "datetime64[us]"])
+@each("unit", ["Y", "M", "W", "D", "h", "s", "ms"])
+@each("dtype", ["datetime64[D]", "datetime64[us]"])
 def test_years_that_python_does_not_know_do_not_overflow_into_those_that_it_knows(unit, dtype):
     far = np.array([-(1 << 62), 1 << 62], "int64").astype(f"datetime64[{unit}]")
     read = to_dates(far, dtype)
@@ -155,7 +155,7 @@ def test_other_dtypes_are_refused(column):
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("column", [pl.Series([None]), pa.chunked_array([pa.nulls(1)]), pd.Series([None]),
+@each("column", [pl.Series([None]), pa.chunked_array([pa.nulls(1)]), pd.Series([None]),
                                     np.array([None]), pd.Series([pd.NaT])])  # fmt: skip
 def test_a_column_without_any_value_is_missing(column):
     assert Interval(date(2020, 1, 1), date(2021, 1, 1), bins=2, missing=True).encode(column).tolist() == [2]

@@ -17,6 +17,7 @@ from skdp.coding import ColumnError, ValueCoder, distinct_values, to_dates, to_n
 from skdp.local import HeavyHitters
 from skdp.metrics import fairness_report
 from skdp.testing._error_checks import texts_of
+from tests.conftest import each
 
 SECRET = "s3cr3t"
 
@@ -78,9 +79,8 @@ def error_of(call, *arguments, **options):
         return error
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
-@pytest.mark.parametrize("values", [["a", "b"], [1, 2], [0.5, 7.5], [True, False]], ids=str)
+@each("odd", ODD.values())
+@each("values", [["a", "b"], [1, 2], [0.5, 7.5], [True, False]])
 def test_an_odd_object_is_not_declared_and_changes_no_other_code(values, odd):
     column = column_with(odd, values)
     missing = odd is pd.NaT or odd is pd.NA
@@ -89,7 +89,7 @@ def test_an_odd_object_is_not_declared_and_changes_no_other_code(values, odd):
         assert ValueCoder([*values, None]).encode(series).tolist() == [0, 1, 2 if missing else 3]
 
 
-@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+@each("odd", ODD.values())
 def test_an_odd_object_is_no_number_and_no_date(odd):
     numbers = to_numbers(column_with(odd, [1, 2.5]))
     assert numbers[:2].tolist() == [1, 2.5]

@@ -16,6 +16,7 @@ from skdp import BudgetExceeded, DPHistogram, PrivacyLedger, RandomizedResponseE
 from skdp.engines import privatize, privatize_file, tally
 from skdp.engines.backends.polars import count_groups, count_matches
 from skdp.local import LocalHashingEncoder, NumericPerturber, RapporEncoder, SecretKey
+from tests.conftest import each
 
 pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
 
@@ -401,7 +402,7 @@ def senders():
     yield RapporEncoder(1.0, secret_key=KEY)
 
 
-@pytest.mark.parametrize("transformer", list(senders()), ids=lambda transformer: type(transformer).__name__)
+@each("transformer", list(senders()))
 def test_what_tallies_and_checks_are_sent_holds_no_key_and_no_ledger(transformer):
     from skdp.engines._batch_release import BatchCheck
 

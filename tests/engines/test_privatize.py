@@ -21,6 +21,7 @@ from skdp import (
 )
 from skdp.engines import privatize, tally, tally_batches
 from skdp.local import LocalHashingEncoder, OnFitOnly, PosteriorFeatures
+from tests.conftest import each
 
 pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
 
@@ -332,7 +333,7 @@ def test_what_is_written_is_what_is_returned(engine, people, tmp_path):
 # What is refused
 
 
-@pytest.mark.parametrize("frame", [[[1]], "in.parquet", 3, None, pa.array([1]), pl.Series([1]), duckdb.connect()])
+@each("frame", [[[1]], "in.parquet", 3, None, pa.array([1]), pl.Series([1]), duckdb.connect()])
 def test_other_things_than_tables_are_refused(frame):
     with pytest.raises(TypeError, match="frame must be"):
         privatize(frame, encoder())

@@ -19,7 +19,7 @@ from skdp.datasets import load_adult
 from skdp.evaluation import AttackResult, attribute_inference, bayes_accuracy, guessing_bound
 from skdp.evaluation.attacks._attacker import cells_of, code_column
 from skdp.local import LocalHashingEncoder, UnaryEncodingTransformer
-from tests.conftest import few_kinds, often
+from tests.conftest import each, few_kinds, often
 
 N = 600
 TREE = DecisionTreeClassifier(random_state=0)
@@ -307,8 +307,8 @@ def test_intervals_are_those_of_clopper_and_pearson():
         result.interval(1.0)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
+@each(
+    "options, error, message",
     [
         ({"cv": 1}, ValueError, "cv must be at least 2, got 1"),
         ({"cv": "5"}, TypeError, "cv must be a number of folds, got str"),

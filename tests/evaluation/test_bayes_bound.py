@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 
 from skdp.evaluation import bayes_accuracy, guessing_bound
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding, two_rounds
+from tests.conftest import each
 
 PRIORS = [
     [1.0, 0.0],
@@ -48,9 +49,8 @@ def best_protocol(prior, epsilon):
     return -linprog(-worth, A_eq=columns.T, b_eq=np.ones(k), bounds=(0, None)).fun
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@each("prior", PRIORS)
+@each("epsilon", EPSILONS)
 def test_the_bound_is_the_best_of_all_protocols(prior, epsilon):
     assert guessing_bound(prior, epsilon) == pytest.approx(best_protocol(prior, epsilon), rel=1e-9)
 
@@ -61,7 +61,7 @@ def test_the_bound_is_the_best_of_all_protocols_for_any_prior(weights, epsilon):
     assert guessing_bound(prior, epsilon) == pytest.approx(best_protocol(prior, epsilon), rel=1e-7)
 
 
-@pytest.mark.parametrize("k", [1, 2, 7, 100])
+@each("k", [1, 2, 7, 100])
 def test_ends_and_equal_shares(k):
     prior = np.full(k, 1 / k)
     assert guessing_bound(prior, 0) == pytest.approx(1 / k)
@@ -118,7 +118,7 @@ def test_many_values_are_no_problem_and_hashing_has_no_table():
     assert bayes_accuracy(HadamardResponse(1000, 1.0), prior) is None
 
 
-@pytest.mark.parametrize("prior", [[], [[1.0]], [0.5, 0.4], [1.5, -0.5], [math.nan, 1.0]])
+@each("prior", [[], [[1.0]], [0.5, 0.4], [1.5, -0.5], [math.nan, 1.0]])
 def test_a_prior_is_a_distribution(prior):
     with pytest.raises(ValueError, match="prior must be probabilities"):
         guessing_bound(prior, 1.0)

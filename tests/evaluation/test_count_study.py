@@ -7,6 +7,7 @@ import pytest
 from skdp import Domain
 from skdp.datasets import load_adult
 from skdp.evaluation import count_study, errors_by_trust
+from tests.conftest import each
 
 DOMAIN = Domain({"age": ["37 or younger", "over 37"], "sex": ["Female", "Male"]})
 EPSILONS = [0.1, 0.3, 0.5, 1.0, 2.0, 5.0]
@@ -99,7 +100,7 @@ def test_what_cannot_be_studied_is_explained():
             errors_by_trust([1, 2], epsilons=epsilons)
 
 
-@pytest.mark.parametrize("repeats", [0, -1, 1.5, True, "3"])
+@each("repeats", [0, -1, 1.5, True, "3"])
 def test_repeats_must_be_a_positive_integer(repeats):
     with pytest.raises(ValueError, match="repeats must be"):
         count_study(age_and_sex(), DOMAIN, repeats=repeats)
@@ -120,7 +121,7 @@ def test_the_more_somebody_is_trusted_the_smaller_the_error():
     assert few["shuffled"].item() == pytest.approx(few["local"].item(), rel=1e-3)
 
 
-@pytest.mark.parametrize("counts", [[1], [0, 0], [-1, 2], [[1, 2]], [0.5, 1.5]])
+@each("counts", [[1], [0, 0], [-1, 2], [[1, 2]], [0.5, 1.5]])
 def test_errors_by_trust_are_of_counts(counts):
     with pytest.raises(ValueError, match="counts must be whole numbers of at least 0"):
         errors_by_trust(counts)

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from skdp.evaluation import ParetoDisplay, compare_to_baseline
+from tests.conftest import each
 
 NAMES = ["epsilon", "repeat", "fold", "metric", "group", "value", "n_train", "n_test"]
 
@@ -62,8 +63,8 @@ def test_groups_and_metrics_have_rows_of_their_own():
     assert found["difference"].tolist() == pytest.approx([0, 1, 2])
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
+@each(
+    "change, message",
     [
         (lambda curve: curve[np.isfinite(curve["epsilon"])], "no baseline"),
         (lambda curve: curve.drop(columns="n_test"), "lacks the columns"),

@@ -17,6 +17,7 @@ from matplotlib import pyplot as plt  # noqa: E402
 
 from skdp.evaluation import FairnessDisplay  # noqa: E402
 from skdp.metrics import fairness_report  # noqa: E402
+from tests.conftest import each  # noqa: E402
 
 TRUE = [1, 1, 0, 0, 1, 1, 0, 0, 1, 0]
 PREDICTED = [1, 0, 1, 0, 1, 1, 1, 0, 1, 0]
@@ -220,8 +221,8 @@ def test_the_panels_may_be_given():
         display.plot(ax=panels[0])
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
+@each(
+    "given, message",
     [
         ({}, "at least one report"),
         (pd.DataFrame(), "must be a mapping"),

@@ -11,6 +11,7 @@ from matplotlib import pyplot as plt  # noqa: E402
 from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 from skdp.evaluation import AttackResult, LeakageDisplay  # noqa: E402
+from tests.conftest import each  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -88,8 +89,8 @@ def test_a_release_is_attacked_and_drawn():
     assert display.data["release"].unique().tolist() == ["mine"]
 
 
-@pytest.mark.parametrize(
-    ("results", "error", "message"),
+@each(
+    "results, error, message",
     [
         ([], TypeError, "results must be an AttackResult or a mapping"),
         ({}, ValueError, "results are empty"),

@@ -25,7 +25,7 @@ def fitted(epsilon, members):
     return DPMarginalSynthesizer(epsilon, domain=VALUES, marginals="full", random_state=0).fit(members)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_the_area_counts_pairs_and_its_error_is_that_of_delong(seed):
     rng = np.random.default_rng(seed)
     one, other = rng.integers(0, 6, 13), rng.integers(0, 5, 9)
@@ -90,9 +90,8 @@ def test_a_large_epsilon_shows_members_and_a_small_one_hides_them(method):
     assert hidden.advantage_bound == pytest.approx(math.tanh(relation / 2))
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 2000.0])
-@pytest.mark.parametrize("delta", [0.0, 1e-3])
+@each("epsilon", [0.1, 1.0, 5.0, 2000.0])
+@each("delta", [0.0, 1e-3])
 def test_the_bound_is_the_formula_and_randomised_response_reaches_it(epsilon, delta):
     rows = draw(10, 0)
     promise = PrivacyGuarantee(epsilon, delta, relation="replace", trust="central", mechanism="m", scope=("sex",))

@@ -36,6 +36,7 @@ from skdp.oracles import (
 )
 from skdp.privacy import Mu, Rho, Sampled, Shuffled
 from skdp.randomness import SeededSource
+from tests.conftest import each
 
 SEX, JOB = ["F", "M"], [f"job {number}" for number in range(6)]
 VALUES = {"sex": SEX, "job": JOB}
@@ -158,7 +159,7 @@ ORACLES = [
 ]
 
 
-@pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: type(oracle).__name__)
+@each("oracle", ORACLES)
 def test_the_variances_of_the_indicators_of_a_group(oracle):
     inside = np.array([True, False, True, False, False])
     expected = indicator_variances(oracle, inside)
@@ -241,8 +242,8 @@ def test_what_sampling_makes_impossible_is_said_with_the_number_of_rows():
         plan_epsilon(RandomizedResponseEncoder(categories={"sex": SEX}), within=0.005, n_rows=1_000, **wanted)
 
 
-@pytest.mark.parametrize(
-    ("source", "options", "error", "message"),
+@each(
+    "source, options, error, message",
     [
         (
             RandomizedResponseEncoder(),

@@ -284,8 +284,8 @@ def test_groups_go_to_the_splitter():
     pd.testing.assert_frame_equal(result, curve(cv=splits, epsilons=[0.5]))
 
 
-@pytest.mark.parametrize(
-    ("cv", "named"),
+@each(
+    "cv, named",
     [
         (None, "None"),
         (3, "3"),
@@ -294,7 +294,6 @@ def test_groups_go_to_the_splitter():
         (PredefinedSplit(np.arange(240) % 3), "PredefinedSplit"),
         ([(np.arange(120), np.arange(120, 240))], "list"),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_groups_that_the_splits_would_ignore_are_refused(cv, named):
     ledger = PrivacyLedger(epsilon=10.0)
@@ -957,7 +956,7 @@ class TestWeights:
         assert not np.allclose(plain, weighted)
         np.testing.assert_allclose(weighted, double)
 
-    @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(240), np.zeros(240), np.full(240, np.nan)])
+    @each("weights", [np.ones(3), -np.ones(240), np.zeros(240), np.full(240, np.nan)])
     def test_other_weights_are_refused(self, weights):
         with pytest.raises(ValueError, match="sample_weight must"):
             curve(sample_weight=weights)
@@ -979,8 +978,8 @@ def _with_never(estimator, X, y):
     return 0.0
 
 
-@pytest.mark.parametrize(
-    ("metric", "name"),
+@each(
+    "metric, name",
     [
         (partial(MetricFrame, metrics=accuracy_score), "accuracy_score"),
         (partial(MetricFrame, metrics=partial(selection_rate, pos_label="yes")), "selection_rate(pos_label='yes')"),

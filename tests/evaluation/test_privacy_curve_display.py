@@ -18,6 +18,7 @@ from sklearn.preprocessing import OneHotEncoder  # noqa: E402
 from skdp import RandomizedResponseEncoder  # noqa: E402
 from skdp.evaluation import PrivacyCurveDisplay, compare_to_baseline, privacy_curve  # noqa: E402
 from skdp.evaluation.curves._table import COLUMNS, SIZES  # noqa: E402
+from tests.conftest import each  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -216,8 +217,8 @@ def test_from_estimator_draws_what_the_function_returns():
     assert display.axes_[0].get_title(loc="left") == "accuracy"
 
 
-@pytest.mark.parametrize(
-    ("curve", "band", "error", "message"),
+@each(
+    "curve, band, error, message",
     [
         (scores().drop(columns="fold"), "auto", ValueError, r"curve lacks the columns \['fold'\]"),
         (scores(epsilons=(math.inf,)), "auto", ValueError, "curve must have rows of a finite epsilon"),

@@ -16,7 +16,7 @@ from skdp.local import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from tests.conftest import often
+from tests.conftest import each, often
 
 KEY = SecretKey(b"0123456789abcdef")
 
@@ -106,8 +106,8 @@ def test_the_ledger_and_the_original_are_left_alone(people, make_frame):
     pd.testing.assert_frame_equal(first, repeated_releases(inner, people[["sex"]], n_releases=[2]))
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
+@each(
+    "options, error, message",
     [
         ({"n_releases": "3"}, TypeError, "n_releases must be a list of numbers, got str"),
         ({"n_releases": []}, ValueError, "n_releases must be whole numbers from 1"),

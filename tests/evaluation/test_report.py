@@ -17,6 +17,7 @@ from skdp.evaluation import age_sex_report, study_report
 from skdp.evaluation.report import _report
 from skdp.evaluation.report._progress import in_proportion
 from skdp.evaluation.report._summary import _of_leakage, difference
+from tests.conftest import each
 
 
 class Page(HTMLParser):
@@ -398,8 +399,8 @@ class TestStudyReport:
         assert "12345" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("interval", "text"),
+@each(
+    "interval, text",
     [
         ((-0.0471, -0.0804, -0.014), "privacy costs 0.047 (95 % interval 0.014 to 0.080)"),
         ((0.02, 0.01, 0.03), "privacy adds 0.020 (95 % interval 0.010 to 0.030)"),

@@ -10,6 +10,7 @@ pytest.importorskip("matplotlib")
 
 from skdp import Domain, recommend_plan, recommend_strategy
 from skdp.evaluation import StrategyDisplay
+from tests.conftest import each
 
 DOMAIN = Domain({"sex": ["F", "M"], "job": range(20)})
 
@@ -53,8 +54,8 @@ def test_errors_of_zero_and_given_axes():
         display.plot(ax=pyplot.subplots(1, 2)[1])
 
 
-@pytest.mark.parametrize(
-    ("table", "error", "message"),
+@each(
+    "table, error, message",
     [
         ([1, 2], TypeError, "strategies must be a DataFrame with the columns error, got list"),
         (pd.DataFrame({"x": [1]}), TypeError, r"it lacks \['error'\]"),

@@ -16,6 +16,7 @@ from skdp import NumericPerturber, PrivacyLedger, RandomizedResponseEncoder, Rap
 from skdp.engines import privatize
 from skdp.local import OnFitOnly, PosteriorFeatures, ReportTransformer, SecretKey
 from skdp.metrics import debiased_fairness
+from tests.conftest import each
 
 KEY = "skdp.protocol"
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50})
@@ -99,7 +100,7 @@ def test_two_protocols_in_the_metadata_of_one_table_are_refused():
         one.estimate_counts(table)
 
 
-@pytest.mark.parametrize("metadata", [b"[" * 100_000, b"[]", b"\xff", b'{"attributes": 1}', b'{"attributes": {}}'])
+@each("metadata", [b"[" * 100_000, b"[]", b"\xff", b'{"attributes": 1}', b'{"attributes": {}}'])
 def test_metadata_of_others_says_nothing(metadata):
     table = pa.table({"sex": ["f", "m"]}).replace_schema_metadata({"pandas": metadata, "PANDAS_ATTRS": metadata})
     assert encoder().tally(table).n_reports == 2
@@ -143,7 +144,7 @@ def test_what_is_read_otherwise_but_means_the_same_is_accepted():
     assert encoder(ledger=PrivacyLedger(epsilon=9), random_state=1).tally(reports).n_reports == 100
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[", "NaN", '{"format": "skdp-protocol", "version": 2}', "\ud800"])
+@each("text", ["", "{}", "[", "NaN", '{"format": "skdp-protocol", "version": 2}', "\ud800"])
 def test_a_note_that_is_no_protocol_is_refused(text):
     reports = encoder().transform(PEOPLE)
     reports.attrs[KEY] = text

@@ -43,7 +43,7 @@ def buckets_of(family, seeds):
 
 
 class TestToeplitzHash:
-    @pytest.mark.parametrize(("n_bits", "r"), [(1, 1), (5, 1), (4, 2), (2, 3), (3, 3)])
+    @each("n_bits, r", [(1, 1), (5, 1), (4, 2), (2, 3), (3, 3)])
     def test_two_strings_are_hashed_independently_and_uniformly(self, n_bits, r):
         family = ToeplitzHash(n_bits, r)
         seeds = all_seeds(family)
@@ -68,8 +68,8 @@ class TestToeplitzHash:
         for byte in seeds.view(np.uint8).reshape(50_000, -1).T:
             assert chisquare(np.bincount(byte, minlength=256)).pvalue > FALSE_ALARM
 
-    @pytest.mark.parametrize(
-        ("n_bits", "r", "before", "length"),
+    @each(
+        "n_bits, r, before, length",
         [
             (60, 2, 16, 32),  # characters
             (129, 4, 60, 70),
@@ -118,7 +118,7 @@ class TestToeplitzHash:
 
 
 class TestProtocol:
-    @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1.0, 4.0, 20.0, 700.0])
+    @each("epsilon", [1e-9, 0.1, 1.0, 4.0, 20.0, 700.0])
     def test_the_bucket_is_within_epsilon_whatever_the_seed(self, epsilon):
         """Group and seed are drawn blindly; given them, a report is a bucket of randomised response."""
         protocol = PrefixHashing(epsilon, 64, first_bits=12, step_bits=8)
@@ -159,7 +159,7 @@ class TestProtocol:
             rows = [channel[bucket] for bucket in buckets]
             assert max(max(column) / min(column) for column in zip(*rows, strict=True)) <= exp_bounds(1.0)[0]
 
-    @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 5.0, 8.0, 10.0])
+    @each("epsilon", [0.1, 1.0, 3.0, 5.0, 8.0, 10.0])
     def test_the_number_of_buckets_costs_little(self, epsilon):
         protocol = PrefixHashing(epsilon, 64, first_bits=16, step_bits=16)
         variance = float(protocol.q * (1 - protocol.q) / (protocol.p - protocol.q) ** 2)
@@ -365,8 +365,8 @@ class TestFrames:
         for place, name in enumerate(["group", "bucket", "hash_0"]):
             assert values_of(reports, name) == expected[:, place].tolist()
 
-    @pytest.mark.parametrize(
-        ("words", "kind"),
+    @each(
+        "words, kind",
         [
             (pd.Series(["ab"] * 30), pd.DataFrame),
             (pl.Series(["ab"] * 30), pl.DataFrame),
@@ -407,7 +407,7 @@ class TestFrames:
         assert "secret" not in str(caught.value)
         assert ledger.spent == (0.0, 0.0)
 
-    @pytest.mark.parametrize("params", [{"n_top": 0}, {"n_candidates": 3}, {"confidence_level": 2}, {"max_length": 0}])
+    @each("params", [{"n_top": 0}, {"n_candidates": 3}, {"confidence_level": 2}, {"max_length": 0}])
     def test_every_parameter_is_checked_before_a_charge(self, params):
         ledger = PrivacyLedger(epsilon=1.0)
         with pytest.raises(ValueError, match=next(iter(params))):
@@ -530,8 +530,8 @@ class TestParameters:
         with pytest.raises(error):
             finder.fit(HeavyHitters().report(["a"] * 200))
 
-    @pytest.mark.parametrize(
-        ("parameters", "error"),
+    @each(
+        "parameters, error",
         [
             ({"n_top": 0}, ValueError),
             ({"n_top": 1.0}, TypeError),

@@ -27,7 +27,7 @@ from skdp import (
 )
 from skdp.engines import tally_files
 from skdp.local import NumericTally, RapporTally, ReportTally, ReportTransformer
-from tests.conftest import often
+from tests.conftest import each, often
 
 PEOPLE = pd.DataFrame({"sex": ["f", "m"]})
 ROW = pd.DataFrame({"a": ["x"]})
@@ -228,7 +228,7 @@ def test_damaged_texts_are_refused_or_mean_the_same():
     assert 90 < refused < 176
 
 
-@pytest.mark.parametrize("change", [{"rho": 1e-9}, {"scope": ["nothing"]}, {"secure": "very"}, {"epsilon": 0.01}])
+@each("change", [{"rho": 1e-9}, {"scope": ["nothing"]}, {"secure": "very"}, {"epsilon": 0.01}])
 def test_a_guarantee_that_does_not_follow_is_refused(change):
     content = json.loads(RandomizedResponseEncoder(8.0, categories={"a": ["x", "y"]}).fit(ROW).to_json())
     content["guarantee"] |= change

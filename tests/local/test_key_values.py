@@ -56,7 +56,7 @@ CASES = [
     for name, one in CHECKED.items()
     for check, _ in privatizer_checks(one, pd.DataFrame({"films": PAIRS}))
 ]
-SLOW = ("workers", "forks", "keep_the_guarantee", "unbiased", "errors_are_right")
+SLOW = ("workers", "forks", "calls_are_alike", "keep_the_guarantee", "unbiased", "errors_are_right")
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +220,7 @@ def test_frames_of_every_kind_give_the_same_reports():
         assert np.array_equal(np.asarray(reports), expected), name
 
 
-@pytest.mark.parametrize(
+@each(
     "cells",
     [
         ["a", "b"],
@@ -252,8 +252,8 @@ def test_undeclared_keys_may_be_left_out():
     assert ignoring.fit(known).transform(strange).equals(ignoring.fit(known).transform(known))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+@each(
+    "parameters, message",
     [
         ({"categories": None}, "categories must be declared"),
         ({"bounds": None}, "bounds must be declared"),

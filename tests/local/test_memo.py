@@ -137,8 +137,8 @@ class TestPermanence:
         rows = table(6)
         assert same(make().fit_transform(rows, record_id=ids), make().fit_transform(rows, record_id=list(range(6))))
 
-    @pytest.mark.parametrize(
-        ("kind", "expected"),
+    @each(
+        "kind, expected",
         list(
             zip(
                 ENCODERS,
@@ -231,7 +231,7 @@ class TestKey:
         for group in equal:
             assert len({canonical(value) for value in group}) == 1
 
-    @pytest.mark.parametrize("value", [None, math.nan, pd.NA, pd.NaT, math.inf, [1], {1}, 1j, (1, None)], ids=str)
+    @each("value", [None, math.nan, pd.NA, pd.NaT, math.inf, [1], {1}, 1j, (1, None)])
     def test_what_is_no_id(self, value):
         with pytest.raises(ColumnError):
             canonical(value)
@@ -374,8 +374,7 @@ class TestAveraging:
 
 
 class TestSecondRound:
-    @pytest.mark.whole
-    @pytest.mark.parametrize("kind", TWO_ROUNDS)
+    @each("kind", TWO_ROUNDS)
     def test_the_whole_record_is_within_both_epsilons(self, kind, strategy):
         encoder = make(kind, 2.0, instantaneous_epsilon=0.6, strategy=strategy).fit(table())
         for oracles, guarantee, bound in [
@@ -503,8 +502,8 @@ class TestPromises:
         unknown = make(handle_unknown="uniform").fit(rows).guarantee_
         assert unknown.mechanism.endswith("at most 6 of them")
 
-    @pytest.mark.parametrize(
-        ("parameters", "costs"),
+    @each(
+        "parameters, costs",
         [
             ({"strategy": "split"}, {1: 2, 2: 4, 3: 6, 4: 7, 5: 8, 100: 8}),
             ({"strategy": "joint"}, {1: 2, 2: 4, 15: 30, 16: 30}),
@@ -512,7 +511,6 @@ class TestPromises:
             ({"strategy": "split", "handle_unknown": "uniform"}, {4: 8, 5: 9, 6: 10, 7: 10}),
             ({"kind": LocalHashingEncoder, "n_buckets": 2}, {1: 2, 2: 4, 3: 4}),
         ],
-        ids=str,
     )
     def test_the_cost_of_changes(self, parameters, costs):
         encoder = make(**parameters).fit(table())
@@ -606,8 +604,8 @@ class TestErrors:
             make(**parameters).fit(table())
         assert "hush" not in str(caught.value)
 
-    @pytest.mark.parametrize(
-        ("ids", "error", "match"),
+    @each(
+        "ids, error, match",
         [
             (None, ValueError, r"permanent reports require record_id, .*set_transform_request\(record_id=True\)"),
             ([1, 2], ValueError, "record_id must have an id for each of the 3 rows, got 2"),
@@ -621,7 +619,6 @@ class TestErrors:
             ([1, math.inf, 3], ValueError, r"record_id holds .*inf"),
             ([[1], [2], [3]], ValueError, "record_id holds values that are neither text nor numbers nor booleans"),
         ],
-        ids=str,
     )
     def test_record_ids_before_any_charge(self, ids, error, match):
         ledger = PrivacyLedger(epsilon=10.0)
@@ -730,11 +727,7 @@ class Unwritable:
         raise ArithmeticError("secret")
 
 
-@pytest.mark.parametrize(
-    "record",
-    [np.timedelta64(3, "s"), Decimal("sNaN"), Decimal("1.5"), 10**5000, {"secret"}, Unwritable()],
-    ids=["timedelta", "signalling nan", "decimal", "long", "set", "unwritable"],
-)
+@each("record", [np.timedelta64(3, "s"), Decimal("sNaN"), Decimal("1.5"), 10**5000, {"secret"}, Unwritable()])
 def test_ids_that_cannot_be_written_are_named_and_not_shown(record):
     rows = pd.DataFrame({"a": ["x", "y"] * 5})
     encoder = RandomizedResponseEncoder(
@@ -784,7 +777,7 @@ class TestManyResponsesAtATime:
         assert len(calls) < 50
 
 
-@pytest.mark.parametrize("size", [16, 32, 64, 65, 200])
+@each("size", [16, 32, 64, 65, 200])
 def test_digests_are_a_mac_with_aes_of_what_the_documentation_says(size):
     """For all lengths of the key and of the messages, each by itself; longer keys are hashed first."""
     key, messages = bytes(range(size % 251)) * 2, [b"", b"a", b"b" * 16, b"c\0" * 20, b"d" * 16, b"e" * 7_000]

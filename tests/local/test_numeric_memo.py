@@ -26,6 +26,7 @@ from skdp.local.memo._memo import keyed_numbers
 from skdp.oracles import Duchi
 from skdp.oracles.numeric import SUBSTEPS
 from skdp.randomness import MOST_ROWS, DigestSource
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 KEY = SecretKey(b"a key that everybody knows, for tests")
@@ -66,8 +67,8 @@ class TestPermanence:
         for name in BOUNDS:
             assert values_of(reports, name) == expected[name].tolist()
 
-    @pytest.mark.parametrize(
-        ("mechanism", "expected"),
+    @each(
+        "mechanism, expected",
         list(
             zip(
                 MECHANISMS,
@@ -322,8 +323,8 @@ class TestPromises:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("parameters", "error", "match"),
+    @each(
+        "parameters, error, match",
         [
             ({"secret_key": None}, ValueError, "memoize=True needs a secret_key"),
             ({"secret_key": "hush, this is a secret"}, TypeError, "secret_key must be None or bytes, got str"),

@@ -200,7 +200,7 @@ class TestMean:
         assert low["mean"].item() == pytest.approx(0, abs=0.01)
         assert high["mean"].item() == pytest.approx(1, abs=0.01)
 
-    @pytest.mark.parametrize("level", [0, 1, math.nan, "x", None, [0.9], True])
+    @each("level", [0, 1, math.nan, "x", None, [0.9], True])
     def test_odd_confidence_levels(self, level):
         fitted = NumericPerturber(bounds=(0, 1)).fit([[0.5]])
         with pytest.raises(ValueError, match="confidence_level must be a number between 0 and 1"):
@@ -255,9 +255,7 @@ class TestDistribution:
             fitted.estimate_distribution(reports)
         assert fitted.estimate_distribution(reports, n_bins=1)["frequency"].tolist() == pytest.approx([1])
 
-    @pytest.mark.parametrize(
-        ("n_bins", "error"), [(0, ValueError), (9, ValueError), (2.0, TypeError), (True, TypeError), ("5", TypeError)]
-    )
+    @each("n_bins, error", [(0, ValueError), (9, ValueError), (2.0, TypeError), (True, TypeError), ("5", TypeError)])
     def test_odd_numbers_of_bins(self, n_bins, error):
         fitted = NumericPerturber(bounds=(0, 1), grid_size=8).fit([[0.5]])
         with pytest.raises(error, match="n_bins must be"):
@@ -374,7 +372,7 @@ def test_a_fitted_object_holds_nothing_of_the_data(mechanism):
 
 
 class TestBounds:
-    @pytest.mark.parametrize(
+    @each(
         "bounds",
         [
             (0, 1),
@@ -440,8 +438,8 @@ class TestBadInput:
         with pytest.raises(ValueError, match="the reports would be pure noise"):
             NumericPerturber(1e-30, bounds=(0, 1)).fit([[0]])
 
-    @pytest.mark.parametrize(
-        ("parameters", "error", "match"),
+    @each(
+        "parameters, error, match",
         [
             ({"mechanism": "gauss"}, ValueError, "mechanism must be one of"),
             ({"mechanism": None}, ValueError, "mechanism must be one of"),
@@ -482,7 +480,7 @@ class TestBadInput:
                     method(rows)
                 assert "secret" not in str(caught.value)
 
-    @pytest.mark.parametrize(
+    @each(
         "frame",
         [
             pd.DataFrame({"x": ["secret"]}),
@@ -575,7 +573,7 @@ class TestLedger:
         assert ledger.spent == (0, 0)
 
 
-@pytest.mark.parametrize("bounds", [(1e15, 1e15 + 2), (1e16, 1e16 + 4), (0, 5e-324), (-1e12, -1e12 + 1)])
+@each("bounds", [(1e15, 1e15 + 2), (1e16, 1e16 + 4), (0, 5e-324), (-1e12, -1e12 + 1)])
 def test_bounds_that_floats_cannot_tell_apart(bounds):
     with pytest.raises(ValueError, match="too close together for floats"):
         NumericPerturber(bounds=bounds).fit([[bounds[0]]])

@@ -20,7 +20,7 @@ from skdp.exact import exp_bounds
 from skdp.local import NumericTally, ReportTransformer
 from skdp.oracles.numeric import mean_error
 from skdp.privacy import Shuffled, shuffled_guarantee
-from tests.conftest import few_kinds
+from tests.conftest import each, few_kinds
 
 BOUNDS = {"age": (0, 100), "hours": (0, 80), "gain": (0, 10)}
 PEOPLE = pd.DataFrame({"age": np.arange(600.0) % 90, "hours": np.arange(600.0) % 80, "gain": np.arange(600) % 10 / 2})
@@ -234,8 +234,8 @@ def test_shuffled_reports():
         assert shuffled_guarantee(found, 10_000, 1e-6, released="tally").epsilon <= 0.5
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+@each(
+    "parameters, message",
     [
         ({"strategy": "joint"}, "strategy must be 'split' or 'sample', got 'joint'"),
         ({"strategy": None}, "strategy must be"),
@@ -250,7 +250,6 @@ def test_shuffled_reports():
         ({"weights": {"age": 1, "hours": 0, "gain": 1}}, "the weight of column 'hours' must be"),
         ({"weights": "equal"}, "weights must be 'uniform' or a mapping"),
     ],
-    ids=str,
 )
 def test_odd_parameters_are_refused_before_any_charge(parameters, message):
     ledger = PrivacyLedger(epsilon=10)

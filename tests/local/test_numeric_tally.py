@@ -8,6 +8,7 @@ import pytest
 
 from skdp import NumericPerturber
 from skdp.local import NumericTally
+from tests.conftest import each
 
 PEOPLE = pd.DataFrame({"age": np.arange(600) % 90, "height": 1 + np.arange(600) % 100 / 100})
 BOUNDS = {"age": (0, 100), "height": (1, 2)}
@@ -55,7 +56,7 @@ def test_the_estimates_are_those_of_the_rows(mechanism):
     pd.testing.assert_frame_equal(by_tally, by_rows)
 
 
-@pytest.mark.parametrize(
+@each(
     "params",
     [
         {"epsilon": 2.0},
@@ -110,7 +111,7 @@ def change(path, value):
     return edit
 
 
-@pytest.mark.parametrize(
+@each(
     "edit",
     [
         change(["counts", 0, 0], -1),

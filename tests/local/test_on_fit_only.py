@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from skdp import BudgetExceeded, Interval, OnFitOnly, PrivacyLedger, RandomizedResponseEncoder
 from skdp.local import HadamardResponseEncoder, NumericPerturber, UnaryEncodingTransformer
-from tests.conftest import few_kinds
+from tests.conftest import each, few_kinds
 
 CATEGORIES = {"sex": ["Female", "Male"], "job": ["clerk", None, "sales"]}
 N = 400
@@ -248,7 +248,7 @@ def test_use_before_fit(rows):
         assert not hasattr(wrapped, name)
 
 
-@pytest.mark.parametrize("other", [StandardScaler(), None, "RandomizedResponseEncoder", RandomizedResponseEncoder])
+@each("other", [StandardScaler(), None, "RandomizedResponseEncoder", RandomizedResponseEncoder])
 def test_what_cannot_encode_is_refused(other):
     for method in ("fit", "fit_transform"):
         with pytest.raises(TypeError, match="transformer must be a local transformer, which can encode without noise"):

@@ -18,6 +18,7 @@ from skdp.local import NumericPerturber, RapporEncoder, SubsetSelectionEncoder
 from skdp.local.memo import canonical, read_record_ids
 from skdp.testing._burdened_frames import burdened_frames
 from skdp.testing._tools import columns_of
+from tests.conftest import each
 
 KEY = b"a key that nobody else has......"
 MEMO = {"memoize": True, "secret_key": KEY}
@@ -46,8 +47,8 @@ def response(ids):
     return encoder.fit(frame).transform(frame, record_id=ids)["c"].tolist()
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
+@each(
+    "one, other",
     [
         (("c", 1), ("c", np.int64(1))),
         (("c", 1), (np.str_("c"), 1.0)),
@@ -58,7 +59,6 @@ def response(ids):
         ("c", np.str_("c")),
         (DAY, np.datetime64("2026-03-29")),
     ],
-    ids=repr,
 )
 def test_names_of_columns(one, other):
     assert rappor([one]) == rappor([other])
@@ -218,7 +218,7 @@ def test_days_are_one_record_on_all_engines():
     assert released[0] == response(DAYS)
 
 
-@pytest.mark.parametrize("kind", ["polars", "arrow", "arrow large", "arrow view", "arrow chunks", "nullable"])
+@each("kind", ["polars", "arrow", "arrow large", "arrow view", "arrow chunks", "nullable"])
 def test_text_ids_are_written_as_one_by_one(kind):
     """Text of polars and Arrow is written without a Python string for each."""
     words = ["", "a", "person 17", "é", "日本", "a\x00b", "1", "s a", "\U0001f600"]
@@ -234,7 +234,7 @@ def test_text_ids_are_written_as_one_by_one(kind):
     assert read_record_ids(ids, len(words)) == [canonical(word) for word in words]
 
 
-@pytest.mark.parametrize(
+@each(
     "ids",
     [
         pl.Series([-128, 127], dtype=pl.Int8),
@@ -244,7 +244,6 @@ def test_text_ids_are_written_as_one_by_one(kind):
         pa.chunked_array([[-1], [2**62, 7]]),
         pd.Series([-1, 2**62]),
     ],
-    ids=lambda ids: type(ids).__module__,
 )
 def test_whole_ids_are_one_record_in_each_library(ids):
     assert read_record_ids(ids, len(ids)) == [canonical(number) for number in ids.to_numpy().tolist()]

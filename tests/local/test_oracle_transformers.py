@@ -217,8 +217,8 @@ def test_shares_divide_epsilon(shares):
     assert encoder.guarantee_.epsilon <= 2.0
 
 
-@pytest.mark.parametrize(
-    ("parameters", "error", "match"),
+@each(
+    "parameters, error, match",
     [
         ({"shares": "equal"}, ValueError, "shares must be 'uniform', 'proportional' or a mapping"),
         ({"shares": {"sex": 1}}, ValueError, "shares must name the columns"),
@@ -277,7 +277,7 @@ def test_names_of_the_output():
         UnaryEncodingTransformer(categories=twins).fit(pd.DataFrame({"a": ["d"], "a_b": ["d"]}))
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@each("name", TRANSFORMERS)
 def test_reports_of_others_are_refused(name):
     table = pd.DataFrame(data(10))
     encoder = make(name).fit(table)
@@ -392,8 +392,8 @@ class TestFrequencyOracle:
         assert features.shape == (9, k)
         assert features.mean(axis=0) == pytest.approx(bits.estimate_frequencies(features)["frequency"].to_numpy())
 
-    @pytest.mark.parametrize(
-        ("parameters", "match"),
+    @each(
+        "parameters, match",
         [
             (
                 {"oracle": "local_hashing", "output": "unbiased"},
@@ -472,7 +472,7 @@ class TestTally:
         pd.testing.assert_frame_equal(encoder.estimate_counts(again), encoder.estimate_counts(tally))
         assert (again + tally).n_reports == 60
 
-    @pytest.mark.parametrize(
+    @each(
         "values",
         [
             [date(2020, 1, 1), date(2020, 1, 2), None],

@@ -13,6 +13,7 @@ import skdp.oracles._subset_selection as module
 from skdp.local.memo import keyed_digests
 from skdp.oracles import SubsetSelection
 from skdp.randomness import ONE
+from tests.conftest import each
 
 KEY = bytes(range(32))
 LARGEST = 2**32 - 1
@@ -54,9 +55,8 @@ SHAPES = [(k, size) for k in range(2, 6) for size in range(1, k)]
 
 
 class TestLaw:
-    @pytest.mark.whole
-    @pytest.mark.parametrize("rank_first", [0, 1])
-    @pytest.mark.parametrize(("k", "size"), SHAPES)
+    @each("rank_first", [0, 1])
+    @each("k, size", SHAPES)
     def test_over_all_orders_it_is_the_channel(self, scripted, k, size, rank_first):
         """All orders of the values' numbers are equally likely, and the coin has 64 bits: nothing else is drawn.
 
@@ -113,7 +113,7 @@ class TestLaw:
 
 
 class TestRecords:
-    @pytest.mark.parametrize("k", [2, 5, 100, 70_000])
+    @each("k", [2, 5, 100, 70_000])
     def test_a_record_has_its_set_whoever_else_is_in_the_call(self, k):
         n = 3 if k > 1_000 else 1_500
         oracle = SubsetSelection(k, 1.0)

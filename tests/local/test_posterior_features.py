@@ -43,6 +43,7 @@ from skdp.oracles import (
 )
 from skdp.oracles import UnaryEncoding as UE
 from skdp.testing import _privatizer, check_privatizer
+from tests.conftest import each
 
 CATEGORIES = {"sex": ["Female", "Male"], "job": ["clerk", None, "sales"]}
 N = 400
@@ -202,8 +203,8 @@ def test_a_refused_release_leaves_nothing_fitted(rows):
         features.transform(pd.DataFrame(rows))
 
 
-@pytest.mark.parametrize(
-    ("inner", "names"),
+@each(
+    "inner, names",
     [
         (encoder(), ["sex_Female", "sex_Male", "job_clerk", "job_missing", "job_sales"]),
         (

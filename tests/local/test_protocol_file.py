@@ -199,9 +199,7 @@ def test_parameters_that_change_after_fit_are_not_written():
     assert ReportTransformer.from_json(encoder.to_json()).guarantee_.epsilon == encoder.guarantee_.epsilon
 
 
-@pytest.mark.parametrize(
-    "change", [{"epsilon": 0.001}, {"delta": 0.1}, {"relation": "add_remove"}, {"trust": "central"}]
-)
+@each("change", [{"epsilon": 0.001}, {"delta": 0.1}, {"relation": "add_remove"}, {"trust": "central"}])
 def test_another_guarantee_is_refused(change):
     content = json.loads(FITTED["response"][0].fit(PEOPLE).to_json())
     content["guarantee"] |= change
@@ -209,7 +207,7 @@ def test_another_guarantee_is_refused(change):
         ReportTransformer.from_json(json.dumps(content))
 
 
-@pytest.mark.parametrize("guarantee", [None, 1, {}, []])
+@each("guarantee", [None, 1, {}, []])
 def test_a_text_without_guarantee_is_refused(guarantee):
     content = json.loads(FITTED["response"][0].fit(PEOPLE).to_json())
     with pytest.raises(ValueError, match="another guarantee, or another client"):
@@ -254,7 +252,7 @@ def test_clients_are_given_what_they_need(name):
     assert [column["name"] for column in client["columns"]] == list(encoder.protocol_.domain.columns)
 
 
-@pytest.mark.parametrize("name", ["permanent", "unbiased", "bins", "dates", "numbers", "rappor"])
+@each("name", ["permanent", "unbiased", "bins", "dates", "numbers", "rappor"])
 def test_reports_that_the_client_cannot_make_are_not_offered(name):
     encoder, table = FITTED[name]
     assert json.loads(encoder.fit(table).to_json())["client"] is None

@@ -225,7 +225,7 @@ def test_set_output(people, container):
 
 
 class TestDomain:
-    @pytest.mark.parametrize(
+    @each(
         "column",
         [
             pd.Categorical(["a", "b"], ordered=True),
@@ -234,7 +234,6 @@ class TestDomain:
             pd.Categorical([2, 1, 3], [3, 1, 2]),
             pl.Series(["a"], dtype=pl.Enum(["a", "b"])),
         ],
-        ids=["ordered", "unsorted", "partly unused", "numbers", "Enum"],
     )
     def test_a_dtype_declares_what_it_could_not_have_from_the_data(self, column):
         frame = pl.DataFrame({"x": column}) if isinstance(column, pl.Series) else pd.DataFrame({"x": column})
@@ -242,7 +241,7 @@ class TestDomain:
         values = column.dtype.categories
         assert fitted.domain_ == Domain({"x": list(values)})
 
-    @pytest.mark.parametrize(
+    @each(
         "frame",
         [
             pd.DataFrame({"x": ["b", "a", "b"]}, dtype="category"),
@@ -255,7 +254,6 @@ class TestDomain:
             pl.DataFrame({"x": ["b", "a"]}, schema={"x": pl.Categorical}),
             pa.table({"x": pa.array(["b", "a", "b"]).dictionary_encode()}),
         ],
-        ids=["text", "numbers", "missing", "csv", "appearance", "bins", "unused bins", "polars", "arrow"],
     )
     def test_categories_that_are_just_those_that_occur_warn(self, frame):
         with pytest.warns(
@@ -325,8 +323,8 @@ class TestDomain:
             RandomizedResponseEncoder(categories=categories).fit(pd.DataFrame({"sex": ["Male"]}))
 
     @pytest.mark.filterwarnings("ignore::skdp.PrivacyLeakWarning")
-    @pytest.mark.parametrize(
-        ("values", "match"),
+    @each(
+        "values, match",
         [
             (["secret", "secret"], "column 'x' has one category"),
             (["secret", None], "column 'x' holds missing values"),
@@ -468,8 +466,8 @@ class TestBadInput:
             fitted.estimate_counts(foreign)
         assert "secret" not in str(caught.value)
 
-    @pytest.mark.parametrize(
-        ("arguments", "match"),
+    @each(
+        "arguments, match",
         [
             ({"postprocess": "best"}, "postprocess must be one of"),
             ({"confidence_level": 0}, "confidence_level"),
@@ -482,7 +480,7 @@ class TestBadInput:
         with pytest.raises(ValueError, match=match):
             fitted.estimate_counts(pd.DataFrame(data), **arguments)
 
-    @pytest.mark.parametrize("counts", [[1, 2], [1, 2, -1], [[1, 2, 3]], [[1], [2], [3]]])
+    @each("counts", [[1, 2], [1, 2, -1], [[1, 2, 3]], [[1], [2], [3]]])
     def test_variances_of_odd_counts(self, counts):
         fitted = RandomizedResponseEncoder(categories=[[1, 2, 3]]).fit([[1]])
         with pytest.raises(ValueError, match="counts must"):

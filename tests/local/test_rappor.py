@@ -85,7 +85,7 @@ class TestPromise:
             assert max(ratios) == rappor.report_ratio
 
     @each("epsilon", [1e-9, 1e-3, 0.1, math.log(3), 1.0, 4.0, 20.0, 36.0, 40.0, 150.0, 700.0])
-    @pytest.mark.parametrize(("n_bits", "n_hashes"), [(128, 1), (128, 2), (128, 4), (8, 8)])
+    @each("n_bits, n_hashes", [(128, 1), (128, 2), (128, 4), (8, 8)])
     def test_epsilon_is_kept_and_used(self, epsilon, n_bits, n_hashes):
         rappor = BloomRandomizer(n_bits, n_hashes, 8, epsilon=epsilon)
         assert rappor.permanent_ratio <= exp_bounds(epsilon)[0]

@@ -7,7 +7,7 @@ import pytest
 
 from skdp import Domain, FrequencyOracleEncoder, PrivacyLeakWarning, recommend_strategy
 from skdp.oracles import CountMeanSketch
-from tests.conftest import often
+from tests.conftest import each, often
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_the_best_strategy_comes_first():
     assert recommend_strategy(domain, 1.0, target="margins").index[0] == "sample"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "match"),
+@each(
+    "arguments, error, match",
     [
         ({"domain": 3}, TypeError, "domain must be a Domain"),
         ({"target": "both"}, ValueError, "target must be"),
@@ -152,11 +152,8 @@ def test_every_declaration_of_an_encoder_is_taken():
     pd.testing.assert_frame_equal(recommend_strategy(enums, 1.0), one)
 
 
-@pytest.mark.parametrize(
-    ("domain", "error", "message"),
-    [("auto", ValueError, "which table"), (None, TypeError, "domain must be a Domain"),
-     ([], ValueError, "at least one column"), ({"a": "xy"}, TypeError, "column 'a'")],
-)  # fmt: skip
+@each("domain, error, message", [("auto", ValueError, "which table"), (None, TypeError, "domain must be a Domain"),
+     ([], ValueError, "at least one column"), ({"a": "xy"}, TypeError, "column 'a'")])  # fmt: skip
 def test_what_declares_nothing(domain, error, message):
     with pytest.raises(error, match=message):
         recommend_strategy(domain, 1.0)

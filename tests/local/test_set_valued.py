@@ -74,7 +74,7 @@ def checks_of():
     return {name: dict(privatizer_checks(one, X)) for name, (one, X) in CHECKED.items()}
 
 
-@pytest.mark.parametrize("oracle", ORACLES)
+@each("oracle", ORACLES)
 def test_whole_records_keep_the_promise(oracle):
     """Two columns: every pair of lists of each, all reports; the ratios multiply."""
     fitted = SetValuedEncoder(1.0, categories={"a": [0, 1, 2], "b": [0, 1]}, max_size={"a": 2, "b": 1}, oracle=oracle)
@@ -165,7 +165,7 @@ def test_undeclared_values_may_be_left_out():
         encoder().fit(known).transform(strange)
 
 
-@pytest.mark.parametrize(
+@each(
     "cells", [["a", "b"], [["a"], None], [["a"], "b"], [["a"], np.zeros((1, 1))], [{"a": 1}, ["b"]], [["a"], [["b"]]]]
 )
 def test_what_is_no_list_is_refused(cells):
@@ -179,8 +179,8 @@ def test_what_is_no_list_is_refused(cells):
     assert ledger.report().empty
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+@each(
+    "parameters, message",
     [
         ({"categories": None}, "categories must be declared"),
         ({"categories": "auto"}, "categories must be declared"),

@@ -32,7 +32,7 @@ from skdp.local import SecretKey, shuffle_reports
 from skdp.oracles import RandomizedResponse, UnaryEncoding
 from skdp.privacy import Shuffled, local_epsilon, shuffled_guarantee, subsampled_guarantee
 from skdp.randomness import SecureSource
-from tests.conftest import often
+from tests.conftest import each, often
 
 N, DELTA = 10_000, 1e-6
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "age": [20, 30, 40, 50] * 25})
@@ -207,9 +207,7 @@ def test_a_later_fit_forgets_the_local_epsilon():
     assert fitted.guarantee_.epsilon <= 1
 
 
-@pytest.mark.parametrize(
-    "convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.to_numpy()]
-)
+@each("convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.to_numpy()])
 def test_shuffled_reports_are_the_same_rows_in_another_order(convert):
     table = convert(PEOPLE.assign(row=range(100)))
     shuffled = shuffle_reports(table)
@@ -316,7 +314,7 @@ def test_an_audit_of_tallies_stays_below_the_guarantee(oracle, other, n_draws):
 
 
 class TestSample:
-    @pytest.mark.parametrize("n_sampled", [0, 1, 3, 5])
+    @each("n_sampled", [0, 1, 3, 5])
     def test_is_a_subset_in_random_order(self, make_frame, values_of, n_sampled):
         frame = make_frame({"a": [1, 2, 3, 4, 5]})
         values = values_of(shuffle_reports(frame, n_sampled=n_sampled), "a")

@@ -29,7 +29,7 @@ from skdp.local import ReportTransformer, TableTally
 from skdp.oracles.numeric import mean_error
 from skdp.privacy import Shuffled, shuffled_guarantee
 from skdp.privacy.shuffle import any_pair
-from tests.conftest import few_kinds, often
+from tests.conftest import each, few_kinds, often
 from tests.privacy.shuffle_exact import AllTables
 
 VALUES = {"sex": ["F", "M"], "job": ["a", "b", "c", "d"], "town": [*"uvwxyz", None]}
@@ -472,8 +472,8 @@ class TestShuffled:
             assert tables.delta(exp_bounds(promise.epsilon)[0]) <= Fraction(promise.delta) + Fraction(1, 10**60)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "error", "message"),
+@each(
+    "parameters, error, message",
     [
         ({"purpose": "counts"}, ValueError, "purpose must be one of"),
         ({"strategy": None}, ValueError, "strategy must be one of"),
@@ -496,7 +496,6 @@ class TestShuffled:
         ),
         ({"epsilon": 0}, ValueError, "epsilon must be"),
     ],
-    ids=str,
 )
 def test_odd_parameters_are_refused_before_any_charge(parameters, error, message):
     ledger = PrivacyLedger(epsilon=10)

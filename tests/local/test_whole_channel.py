@@ -25,6 +25,7 @@ from skdp import (
 from skdp.base import coins
 from skdp.exact import exp_bounds
 from skdp.oracles import LocalHashing
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 ROWS = 8_000
@@ -201,9 +202,7 @@ class TestParametersOfFit:
         encoder.set_params(random_state=None)
         assert not encoder.guarantee_.secure
 
-    @pytest.mark.parametrize(
-        "later", [{"strategy": "joint"}, {"handle_unknown": "ignore"}, {"ledger": 5}, {"epsilon": -1}]
-    )
+    @each("later", [{"strategy": "joint"}, {"handle_unknown": "ignore"}, {"ledger": 5}, {"epsilon": -1}])
     def test_other_later_parameters_change_nothing(self, later):
         rows = pd.DataFrame({"x": ["a", "b"], "y": ["u", "v"]})
         encoder = RandomizedResponseEncoder(categories={"x": ["a", "b"], "y": ["u", "v"]}).fit(rows)
@@ -235,7 +234,7 @@ class TestEstimates:
         assert plain["std_error"]["c"] == pytest.approx(np.sqrt(oracle.variance([1000, 0, 0], 1000)[2]))
         assert plain["std_error"].to_numpy() == pytest.approx(expected, rel=0.2)
 
-    @pytest.mark.parametrize("level", ["x", None, [0.9], True])
+    @each("level", ["x", None, [0.9], True])
     def test_odd_confidence_levels(self, fitted, level):
         with pytest.raises(ValueError, match="confidence_level must be a number between 0 and 1"):
             fitted.estimate_counts(pd.DataFrame({"x": ["a"]}), confidence_level=level)

@@ -101,7 +101,7 @@ def test_levels_that_polars_and_arrow_happen_to_know_are_no_declaration():
         assert dataset.feature_names[3:] == names
 
 
-@pytest.mark.parametrize(
+@each(
     "labels",
     [
         np.array(LABELS),
@@ -190,7 +190,7 @@ def test_only_tables_that_hold_their_rows_are_taken(table):
         to_aif360(table, LABELS, "sex", privileged="Male", positive_label="yes")
 
 
-@pytest.mark.parametrize("kind", [pd.Series, pl.Series, np.array, lambda values: pd.DataFrame({"sex": values})])
+@each("kind", [pd.Series, pl.Series, np.array, lambda values: pd.DataFrame({"sex": values})])
 def test_a_sensitive_feature_is_named_not_given(kind):
     with pytest.raises(
         TypeError, match=r"the name of a column of X or a list of names, got a (Series|ndarray|DataFrame)"

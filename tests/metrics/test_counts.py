@@ -79,8 +79,8 @@ def test_labels_of_intervals_match_those_of_estimates():
 
 
 @each("error", ERRORS)
-@pytest.mark.parametrize(
-    ("true", "estimate", "message"),
+@each(
+    "true, estimate, message",
     [
         (pd.Series({"a": 1}), pd.Series({"b": 1}), "same labels"),
         (pd.Series({"a": 1, "b": 1}), pd.Series([1, 1], index=["a", "a"]), "label twice"),
@@ -197,13 +197,13 @@ def test_the_expected_error_needs_only_the_variances():
     assert expected_l2_error(Encoder(), pd.Series({"b": 3, "a": 1})) == 5
 
 
-@pytest.mark.parametrize("encoder", [object(), None, RandomizedResponseEncoder(), RandomizedResponseEncoder])
+@each("encoder", [object(), None, RandomizedResponseEncoder(), RandomizedResponseEncoder])
 def test_the_expected_error_needs_a_fitted_local_transformer(encoder):
     with pytest.raises((TypeError, ValueError), match=r"count_variances|not fitted"):
         expected_l2_error(encoder, [1, 2])
 
 
-@pytest.mark.parametrize("given_counts", [[1, float("nan")], ["a"], 3, [[1, 2]], [1, 2, 3], [-1, 2]])
+@each("given_counts", [[1, float("nan")], ["a"], 3, [[1, 2]], [1, 2, 3], [-1, 2]])
 def test_the_expected_error_needs_counts(given_counts):
     encoder = RandomizedResponseEncoder(categories=[["a", "b"]]).fit(pd.DataFrame({"x": ["a"]}))
     with pytest.raises(ValueError, match="counts"):

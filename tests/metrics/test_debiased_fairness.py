@@ -115,7 +115,7 @@ ORACLES = [
 ]
 
 
-@pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: f"{type(oracle).__name__}-{oracle.k}")
+@each("oracle", ORACLES)
 def test_the_mean_of_indicators_over_all_reports_is_the_truth_and_so_is_that_of_the_variance(oracle):
     domain = Domain({"x": range(oracle.k)})
     reports, channel = all_reports(oracle)
@@ -128,7 +128,7 @@ def test_the_mean_of_indicators_over_all_reports_is_the_truth_and_so_is_that_of_
     np.testing.assert_allclose(chances @ (found**2 - found), chances @ found**2 - means**2, atol=1e-9)
 
 
-@pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: f"{type(oracle).__name__}-{oracle.k}")
+@each("oracle", ORACLES)
 def test_moving_indicators_to_a_sum_of_one_never_makes_them_noisier_together(oracle):
     domain = Domain({"x": range(oracle.k)})
     reports, channel = all_reports(oracle)
@@ -508,8 +508,8 @@ def test_privileged_groups_are_found_by_their_values(domain, privileged, marked)
     assert find_privileged(privileged, Domain(domain)).astype(int).tolist() == marked
 
 
-@pytest.mark.parametrize(
-    ("domain", "privileged", "message"),
+@each(
+    "domain, privileged, message",
     [
         (SEX, "male", "column 'sex' does not declare"),
         (SEX, {"gender": "Male"}, r"keys \['gender'\]; the groups are of \['sex'\]"),

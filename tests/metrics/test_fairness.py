@@ -664,8 +664,8 @@ def test_the_group_of_missing_values_has_a_name_that_no_value_has():
     assert ("b", "missing") in set(report["group"].dropna())
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+@each(
+    "parameters, message",
     [
         ({"by_group": False}, "privileged must be given"),
         ({"by_group": "yes"}, "by_group must be True, False or None"),

@@ -71,7 +71,7 @@ def test_arrays_have_columns_by_position():
     assert marginal_error(real, synthetic.tolist(), order=1) == pytest.approx((1 / 6 + 1 / 3) / 2)
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT])
+@each("missing", [None, float("nan"), pd.NA, pd.NaT])
 def test_missing_is_one_value_however_it_is_written(missing):
     real = pd.DataFrame({"a": pd.Series(["x", None], dtype=object)})
     synthetic = pd.DataFrame({"a": pd.Series(["x", missing], dtype=object)})

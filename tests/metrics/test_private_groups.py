@@ -21,6 +21,7 @@ from skdp.metrics import (
     private_reweighing,
     private_threshold_optimizer,
 )
+from tests.conftest import each
 
 pytest.importorskip("fairlearn")
 pytest.importorskip("aif360")
@@ -199,8 +200,8 @@ def test_weights_serve_a_classifier():
     assert gaps[1] < 0.6 * gaps[0]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
+@each(
+    "change, message",
     [
         ({"method": "sample"}, "method must be one of"),
         ({"privileged": "male"}, "does not declare"),
@@ -268,8 +269,8 @@ def test_other_constraints_and_options_reach_fairlearn():
     )
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
+@each(
+    "change, message",
     [
         ({"y_pred": ["yes"] * 50}, "y_pred must hold numbers"),
         ({"n_rows": 10}, "n_rows"),

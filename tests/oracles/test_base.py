@@ -46,8 +46,8 @@ def zipf_codes(k, n, source):
 # Unbiasedness and variance, from the exact channel.
 
 
-@pytest.mark.parametrize("name", ENUMERATED)
-@pytest.mark.parametrize(("k", "epsilon"), [(2, 0.1), (3, 1.0), (5, 2.0), (6, 4.0)])
+@each("name", ENUMERATED)
+@each("k, epsilon", [(2, 0.1), (3, 1.0), (5, 2.0), (6, 4.0)])
 def test_the_mean_report_is_the_truth(all_oracles, all_reports, name, k, epsilon):
     oracle = all_oracles[name](k, epsilon)
     shares, values = np.array(oracle.channel(), float), oracle.unbiased(all_reports(oracle))
@@ -56,8 +56,8 @@ def test_the_mean_report_is_the_truth(all_oracles, all_reports, name, k, epsilon
     assert squares == pytest.approx(oracle.second_moments(), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ENUMERATED)
-@pytest.mark.parametrize(("k", "epsilon"), [(2, 0.1), (3, 1.0), (5, 2.0), (6, 4.0)])
+@each("name", ENUMERATED)
+@each("k, epsilon", [(2, 0.1), (3, 1.0), (5, 2.0), (6, 4.0)])
 def test_the_variance_is_that_of_the_channel(all_oracles, all_reports, name, k, epsilon):
     """The support of a value is a sum of independent terms: one a record."""
     oracle = all_oracles[name](k, epsilon)
@@ -67,7 +67,7 @@ def test_the_variance_is_that_of_the_channel(all_oracles, all_reports, name, k, 
     assert oracle.variance(counts, counts.sum()) == pytest.approx(exact, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ENUMERATED)
+@each("name", ENUMERATED)
 def test_the_expected_tally_is_inverted(all_oracles, all_reports, name):
     oracle = all_oracles[name](5, 1.0)
     counts = np.array([70, 0, 20, 9, 1])
@@ -112,8 +112,8 @@ def test_column_sums_beyond_a_byte():
         assert (column_sums(np.ones(shape, bool)) == shape[0]).all()
 
 
-@pytest.mark.parametrize("name", ENUMERATED)
-@pytest.mark.parametrize("k", [2, 3, 5, 6])
+@each("name", ENUMERATED)
+@each("k", [2, 3, 5, 6])
 def test_what_an_oracle_knows_of_its_reports_is_that_of_the_channel(all_oracles, all_reports, name, k):
     oracle = all_oracles[name](k, 1.0)
     shares, supports = np.array(oracle.channel(), float), oracle.supports(all_reports(oracle))
@@ -126,7 +126,7 @@ def test_what_an_oracle_knows_of_its_reports_is_that_of_the_channel(all_oracles,
             assert oracle.pair_supports[1] == pytest.approx(shares[0] @ (supports[:, 1] & supports[:, 2]))
 
 
-@pytest.mark.parametrize("name", ENUMERATED)
+@each("name", ENUMERATED)
 def test_the_best_guess_is_that_of_the_channel(all_oracles, name):
     prior, groups = np.array([0.1, 0.35, 0.05, 0.2, 0.3]), np.array([1, 0, 0, 2, 1])
     for epsilon in (0.1, 1.0, 4.0):
@@ -165,7 +165,7 @@ FIGURES = [
 ]
 
 
-@pytest.mark.parametrize(("k", "epsilon", "grr", "sue", "oue", "ss", "size"), FIGURES)
+@each("k, epsilon, grr, sue, oue, ss, size", FIGURES)
 def test_known_errors(all_oracles, k, epsilon, grr, sue, oue, ss, size):
     for name, figure in (("GRR", grr), ("SUE", sue), ("OUE", oue), ("SS", ss)):
         digits = 3 if figure not in (0.039, 0.071, 0.086, 0.065) else 2
@@ -368,8 +368,8 @@ def test_each_oracle_tells_how_its_reports_look(name):
     assert oracle.n_states(7) == (oracle.n_buckets if state == "bucket" else 7)
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32])
-@pytest.mark.parametrize("name", ALL)
+@each("dtype", [np.int64, np.uint64, np.int32])
+@each("name", ALL)
 def test_columns_of_whole_numbers_are_read_as_reports(name, dtype):
     oracle = ALL[name][0](6, 1.0)
     reports = oracle.report((np.arange(600) % 6).astype(np.uint8), SeededSource(name))
@@ -388,8 +388,8 @@ def test_booleans_are_read_as_zeros_and_ones(name):
     assert np.array_equal(oracle.read(block), oracle.read(block.astype(int)))
 
 
-@pytest.mark.parametrize("number", [-1, 1 << 63, 5_000])
-@pytest.mark.parametrize("name", ALL)
+@each("number", [-1, 1 << 63, 5_000])
+@each("name", ALL)
 def test_numbers_that_no_report_has_are_refused(name, number):
     oracle = ALL[name][0](6, 1.0)
     block = np.zeros((3, oracle.width), np.int64 if number < 0 else np.uint64)
@@ -559,7 +559,7 @@ def test_the_likeliest_counts(make_oracle, epsilon):
     assert log_likelihood(oracle, reports, found / 200) >= -best.fun - 2e-3
 
 
-@pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (5, 0.5), (14, 1.0), (30, 3.0)])
+@each("k, epsilon", [(2, 1.0), (5, 0.5), (14, 1.0), (30, 3.0)])
 def test_updates_find_the_closed_form(k, epsilon):
     oracle = RandomizedResponse(k, epsilon)
     n = 5_000
@@ -625,7 +625,7 @@ def test_what_is_no_number_is_named_before_a_choice(k, epsilon, again, message):
         choose_oracle(k, epsilon, again=again)
 
 
-@pytest.mark.parametrize("k", [2, 3, 5])
+@each("k", [2, 3, 5])
 def test_the_total_variation_is_that_of_the_channel(make_oracle, k):
     oracle = make_oracle(k, 0.8)
     found = [

@@ -21,6 +21,7 @@ from skdp.oracles import (
     client_report,
 )
 from skdp.randomness import ONE
+from tests.conftest import each
 
 VECTORS = Path(skdp.oracles.__file__).with_name("client_vectors.json")
 FINITE = [
@@ -146,11 +147,7 @@ def test_the_sketch_sends_the_bucket_of_its_function():
             assert [index] == client_report(sampler["inner"], bucket, Scripted([0, 0]))
 
 
-@pytest.mark.parametrize(
-    "oracle",
-    [*FINITE, LocalHashing(5, 1.0), CountMeanSketch(1000, 2.0, n_functions=3, n_buckets=16)],
-    ids=lambda oracle: f"{type(oracle).__name__}-{oracle.k}",
-)
+@each("oracle", [*FINITE, LocalHashing(5, 1.0), CountMeanSketch(1000, 2.0, n_functions=3, n_buckets=16)])
 def test_which_draws_are_made_does_not_depend_on_the_code_or_the_outcome(oracle):
     sampler, rng = oracle.sampler(), np.random.default_rng(0)
     made = set()
@@ -197,7 +194,7 @@ def test_draws_read_the_highest_bits():
     assert counts.tolist() == [32] * 5
 
 
-@pytest.mark.parametrize("code", [-1, 4, True, 1.0, "secret", None])
+@each("code", [-1, 4, True, 1.0, "secret", None])
 def test_codes_that_do_not_fit_are_refused_before_a_draw(code):
     with pytest.raises((TypeError, ValueError), match="code must be") as caught:
         client_report(RandomizedResponse(4, 1.0).sampler(), code, Draws(Bytes([])))

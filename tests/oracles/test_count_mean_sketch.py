@@ -10,10 +10,10 @@ import skdp.oracles._count_mean_sketch as module
 import skdp.oracles._hashing as hashing
 from skdp.oracles import CountMeanSketch, QuadraticHash
 from skdp.randomness import SeededSource
-from tests.conftest import often
+from tests.conftest import each, often
 
 
-@pytest.mark.parametrize("buckets", [2, 3, 8])
+@each("buckets", [2, 3, 8])
 def test_every_index_of_every_function_keeps_the_promise(check_channel, epsilon, buckets):
     oracle = CountMeanSketch(6, epsilon, n_functions=4, n_buckets=buckets)
     ratios = [check_channel(oracle, oracle.channel(function), epsilon) for function in range(4)]
@@ -150,7 +150,7 @@ def test_the_error_is_near_the_stated_one_over_seeds():
     assert squares.sum() / runs == pytest.approx(oracle.variance(counts, 1_000).sum(), rel=0.08)
 
 
-@pytest.mark.parametrize(
+@each(
     "reports",
     [
         np.zeros(3, np.uint32),
@@ -169,8 +169,8 @@ def test_reports_of_another_sketch_are_refused(reports):
             read(reports)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
+@each(
+    "arguments, error",
     [
         ({"n_functions": 0}, ValueError),
         ({"n_buckets": 1}, ValueError),

@@ -54,8 +54,8 @@ def test_every_draw_follows_the_channel(monkeypatch, k, blocks):
             assert (oracle.lie * seen[True][index] + (1 - oracle.lie) * seen[False][index]) / total == share
 
 
-@pytest.mark.parametrize("k", [2, 3, 4, 14, 100, 1000])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 4.0, 8.0])
+@each("k", [2, 3, 4, 14, 100, 1000])
+@each("epsilon", [0.1, 1.0, 2.0, 4.0, 8.0])
 def test_the_number_of_blocks_is_the_best_one(k, epsilon):
     errors = [HadamardResponse(k, epsilon, n_blocks=1 << power).mean_squared_error for power in range(k.bit_length())]
     assert HadamardResponse(k, epsilon).mean_squared_error == min(errors)
@@ -100,15 +100,13 @@ def test_the_tally_is_the_sum_of_signs(monkeypatch, k, blocks):
         assert oracle.tally(reports.astype(dtype)).tolist() == oracle.tally(reports).tolist()
 
 
-@pytest.mark.parametrize("order", [1, 2, 4, 32])
+@each("order", [1, 2, 4, 32])
 def test_the_fast_transform_is_a_matrix_product(order):
     rows = np.random.default_rng(0).integers(-99, 99, (3, order))
     assert (walsh_hadamard(rows) == rows @ hadamard(order)).all()
 
 
-@pytest.mark.parametrize(
-    "reports", [np.array([16]), np.array([-1]), np.array([0.0]), np.zeros((2, 1), np.uint32), np.array(["1"])]
-)
+@each("reports", [np.array([16]), np.array([-1]), np.array([0.0]), np.zeros((2, 1), np.uint32), np.array(["1"])])
 def test_what_are_no_indices_is_refused(reports):
     with pytest.raises(ValueError, match="reports must be"):
         HadamardResponse(15, 1, n_blocks=1).tally(reports)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import skdp.oracles._hashing as module
 from skdp.oracles import AffineHash, QuadraticHash
 from skdp.randomness import SeededSource
+from tests.conftest import each
 
 SMALL, LARGE = 65_521, 2**31 - 1
 
@@ -27,9 +28,7 @@ def test_two_values_meet_with_the_stated_probability(monkeypatch, g):
             assert Fraction(int((buckets[:, one] == buckets[:, other]).sum()), 121) == family.collision
 
 
-@pytest.mark.parametrize(
-    ("k", "g", "prime"), [(4, 3, SMALL), (65_521, 65_521, SMALL), (65_522, 3, LARGE), (9, 4, SMALL)]
-)
+@each("k, g, prime", [(4, 3, SMALL), (65_521, 65_521, SMALL), (65_522, 3, LARGE), (9, 4, SMALL)])
 def test_the_prime_fits_the_domain(k, g, prime):
     family = AffineHash(k, g)
     assert family.prime == prime
@@ -104,8 +103,8 @@ def test_quadratic_hashes_are_polynomials(coefficients, value, g):
     assert int(family(np.array(0), np.array([value]))[0]) == expected
 
 
-@pytest.mark.parametrize("value", [0, 1, LARGE - 2])
-@pytest.mark.parametrize("coefficient", [0, 1, LARGE - 1])
+@each("value", [0, 1, LARGE - 2])
+@each("coefficient", [0, 1, LARGE - 1])
 def test_quadratic_hashes_at_the_ends(value, coefficient):
     family = QuadraticHash(LARGE - 1, LARGE, np.full((1, 3), coefficient, np.uint64))
     expected = coefficient * (value**2 + value + 1) % LARGE

@@ -29,7 +29,7 @@ def ratios(oracle, check_channel, epsilon, rows):
         yield check_channel(oracle, oracle.channel(), epsilon)
 
 
-@pytest.mark.parametrize("g", [2, 3, 5])
+@each("g", [2, 3, 5])
 def test_every_partition_of_the_values_keeps_the_promise(check_channel, epsilon, g):
     oracle = LocalHashing(5, epsilon, n_buckets=g)
     assert max(ratios(oracle, check_channel, epsilon, partitions(5, g))) == oracle.worst_ratio
@@ -73,8 +73,8 @@ def test_over_all_seeds_the_estimate_is_unbiased(monkeypatch, g):
     assert all(support[v][x] / 121 == (oracle.p if v == x else oracle.q) for v, x in product(range(6), repeat=2))
 
 
-@pytest.mark.parametrize("k", [2, 3, 4, 14, 100])
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0])
+@each("k", [2, 3, 4, 14, 100])
+@each("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0])
 def test_the_number_of_buckets_is_the_best_one(k, epsilon):
     errors = [LocalHashing(k, epsilon, n_buckets=g).mean_squared_error for g in range(2, max(3, k + 1))]
     assert LocalHashing(k, epsilon).mean_squared_error == min(errors)

@@ -178,20 +178,20 @@ def test_the_bytes_read_do_not_depend_on_the_positions(scripted_source, make):
 class TestAccuracy:
     """Worst-case variances for the range -1 to 1, next to those of the continuous mechanisms."""
 
-    @pytest.mark.parametrize(
-        ("make", "expected"),
+    @each(
+        "make, expected",
         [
             (Duchi, {0.5: 16.7, 1: 4.68, 2: 1.72, 4: 1.08}),
             (Piecewise, {0.5: 21.2, 1: 5.22, 2: 1.23, 4: 0.241}),
             (Hybrid, {0.5: 16.7, 1: 4.29, 2: 1.04, 4: 0.219}),
         ],
     )
-    @pytest.mark.parametrize("epsilon", [0.5, 1, 2, 4])
+    @each("epsilon", [0.5, 1, 2, 4])
     def test_as_in_the_papers(self, make, expected, epsilon):
         mechanism = make(1024, epsilon)
         assert max(mechanism.variances(range(1025))) / 512**2 == pytest.approx(expected[epsilon], rel=0.005)
 
-    @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1, 2, 4])
+    @each("epsilon", [0.1, 0.5, 1, 2, 4])
     def test_clamping_makes_laplace_noise_more_accurate(self, epsilon):
         mechanism = ClampedLaplace(1024, epsilon)
         untouched = 8 / epsilon**2
@@ -204,7 +204,7 @@ class TestAccuracy:
         worst = {make: make(1024, epsilon).variances(range(1025)).max() for make in MECHANISMS}
         assert sorted(worst, key=worst.get)[:2] == [Optimal, Hybrid]
 
-    @pytest.mark.parametrize("epsilon", [1e-9, 1e-4, 1e-3, 1.001e-3, 0.1, 1, 5])
+    @each("epsilon", [1e-9, 1e-4, 1e-3, 1.001e-3, 0.1, 1, 5])
     def test_the_width_of_the_square_wave(self, epsilon):
         bounds = exp_bounds(epsilon)
         power, exact = bounds[0], Fraction(epsilon)
@@ -213,7 +213,7 @@ class TestAccuracy:
 
 
 class TestBernoulliRatio:
-    @pytest.mark.parametrize(("numerator", "denominator"), [(1, 3), (2, 6), (10**40, 3 * 10**40), (255, 256), (1, 2)])
+    @each("numerator, denominator", [(1, 3), (2, 6), (10**40, 3 * 10**40), (255, 256), (1, 2)])
     def test_the_first_byte_decides_or_ties(self, scripted_source, numerator, denominator):
         share = Fraction(numerator, denominator)
         digit = math.floor(256 * share)
@@ -221,8 +221,8 @@ class TestBernoulliRatio:
         coins = bernoulli_ratio(source, numerator, denominator, 256)
         assert coins.tolist() == [byte < digit or (byte == digit and bool((256 * share) % 1)) for byte in range(256)]
 
-    @pytest.mark.parametrize(("last", "heads"), [(0x54, True), (0x56, False)])
-    @pytest.mark.parametrize("ties", [1, 8, 100])
+    @each("last, heads", [(0x54, True), (0x56, False)])
+    @each("ties", [1, 8, 100])
     def test_ties_go_on_beyond_any_word(self, scripted_source, ties, last, heads):
         source = scripted_source([0x55] * ties, last)
         assert bernoulli_ratio(source, 1, 3, 1).tolist() == [heads]
@@ -242,14 +242,14 @@ class TestBernoulliRatio:
         heads = int(bernoulli_ratio(SeededSource(7), 10**30, 7 * 10**30, n).sum())
         assert chisquare([heads, n - heads], [n / 7, n * 6 / 7]).pvalue > FALSE_ALARM
 
-    @pytest.mark.parametrize(("numerator", "denominator"), [(-1, 2), (3, 2), (0, 0), (1, -2)])
+    @each("numerator, denominator", [(-1, 2), (3, 2), (0, 0), (1, -2)])
     def test_what_is_no_probability(self, numerator, denominator):
         with pytest.raises(ValueError, match="a probability needs"):
             bernoulli_ratio(SecureSource(), numerator, denominator, 1)
 
 
 class TestRounding:
-    @pytest.mark.parametrize("part", [0, 1, 255, 256, 40_000, SUBSTEPS - 1])
+    @each("part", [0, 1, 255, 256, 40_000, SUBSTEPS - 1])
     def test_every_pair_of_bytes(self, scripted_source, part):
         words = np.arange(SUBSTEPS, dtype="<u2").view(np.uint8)
         rounded = round_at_random(np.full(SUBSTEPS, 3 * SUBSTEPS + part), scripted_source(words))
@@ -258,7 +258,7 @@ class TestRounding:
     def test_the_ends_stay(self):
         assert round_at_random(np.array([0, MAX_STEPS * SUBSTEPS]), SecureSource()).tolist() == [0, MAX_STEPS]
 
-    @pytest.mark.parametrize(("steps", "n_bins"), [(1, 1), (4, 2), (5, 5), (10, 3), (1024, 32)])
+    @each("steps, n_bins", [(1, 1), (4, 2), (5, 5), (10, 3), (1024, 32)])
     def test_bins_fall_on_positions(self, steps, n_bins):
         shares = bin_positions(steps, n_bins)
         assert shares.min() >= 0

@@ -30,7 +30,7 @@ def test_projected_counts_are_consistent(counts, total):
     assert projected.sum() == pytest.approx(total, abs=1e-6)
 
 
-@pytest.mark.parametrize("counts", [[8, 4, -2], [1, 1, 1], [100, -50, 30, 30], [-5, -6, -7]])
+@each("counts", [[8, 4, -2], [1, 1, 1], [100, -50, 30, 30], [-5, -6, -7]])
 def test_the_projection_is_the_nearest_point(counts):
     projected = project_to_simplex(counts, 10)
     nearest = minimize(
@@ -55,7 +55,7 @@ def test_every_postprocess_agrees_where_nothing_needs_repair(name):
     assert POSTPROCESSORS[name](oracle, support, 1000) == pytest.approx(counts, rel=tolerance)
 
 
-@pytest.mark.parametrize("name", [name for name in POSTPROCESSORS if name not in ("none", "base_cut")])
+@each("name", [name for name in POSTPROCESSORS if name not in ("none", "base_cut")])
 def test_repaired_counts_are_in_range(name):
     oracle = RandomizedResponse(4, 0.1)
     for support in ([100, 0, 0, 0], [60, 30, 10, 0], [0, 0, 50, 50]):
@@ -99,8 +99,8 @@ def test_scaled_counts_are_consistent_and_keep_their_ratios(counts, total):
         assert scaled * np.maximum(counts, 0).sum() == pytest.approx(np.maximum(counts, 0) * total, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("counts", "kept"),
+@each(
+    "counts, kept",
     [
         ([6, 3, 2, -1], [6, 3, 0, 0]),
         ([6, 3, 1, -1], [6, 3, 1, 0]),
@@ -172,7 +172,7 @@ def test_power_is_the_posterior_mean(error):
         assert 0 <= found <= total
 
 
-@pytest.mark.parametrize("mean", [0.5, 3.0, 100.0, 4_000.0])
+@each("mean", [0.5, 3.0, 100.0, 4_000.0])
 def test_the_power_law_has_the_mean_of_the_estimates(mean):
     exponent = _fit_power_law(mean, np.log1p(10_000))
     density = np.array([quad(lambda u, m=moment: u ** (m - exponent), 1, 10_001, limit=500)[0] for moment in (0, 1)])

@@ -37,7 +37,7 @@ def test_no_report_is_more_than_e_to_the_epsilon_times_likelier(k, epsilon):
     assert worst_ratio(channel) <= exp_bounds(epsilon)[0]
 
 
-@pytest.mark.parametrize("k", KS)
+@each("k", KS)
 @each("epsilon", EPSILONS)
 def test_the_stated_epsilon_is_achieved_and_not_above_the_wanted_one(k, epsilon):
     oracle = RandomizedResponse(k, epsilon)
@@ -47,7 +47,7 @@ def test_the_stated_epsilon_is_achieved_and_not_above_the_wanted_one(k, epsilon)
     assert oracle.epsilon == pytest.approx(min(epsilon, (80 if k <= 256 else 96) * math.log(2)), rel=1e-6)
 
 
-@pytest.mark.parametrize("k", KS)
+@each("k", KS)
 @each("epsilon", EPSILONS)
 def test_no_smaller_probability_of_a_lie_keeps_the_promise(k, epsilon):
     """The rounding is the least possible: one step less of lying breaks the bound."""
@@ -123,7 +123,7 @@ def test_the_bytes_read_do_not_depend_on_the_codes(scripted_source):
     assert len(used) == 1
 
 
-@pytest.mark.parametrize(("k", "epsilon"), [(2, 0.5), (3, 1), (4, 2), (100, 1), (257, 4), (70_000, 12)])
+@each("k, epsilon", [(2, 0.5), (3, 1), (4, 2), (100, 1), (257, 4), (70_000, 12)])
 def test_reports_follow_the_channel(k, epsilon):
     n = 400_000
     oracle = RandomizedResponse(k, epsilon)
@@ -167,10 +167,8 @@ def test_the_variance_is_that_of_the_enumerated_channel():
         assert oracle.variance(counts, 10)[value] == pytest.approx(float(exact), rel=1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
-@pytest.mark.parametrize(
-    "support", [[50, 30, 20], [98, 1, 1], [40, 35, 25, 0], [10, 10, 10], [0, 0, 7], [60, 40, 3, 2, 1]]
-)
+@each("epsilon", [0.2, 1.0, 3.0])
+@each("support", [[50, 30, 20], [98, 1, 1], [40, 35, 25, 0], [10, 10, 10], [0, 0, 7], [60, 40, 3, 2, 1]])
 def test_the_closed_form_is_the_maximum_of_the_likelihood(epsilon, support):
     oracle = RandomizedResponse(len(support), epsilon)
     n = sum(support)
@@ -199,8 +197,8 @@ def test_maximum_likelihood_of_nothing_is_nothing():
     assert np.isnan(RandomizedResponse(3, 1).maximum_likelihood([0, 0, 0], 0)).all()
 
 
-@pytest.mark.parametrize(
-    ("codes", "match"),
+@each(
+    "codes, match",
     [
         (np.array([0, 4], np.uint8), "between 0 and 3"),
         (np.array([0, -1]), "between 0 and 3"),

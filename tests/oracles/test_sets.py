@@ -46,7 +46,7 @@ def test_whole_sets_keep_the_promise(name, size, epsilon):
         assert 0 < oracle.share <= 1
 
 
-@pytest.mark.parametrize("name", ["set_selection", "set_unary_encoding", "randomized_response", "subset_selection"])
+@each("name", ["set_selection", "set_unary_encoding", "randomized_response", "subset_selection"])
 @each("size", [(3, 1), (4, 2)])
 @each("epsilon", [0.3, 2.0])
 def test_the_ratio_is_attained_but_for_rounding(name, size, epsilon):
@@ -241,8 +241,8 @@ def test_padding_reads_as_many_bytes_whatever_the_sets_are():
     assert Counting.read == empty
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
+@each(
+    "make, message",
     [
         (lambda: SetSelection(1, 1, 1.0), "k must be between 2"),
         (lambda: SetSelection(4, 0, 1.0), "max_size must be between 1 and 4, got 0"),

@@ -22,7 +22,7 @@ from skdp.oracles import (
 )
 from skdp.oracles._hashing import collision_probability
 from skdp.privacy import ReportPair, shuffled_guarantee
-from tests.conftest import often
+from tests.conftest import each, often
 from tests.oracles.conftest import ORACLES
 from tests.privacy.shuffle_exact import AllTables
 
@@ -106,7 +106,7 @@ def test_no_table_reveals_more_of_two_numbers_that_stay_together(mechanism):
         assert tables.is_bounded(pair, part * (one.epsilon + other.epsilon))
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_a_single_report_has_its_own_divergence(name):
     oracle, _ = CASES[name]
     pair, half = oracle.shuffle_pair(), oracle.epsilon / 2
@@ -123,7 +123,7 @@ def test_the_pair_has_the_worst_ratio(name, k):
     assert oracle.shuffle_pair().worst_ratio == oracle.shuffle_pair().swapped().worst_ratio == oracle.worst_ratio
 
 
-@pytest.mark.parametrize("mechanism", [Duchi, Piecewise, SquareWave, Hybrid, ClampedLaplace])
+@each("mechanism", [Duchi, Piecewise, SquareWave, Hybrid, ClampedLaplace])
 def test_the_pair_of_numbers_has_the_worst_ratio(mechanism):
     oracle = mechanism(50, 2.0)
     # Rounded up to 128 bits where nothing but the ratio is known.

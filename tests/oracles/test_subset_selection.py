@@ -28,7 +28,7 @@ def test_every_set_keeps_the_promise(check_channel, epsilon):
         assert oracle.epsilon == pytest.approx(min(epsilon, math.log(1 + Fraction(k, size) * (ONE - 1))), rel=1e-3)
 
 
-@pytest.mark.parametrize("epsilon", [1e-300, 1e-19, 1e-12, 1.0, 40.0])
+@each("epsilon", [1e-300, 1e-19, 1e-12, 1.0, 40.0])
 def test_no_smaller_probability_of_a_lie_keeps_the_promise(epsilon):
     for k, size in SIZES:
         oracle = SubsetSelection(k, epsilon, subset_size=size)
@@ -143,8 +143,8 @@ def test_sets_follow_the_channel(way, epsilon, k, size):
     assert chisquare(pairs[expected > 0], expected[expected > 0]).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("epsilon", [1e-9, 700.0])
-@pytest.mark.parametrize("k", [2, 20, 100])
+@each("epsilon", [1e-9, 700.0])
+@each("k", [2, 20, 100])
 def test_extreme_epsilons_are_drawn(way, epsilon, k):
     n = 6_000
     for size in (1, k // 2, k - 1):
@@ -162,7 +162,7 @@ def test_extreme_epsilons_are_drawn(way, epsilon, k):
         assert abs(bits.sum(axis=0) - m * q).max() <= 6 * math.sqrt(m * q * (1 - q)) + 1
 
 
-@pytest.mark.parametrize(("k", "size"), [(300, 2), (300, 80), (255, 254), (256, 255), (257, 256), (1000, 3)])
+@each("k, size", [(300, 2), (300, 80), (255, 254), (256, 255), (257, 256), (1000, 3)])
 def test_large_sets_have_their_size_and_hold_what_they_should(k, size):
     n = 3_000
     oracle = SubsetSelection(k, 2.0, subset_size=size)
@@ -190,7 +190,7 @@ def test_a_channel_of_too_many_sets_is_refused():
         SubsetSelection(40, 1).channel()
 
 
-@pytest.mark.parametrize(("size", "error"), [(0, ValueError), (4, ValueError), (1.0, TypeError), (True, TypeError)])
+@each("size, error", [(0, ValueError), (4, ValueError), (1.0, TypeError), (True, TypeError)])
 def test_sizes_out_of_range_are_refused(size, error):
     with pytest.raises(error):
         SubsetSelection(4, 1.0, subset_size=size)

@@ -48,9 +48,7 @@ def test_no_larger_gap_of_the_integers_keeps_the_promise(epsilon):
     assert tighter == 0 or (1 - tighter) / tighter > exp_bounds(epsilon)[1]
 
 
-@pytest.mark.parametrize(
-    ("p", "q"), [(0.75, 0.25), (0.5, 0.1), (Fraction(2, 3), Fraction(1, 3)), (1 - 2**-53, 2.0**-60), (0.5, 0.4999)]
-)
+@each("p, q", [(0.75, 0.25), (0.5, 0.1), (Fraction(2, 3), Fraction(1, 3)), (1 - 2**-53, 2.0**-60), (0.5, 0.4999)])
 def test_given_probabilities_are_rounded_toward_more_noise(check_channel, p, q):
     oracle = UnaryEncoding(3, p=p, q=q)
     assert Fraction(p) - Fraction(1, ONE) < oracle.p <= Fraction(p)
@@ -67,7 +65,7 @@ def test_three_quarters_and_a_quarter_cost_log_nine():
     assert UnaryEncoding.from_heads(14, 3 << 62, 1 << 62).parameters() == oracle.parameters()
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 8.0])
+@each("epsilon", [0.3, 1.0, 3.0, 8.0])
 def test_the_threshold_is_the_best_one(epsilon):
     oracle = UnaryEncoding(4, epsilon, variant="threshold")
 
@@ -167,8 +165,8 @@ def test_vectors_follow_the_channel(way, variant, k):
     assert chisquare(pairs[expected > 0], expected[expected > 0]).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("k", [2, 4, 8, 14])
-@pytest.mark.parametrize(("p", "q"), [(1 - 2**-53, 2.0**-60), (0.5, 2.0**-64), (1 - 2**-53, 1 - 2**-52)])
+@each("k", [2, 4, 8, 14])
+@each("p, q", [(1 - 2**-53, 2.0**-60), (0.5, 2.0**-64), (1 - 2**-53, 1 - 2**-52)])
 def test_extreme_probabilities_are_drawn(way, k, p, q):
     n = 10_000
     oracle = UnaryEncoding(k, p=p, q=q)
@@ -221,7 +219,7 @@ def test_what_are_no_bits_is_refused(reports):
         UnaryEncoding(4, 1).tally(reports)
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int64, np.float32, np.float64])
+@each("dtype", [bool, np.int8, np.uint8, np.int64, np.float32, np.float64])
 def test_bits_of_every_dtype_and_layout_are_read(dtype):
     bits = np.array([[0, 1, 1], [1, 0, 1]], dtype)
     assert UnaryEncoding(3, 1).tally(bits).tolist() == [1, 1, 2]

@@ -278,7 +278,7 @@ class TestArchives:
     def test_other_ways_of_compression(self):
         refused(written(SCALER, ZIP_BZIP2), "compressed in another way")
 
-    @pytest.mark.parametrize("data", [b"", b"PK", b"x" * 1000, pickle.dumps(1), written({})], ids=len)
+    @each("data", [b"", b"PK", b"x" * 1000, pickle.dumps(1), written({})])
     def test_no_such_file(self, data):
         refused(data, "no file that skdp.save wrote|header of the file cannot be read")
 
@@ -289,7 +289,7 @@ def npy(header, data=b"\0" * 16):
 
 
 class TestArrays:
-    @pytest.mark.parametrize(
+    @each(
         "array",
         [
             npy(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({10**12},), }}"),
@@ -307,7 +307,6 @@ class TestArrays:
             b"\x93NUMPY\x03\x00" + b"\xff" * 8,
             b"",
         ],
-        ids=range(14),
     )
     def test_headers(self, array):
         refused(written(listed(SCALER | {"array_0.npy": array})), "an array|reshape|cannot reshape|too big")
@@ -358,7 +357,7 @@ class TestJson:
     def test_classes(self, name):
         refused(with_json(lambda content: content.update({"class": name})), "no class that skdp.load knows")
 
-    @pytest.mark.parametrize(
+    @each(
         "name",
         [
             "fit",
@@ -409,7 +408,7 @@ class TestJson:
 
             refused(with_json(change, PARTS[4]), "another protocol")
 
-    @pytest.mark.parametrize("kind", ["timestamp", "date", "time", "timedelta"])
+    @each("kind", ["timestamp", "date", "time", "timedelta"])
     def test_long_times(self, kind):
         refused(
             with_json(lambda content: content["parameters"].update(bounds={kind: "1 " * 500_000})), "time is too long"

@@ -57,6 +57,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.persistence import register
+from tests.conftest import each
 from tests.local.test_protocol_file import FITTED
 from tests.outside_transformer import SaidTransformer
 from tests.persistence.same import assert_same
@@ -233,7 +234,7 @@ def test_the_privacy_statement_is_the_same():
         assert str(skdp.privacy_statement(passed_through(one), WORDS)) == str(skdp.privacy_statement(one, WORDS))
 
 
-@pytest.mark.parametrize(
+@each(
     "estimator",
     [
         RandomizedResponseEncoder(Fraction(1, 3), categories=Domain(DECLARED)),
@@ -246,7 +247,6 @@ def test_the_privacy_statement_is_the_same():
         PosteriorFeatures(RandomizedResponseEncoder(), privatize=False),
         preprocessing.StandardScaler().set_output(transform="polars"),
     ],
-    ids=lambda estimator: type(estimator).__name__,
 )
 def test_before_fit(estimator):
     assert_same(passed_through(estimator), estimator)
@@ -348,8 +348,8 @@ class TestLedgers:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
-        ("estimator", "message"),
+    @each(
+        "estimator, message",
         [
             (RandomForestClassifier(2).fit(NUMBERS, TARGET), "RandomForestClassifier cannot be saved"),
             (pipeline.make_pipeline(KNeighborsClassifier()), r"Pipeline.steps: a KNeighborsClassifier cannot be saved"),
@@ -358,7 +358,6 @@ class TestRefusals:
             (type("Mine", (DPMean,), {})(bounds=BOUNDS), "a Mine cannot be saved"),
             (RandomizedResponseEncoder, "estimator must be an estimator"),
         ],
-        ids=lambda value: type(value).__name__,
     )
     def test_what_cannot_be_saved(self, estimator, message):
         with pytest.raises(TypeError, match=message):
@@ -374,7 +373,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match="memory"):
             saved(pipeline.make_pipeline(DPMean(bounds=BOUNDS), memory=str(tmp_path)))
 
-    @pytest.mark.parametrize(
+    @each(
         "changes",
         [{"epsilon": 2.0}, {"random_state": 5}, {"secret_key": b"l" * 32}, {"ledger": PrivacyLedger(epsilon=9.0)}],
     )

@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from skdp.exact import exp_bounds
 from skdp.privacy import PrivacyGuarantee, compose, zcdp_epsilon
+from tests.conftest import each
 
 
 def exp(exponent):
@@ -193,8 +194,8 @@ def test_a_mixture_holds_for_gaussian_noise_and_randomised_response():
     assert total.epsilon <= sum(answers) + zcdp_epsilon(rho, delta) + 1e-12
 
 
-@pytest.mark.parametrize(
-    ("guarantees", "delta", "error", "message"),
+@each(
+    "guarantees, delta, error, message",
     [
         ([], None, ValueError, "at least one"),
         ([1.0], None, TypeError, "must be PrivacyGuarantees, got float"),

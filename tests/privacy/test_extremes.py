@@ -37,8 +37,8 @@ def test_a_filter_of_any_size_answers(size):
         ledger.charge(PrivacyGuarantee(size), "more")
 
 
-@pytest.mark.parametrize("share", [1 - 2.0**-53, 1 - 2.9e-13, 1 - 1e-9, 0.5, 1e-3])
-@pytest.mark.parametrize("epsilon", [27.871783952016408, 30.3, 33.22121659457197, 36.7, 40.0])
+@each("share", [1 - 2.0**-53, 1 - 2.9e-13, 1 - 1e-9, 0.5, 1e-3])
+@each("epsilon", [27.871783952016408, 30.3, 33.22121659457197, 36.7, 40.0])
 def test_the_mu_of_nearly_all_reports_is_not_too_small(epsilon, share):
     """At order 1 the divergence is the total variation; 1 minus it does not fit into a float beside 1."""
     mu = pure_mu(Fraction(epsilon), share)
@@ -52,8 +52,8 @@ def test_the_mu_of_nearly_all_reports_is_not_too_small(epsilon, share):
     assert gaussian_delta(mu, 0) >= share * math.tanh(epsilon / 2) * (1 - 1e-15)
 
 
-@pytest.mark.parametrize("share", [1e-200, 1e-320, 5e-324])
-@pytest.mark.parametrize("epsilon", [1e-4, 1.0, 387.0, 499.0])
+@each("share", [1e-200, 1e-320, 5e-324])
+@each("epsilon", [1e-4, 1.0, 387.0, 499.0])
 def test_the_rarest_reports_are_counted(epsilon, share):
     report = PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share),))
     for budget in ({"mu": 1e3}, {"rho": 1e6}):
@@ -154,7 +154,7 @@ def test_the_rho_of_fine_noise_is_found_soon():
     assert time.process_time() - begun < 0.5
 
 
-@pytest.mark.parametrize("epsilon", [1e-4, 0.5, 8.0, 40.0])
+@each("epsilon", [1e-4, 0.5, 8.0, 40.0])
 def test_fewer_radii_state_hardly_more_rho(epsilon):
     """Against all of them, of a sensitivity that has as many."""
     fine = LaplaceLoss(epsilon, 2_000)

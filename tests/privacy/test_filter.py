@@ -322,8 +322,8 @@ def test_the_mu_of_a_report_of_many_values(epsilon, share):
     assert ledger.balance().loc["spent", "mu"] == pytest.approx(mu)
 
 
-@pytest.mark.parametrize(
-    ("budget", "said"),
+@each(
+    "budget, said",
     [
         ({"epsilon": 3.0}, "epsilon 0.5 of 3, delta 0 of 0"),
         ({"mu": 3.0}, "epsilon 0.5 in sum, of a filter of mu=3.0"),

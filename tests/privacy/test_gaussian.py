@@ -83,7 +83,7 @@ def test_delta_is_right_for_large_and_small_epsilons(mu, near):
     assert gaussian_delta(mu, epsilon) == pytest.approx(integrated_delta(mu, epsilon), rel=1e-11)
 
 
-@pytest.mark.parametrize("mu", [0.1, 0.5, 1, 3])
+@each("mu", [0.1, 0.5, 1, 3])
 def test_delta_in_the_common_range_is_that_of_the_float_formula(mu):
     for epsilon in [0, 0.1, 0.5, 1, 3]:
         floats = norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
@@ -137,8 +137,8 @@ def test_more_is_allowed_for_a_larger_epsilon_or_delta(epsilon, delta, more, fur
     assert largest_mu(epsilon, min(0.999, delta * further)) >= mu
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1, 3])
-@pytest.mark.parametrize("delta", [1e-6, 1e-3, 0.1])
+@each("epsilon", [0.1, 0.5, 1, 3])
+@each("delta", [1e-6, 1e-3, 0.1])
 def test_the_inverses_in_the_common_range(epsilon, delta):
     def excess(mu):
         return norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2) - delta
@@ -181,8 +181,8 @@ def test_extremes_are_safe_and_finite(epsilon, delta):
         assert 0 <= gaussian_epsilon(mu, delta) <= epsilon * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("mu", [5e-324, 1e-300, 1e-9, 1e-3, 10, 1e9, 1e150])
-@pytest.mark.parametrize("delta", [5e-324, 1e-15, 0.5])
+@each("mu", [5e-324, 1e-300, 1e-9, 1e-3, 10, 1e9, 1e150])
+@each("delta", [5e-324, 1e-15, 0.5])
 def test_epsilon_of_extremes_is_safe_and_finite(mu, delta):
     epsilon = gaussian_epsilon(mu, delta)
     assert 0 <= epsilon < math.inf

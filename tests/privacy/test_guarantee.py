@@ -162,9 +162,7 @@ def test_other_things_cannot_be_added():
         PrivacyGuarantee(1) | 1
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "text"), [(0, "0"), (0.1, "0.1"), (1.0, "1"), (1.0986122886681096, "1.09862"), (1e-9, "0.000000001")]
-)
+@each("epsilon, text", [(0, "0"), (0.1, "0.1"), (1.0, "1"), (1.0986122886681096, "1.09862"), (1e-9, "0.000000001")])
 def test_epsilon_is_written_rounded_up(epsilon, text):
     assert str(PrivacyGuarantee(epsilon)).startswith(f"epsilon = {text},")
 

@@ -22,7 +22,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skdp import BudgetExceeded, OnFitOnly, PrivacyGuarantee, PrivacyLedger, RandomizedResponseEncoder
 from skdp.randomness import SecureSource
-from tests.conftest import often
+from tests.conftest import each, often
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -48,9 +48,7 @@ def test_decimals_count_as_they_were_written(make):
         ledger.charge(PrivacyGuarantee(1e-300), "release")
 
 
-@pytest.mark.parametrize(
-    ("charge", "what"), [(PrivacyGuarantee(0.5), "epsilon 0.5"), (PrivacyGuarantee(0.1, 1e-6), "delta 1e-06")]
-)
+@each("charge, what", [(PrivacyGuarantee(0.5), "epsilon 0.5"), (PrivacyGuarantee(0.1, 1e-6), "delta 1e-06")])
 def test_over_the_budget_nothing_is_charged(make, charge, what):
     ledger = make(epsilon=0.4, delta=1e-7)
     with pytest.raises(BudgetExceeded, match=rf"^DPMean asks for {what}; .* Nothing was released\.$"):
@@ -129,7 +127,7 @@ def test_its_displays_say_what_is_spent_and_escape_what_they_show(make):
     assert "spent=(1.0, 0.0)" in html
 
 
-@pytest.mark.parametrize("name", ["epsilon", "delta", "relation", "path", "spent"])
+@each("name", ["epsilon", "delta", "relation", "path", "spent"])
 def test_the_budget_cannot_be_changed(make, name):
     ledger = make(epsilon=3.0)
     before = getattr(ledger, name)
@@ -172,7 +170,7 @@ def test_in_memory_it_refuses_to_be_charged_in_a_forked_process():
     ledger.charge(PrivacyGuarantee(1), "parent")
 
 
-@pytest.mark.parametrize(("budget", "small"), [(1e16, 1e-16), (1e308, 5e-324)])
+@each("budget, small", [(1e16, 1e-16), (1e308, 5e-324)])
 def test_a_small_charge_leaves_a_large_budget_exactly(make, budget, small):
     ledger = make(epsilon=budget)
     ledger.charge(PrivacyGuarantee(small), "release")
@@ -236,8 +234,8 @@ def test_threads_cannot_overspend():
     assert ledger.spent == (50, 0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
+@each(
+    "arguments, error",
     [
         ({"epsilon": 0}, ValueError),
         ({"epsilon": "1"}, TypeError),

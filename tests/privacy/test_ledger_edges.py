@@ -10,6 +10,7 @@ import pytest
 
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
 from skdp.privacy.ledger._book import Account
+from tests.conftest import each
 
 ONE = PrivacyGuarantee(1)
 
@@ -127,7 +128,7 @@ def test_a_charge_takes_no_longer_in_a_long_ledger(path, kind, monkeypatch):
     assert cost(50) < 3 * early + 3e-4
 
 
-@pytest.mark.parametrize("nonsense", [1.0, None, "1", (1, 0)], ids=str)
+@each("nonsense", [1.0, None, "1", (1, 0)])
 def test_what_is_no_guarantee_is_refused_naming_what_is_expected(nonsense):
     ledger = PrivacyLedger(epsilon=1)
     with pytest.raises(TypeError, match=rf"guarantee must be a PrivacyGuarantee, .*got {type(nonsense).__name__}"):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
+from tests.conftest import each
 
 D = 1e-6
 
@@ -32,7 +33,7 @@ def at_most_64_losses(monkeypatch):
     monkeypatch.setattr("skdp.privacy._guarantee.MOST_LOSSES", 64)
 
 
-@pytest.mark.parametrize("budget", [{"rho": 1e308}, {"mu": 100.0}, {"mu": 1e200}, {"mu": 1e-200}, {"rho": 5e-324}])
+@each("budget", [{"rho": 1e308}, {"mu": 100.0}, {"mu": 1e200}, {"mu": 1e-200}, {"rho": 5e-324}])
 def test_what_remains_of_any_budget_is_admitted(budget):
     ledger = charged(**budget)
     left = ledger.remaining().epsilon
@@ -40,7 +41,7 @@ def test_what_remains_of_any_budget_is_admitted(budget):
     ledger.charge(PrivacyGuarantee(left), "all of it")
 
 
-@pytest.mark.parametrize("spent", [1e-20, 1e-300, 1 / 3, 0.7])
+@each("spent", [1e-20, 1e-300, 1 / 3, 0.7])
 def test_what_remains_is_rounded_down(spent):
     ledger = charged(PrivacyGuarantee(spent, spent), epsilon=1.0, delta=0.999)
     left = ledger.remaining()

@@ -10,12 +10,13 @@ from scipy.special import erfcx
 
 from skdp.privacy import _gaussian as normal
 from skdp.privacy._gaussian import mills_ratio_bounds, root_two_pi_bounds
+from tests.conftest import each
 
 PI = Fraction(31415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170679)
 PI /= 10**100
 
 
-@pytest.mark.parametrize("bits", [0, 1, 2, 8, 53, 100, 160])
+@each("bits", [0, 1, 2, 8, 53, 100, 160])
 def test_the_root_of_two_pi_is_enclosed_by_neighbouring_integers(bits):
     lower, upper = root_two_pi_bounds(bits)
     assert lower**2 <= 2 * PI * 4**bits <= upper**2
@@ -31,8 +32,8 @@ def test_mills_ratio_is_enclosed_by_neighbouring_integers(x, bits):
     assert 0 <= upper - lower <= 2 + ratio * max(-x, 0) / 2 ** (bits + 40)
 
 
-@pytest.mark.parametrize("x", [Fraction(1, 4), Fraction(3, 2), Fraction(4), Fraction(17, 3), Fraction(9), Fraction(12)])
-@pytest.mark.parametrize("bits", [10, 64, 400])
+@each("x", [Fraction(1, 4), Fraction(3, 2), Fraction(4), Fraction(17, 3), Fraction(9), Fraction(12)])
+@each("bits", [10, 64, 400])
 def test_the_series_and_the_continued_fraction_agree_in_all_bits(x, bits):
     """Two ways that share nothing: both enclose the same number."""
     guard = math.ceil(x * x) + 20
@@ -44,7 +45,7 @@ def test_the_series_and_the_continued_fraction_agree_in_all_bits(x, bits):
         assert all(lower <= other[1] for other in (series, fraction, both))
 
 
-@pytest.mark.parametrize("x", [Fraction(0), Fraction(-5, 2), Fraction(1, 3), Fraction(7, 2), Fraction(5)])
+@each("x", [Fraction(0), Fraction(-5, 2), Fraction(1, 3), Fraction(7, 2), Fraction(5)])
 def test_few_bits_only_widen_the_bounds_of_the_series(x):
     """Where every rounding matters."""
     tight = [Fraction(bound, 2**300) for bound in mills_ratio_bounds(x, 300)]
@@ -78,7 +79,7 @@ def test_the_continued_fraction_is_rounded_outwards_where_only_rounding_is_left(
         assert upper - lower < 16
 
 
-@pytest.mark.parametrize("x", [Fraction(9, 2), Fraction(13, 2), Fraction(20), Fraction(1001, 7)])
+@each("x", [Fraction(9, 2), Fraction(13, 2), Fraction(20), Fraction(1001, 7)])
 def test_every_depth_of_the_continued_fraction_encloses_it(x):
     tight = [Fraction(bound, 2**300) for bound in mills_ratio_bounds(x, 300)]
     for bits in range(0, 60, 3):

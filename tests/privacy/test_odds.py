@@ -39,8 +39,8 @@ def test_the_question_is_that_of_the_neighbours():
     assert "at most 74 times in 100" in PrivacyGuarantee(1.0)._repr_html_()
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 1e-12, 0.3, 1.0, 5.0, 30.0, 699.0, 1e6])
-@pytest.mark.parametrize("delta", [0.0, 1e-9, 0.3])
+@each("epsilon", [0.0, 1e-12, 0.3, 1.0, 5.0, 30.0, 699.0, 1e6])
+@each("delta", [0.0, 1e-9, 0.3])
 def test_bounds_are_those_of_randomised_response_with_failures(epsilon, delta):
     """The worst mechanism reveals the value with delta, and otherwise is randomised response."""
     truth = 1 / (1 + math.exp(-epsilon))

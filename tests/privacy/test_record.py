@@ -28,7 +28,7 @@ def test_the_schema_is_one():
     Draft202012Validator.check_schema(SCHEMA)
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES, ids=str)
+@each("guarantee", GUARANTEES)
 def test_a_guarantee_comes_back(guarantee):
     text = guarantee.to_json()
     assert text.isascii()
@@ -92,7 +92,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "message"), CHANGES, ids=lambda value: str(value)[:20])
+@each("name, value, message", CHANGES)
 def test_what_is_wrong_is_named(name, value, message):
     content = PrivacyGuarantee(0.5, rho=0.2, scope=("sex",)).to_dict() | {name: value}
     with pytest.raises(ValueError, match=message) as caught:
@@ -158,8 +158,8 @@ def test_what_is_missing_is_named(name):
         PrivacyGuarantee.from_json(json.dumps(content))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
+@each(
+    "text, message",
     [
         ("", "no JSON"),
         ("{", "no JSON"),
@@ -171,9 +171,8 @@ def test_what_is_missing_is_named(name):
         ('{"format": "skdp-guarantee", "version": 1, "epsilon": 1e999}', "epsilon must be a finite number"),
         ('{"format": "skdp-guarantee", "version": 1, "epsilon": ' + "9" * 1_000_000 + "}", "epsilon must be a finite"),
     ],
-    ids=lambda value: value[:20],
 )
-@pytest.mark.parametrize("kind", [PrivacyGuarantee, PrivacyLedger, PrivacyStatement], ids=lambda kind: kind.__name__)
+@each("kind", [PrivacyGuarantee, PrivacyLedger, PrivacyStatement])
 def test_what_is_no_record(text, message, kind):
     if kind is PrivacyGuarantee or "guarantee" not in text:
         with pytest.raises(ValueError, match=message):
@@ -227,8 +226,8 @@ def test_the_record_stays_as_it_is_when_the_ledger_is_charged(ledger):
     assert ledger.to_dict() == before
 
 
-@pytest.mark.parametrize(
-    ("place", "value", "message"),
+@each(
+    "place, value, message",
     [
         ("budget.epsilon", 0, "budget.epsilon must be a finite number > 0"),
         ("budget.epsilon", 0.2, "charges spend more than the budget"),

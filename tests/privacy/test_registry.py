@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
 from skdp import DPMarginalSynthesizer, DPMean, PrivacyLedger, RandomizedResponseEncoder, privacy_statement
+from tests.conftest import each
 
 SCHEMA = json.loads(files("skdp.privacy.statement").joinpath("registry.schema.json").read_text(encoding="utf-8"))
 VALID = Draft202012Validator(SCHEMA, format_checker=FormatChecker(["date"]))
@@ -98,8 +99,8 @@ def test_all_fields_that_are_missing_are_named():
     assert str(list(DETAILS)) in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
+@each(
+    "more, message",
     [
         ({"epsilon": 0.1}, r"must not have what the statement fills: \['epsilon'\]"),
         ({"model_name": "Local", "status": "Approved"}, r"\['model_name', 'status'\]"),
@@ -117,7 +118,6 @@ def test_all_fields_that_are_missing_are_named():
         ({"url_slug": "A b"}, r"\['url_slug'\] must be lower-case letters"),
         ({"name": "調査"}, "must have a 'url_slug'"),
     ],
-    ids=str,
 )
 def test_fields_that_contradict_or_are_of_another_form(more, message):
     with pytest.raises(ValueError, match=message):

@@ -25,6 +25,7 @@ from skdp.privacy import (
     read_share,
     subsampled_guarantee,
 )
+from tests.conftest import each
 
 RATES = [Fraction(1, 100), Fraction(1, 3), Fraction(9, 10)]
 
@@ -105,8 +106,8 @@ class TestEnumeration:
         if name == "count":
             assert worst == amplified
 
-    @pytest.mark.parametrize("rate", RATES)
-    @pytest.mark.parametrize("order", [Fraction(1), Fraction(11, 10), Fraction(3, 2)])
+    @each("rate", RATES)
+    @each("order", [Fraction(1), Fraction(11, 10), Fraction(3, 2)])
     def test_all_divergences_of_an_independent_sample(self, rate, order):
         @cache
         def mechanism(table):
@@ -179,8 +180,8 @@ def gaussian_delta(mu, order):
 
 
 class TestLosses:
-    @pytest.mark.parametrize("mu", [0.01, 0.5, 3.0, 8.0])
-    @pytest.mark.parametrize("rate", [0.001, 0.2, 1.0])
+    @each("mu", [0.01, 0.5, 3.0, 8.0])
+    @each("rate", [0.001, 0.2, 1.0])
     def test_gaussian_noise_is_bounded_closely_in_both_directions(self, mu, rate):
         radii, weights = SampledGaussianLoss(mu, rate)._radii()
         assert weights.sum() == pytest.approx(1)
@@ -194,9 +195,9 @@ class TestLosses:
             without = left * gaussian_delta(mu, order * rate / left) if left > 0 else 0.0
             assert without <= found * (1 + 1e-9) + 1e-15
 
-    @pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0])
-    @pytest.mark.parametrize("share", [1.0, 0.3])
-    @pytest.mark.parametrize("rate", RATES)
+    @each("epsilon", [0.01, 1.0, 8.0])
+    @each("share", [1.0, 0.3])
+    @each("rate", RATES)
     def test_channels_stay_channels(self, epsilon, share, rate):
         one = PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share),))
         (loss,) = subsampled_guarantee(one, rate)._all_losses()
@@ -244,7 +245,7 @@ class TestLosses:
         converted = subsampled_guarantee(whole, 0.1).to("replace")
         assert [(loss.mu, loss.rate) for loss in converted.losses] == [(pytest.approx(0.6), 0.1)]
 
-    @pytest.mark.parametrize("rate", [0, -1, 1.5, math.nan])
+    @each("rate", [0, -1, 1.5, math.nan])
     def test_rates_out_of_range(self, rate):
         with pytest.raises(ValueError, match=r"rate must be a number in \(0, 1\]"):
             subsampled_guarantee(PrivacyGuarantee(1.0), rate)
@@ -266,8 +267,8 @@ class TestLosses:
 
 
 class TestTarget:
-    @pytest.mark.parametrize("epsilon", [1e-300, 1e-40, 1e-13, 1e-9, 0.1, 1.0, 20.0])
-    @pytest.mark.parametrize("rate", [*RATES, 0.1, 1, 1e-12])
+    @each("epsilon", [1e-300, 1e-40, 1e-13, 1e-9, 0.1, 1.0, 20.0])
+    @each("rate", [*RATES, 0.1, 1, 1e-12])
     def test_the_noise_reaches_it_and_is_no_larger_than_need_be(self, epsilon, rate):
         given = read_share(Sampled(epsilon, rate), sampled=True).amount
         reached = math.log1p(float(rate) * math.expm1(float(given)))
@@ -280,8 +281,8 @@ class TestTarget:
             Sampled(600.0, 0.5)
 
 
-@pytest.mark.parametrize("rate", [1e-61, 1e-320, Fraction(1, 10**400)])
-@pytest.mark.parametrize("epsilon", [1e-320, 1e-300, 1.0, 500.0])
+@each("rate", [1e-61, 1e-320, Fraction(1, 10**400)])
+@each("epsilon", [1e-320, 1e-300, 1.0, 500.0])
 def test_a_rate_of_which_the_errors_would_overflow_is_refused(epsilon, rate):
     with pytest.raises(ValueError, match="rate must be at least 1e-60"):
         Sampled(epsilon, rate)
@@ -292,10 +293,7 @@ def test_a_rate_that_leaves_no_noise_is_refused():
         Sampled(400.0, 1e-60)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "rate"),
-    [(1e-320, 0.001), (1e-300, Fraction(1, 3)), (5e-324, 0.7), (5e-324, 1 - 2**-53)],
-)
+@each("epsilon, rate", [(1e-320, 0.001), (1e-300, Fraction(1, 3)), (5e-324, 0.7), (5e-324, 1 - 2**-53)])
 def test_the_epsilon_given_a_sample_is_rounded_down_at_the_end_of_the_floats(epsilon, rate):
     noise = Sampled(epsilon, rate).given_sample
     # A sample needs no less; e**x - 1 is between x and x (1 + x).

@@ -105,7 +105,7 @@ def test_the_two_values_of_a_pair_may_differ_in_what_they_reveal(swapped):
             assert tables.is_bounded(pair.swapped() if swapped else pair, epsilon)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each("seed", range(6))
 def test_any_local_randomiser_is_bounded_by_its_epsilon_alone(seed):
     numbers = np.random.default_rng(seed).integers(1, 12, (3, 3))
     channel = [[Fraction(int(entry), int(row.sum())) for entry in row] for row in numbers]
@@ -163,8 +163,8 @@ def assert_attained(k, epsilon, n, delta, ratio):
     assert attained(math.exp(bound / ratio)) > delta
 
 
-@pytest.mark.parametrize(("k", "n"), [(3, 5), (4, 4), (5, 3)])
-@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@each("k, n", [(3, 5), (4, 4), (5, 3)])
+@each("epsilon", [0.5, 4.0])
 def test_the_attacker_of_others_with_one_value_is_exact(k, n, epsilon):
     oracle = RandomizedResponse(k, epsilon)
     tables = AllTables(oracle.channel(), n, alike=True)
@@ -314,8 +314,8 @@ def test_the_largest_local_epsilon_is_checked_for_every_oracle(name):
     assert shuffled_guarantee(make(found), 10_000, 1e-6).epsilon <= 0.5
 
 
-@pytest.mark.parametrize("n", [1, 7, 60])
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 2.5])
+@each("n", [1, 7, 60])
+@each("epsilon", [0.2, 1.0, 2.5])
 def test_the_bound_is_hardly_above_the_sum_over_all_blankets(n, epsilon):
     pair = RandomizedResponse(4, 3.0).shuffle_pair()
     mass, order = float(pair.classes[0][2]), math.exp(epsilon)

@@ -51,6 +51,7 @@ from skdp import (
 from skdp import privacy_statement as state
 from skdp.privacy.statement._columns import Column, Flow
 from skdp.privacy.statement._visitor import Walk
+from tests.conftest import each
 
 SEXES, JOBS = ["F", "M"], ["clerk", "cook"]
 X = pd.DataFrame({"sex": SEXES * 20, "job": JOBS * 20, "age": np.arange(40.0), "pay": np.arange(40.0)})
@@ -273,7 +274,7 @@ CHOICES = {
 }
 
 
-@pytest.mark.parametrize("chosen", CHOICES.values(), ids=CHOICES)
+@each("chosen", CHOICES.values())
 def test_every_way_to_choose_columns(chosen):
     plain = FunctionTransformer(lambda part: np.asarray(part, object).reshape(len(part), 1))
     statement = privacy_statement(ColumnTransformer([("one", plain, chosen), ("none", StandardScaler(), [])]).fit(X))
@@ -653,7 +654,7 @@ def test_where_columns_cannot_be_followed_nothing_is_taken_for_protected():
     assert walk.visit(Synthesizer(scope=("age",)).fit(table), wide).merged.raw == {"age", "pay"}
 
 
-@pytest.mark.parametrize(
+@each(
     "table", [X, pl.DataFrame(X.to_dict("list")), pa.table(X.to_dict("list")), pl.DataFrame(X.to_dict("list")).lazy()]
 )
 def test_x_gives_the_names_of_further_columns(table):
@@ -722,8 +723,8 @@ def test_it_shows_as_text_and_as_escaped_html():
     assert "NaN" not in html
 
 
-@pytest.mark.parametrize(
-    ("estimator", "table", "error", "message"),
+@each(
+    "estimator, table, error, message",
     [
         (5, None, TypeError, "needs fitted estimators, got int"),
         (RandomizedResponseEncoder, None, TypeError, "got the class RandomizedResponseEncoder"),

@@ -33,6 +33,7 @@ from skdp import (
 )
 from skdp.privacy import PrivacyStatement
 from skdp.privacy.statement import _page
+from tests.conftest import each
 
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 VALID = Draft202012Validator(SCHEMA)
@@ -312,8 +313,8 @@ def test_what_follows_from_other_fields_is_written_again():
     assert PrivacyStatement.from_json(json.dumps(told)).to_dict() == record
 
 
-@pytest.mark.parametrize(
-    ("place", "value", "message"),
+@each(
+    "place, value, message",
     [
         ("columns", {}, "columns must be an array"),
         ("columns.0", "x", r"columns\[0\] must be an object"),

@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from skdp.privacy import _zcdp as zcdp
 from skdp.privacy import zcdp_epsilon
+from tests.conftest import each
 
 RHOS = st.floats(1e-6, 100)
 DELTAS = st.floats(1e-300, 0.99)
@@ -88,8 +89,8 @@ def test_nothing_costs_nothing_and_extremes_are_finite():
     assert zcdp_epsilon(Fraction(1, 2), Fraction(1, 10**6)) == pytest.approx(5.221534444530169)
 
 
-@pytest.mark.parametrize(
-    ("rho", "delta", "message"),
+@each(
+    "rho, delta, message",
     [(-1, 1e-6, "rho must be"), (math.inf, 1e-6, "rho must be"), (1, 1, "delta must be"), (1, 0, "got delta = 0")],
 )
 def test_impossible_conversions_are_refused(rho, delta, message):

@@ -11,11 +11,12 @@ from scipy.stats import gamma
 
 from skdp.randomness import SecureSource, SeededSource, cube_noise, discrete_laplace
 from skdp.randomness._cube import _eulerian_numbers, _shares
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
 
-@pytest.mark.parametrize("dimension", range(1, 8))
+@each("dimension", range(1, 8))
 def test_the_radius_is_a_number_of_type_b_plus_geometric_numbers(dimension):
     """(2 M + 1)^D a^M = sum_k B(D, k) a^k C(M - k + D, D) a^(M - k): the second power is D + 1 geometric numbers'."""
     numbers = _eulerian_numbers(dimension)
@@ -37,9 +38,9 @@ def test_cubes_of_these_radii_make_the_law(dimension):
         assert cubes == (a**norm - a**60) / (1 - a)
 
 
-@pytest.mark.parametrize("dimension", [1, 2, 5, 30])
-@pytest.mark.parametrize("exponent", [Fraction(1, 2**40), Fraction(1, 3), Fraction(5), Fraction(1000)])
-@pytest.mark.parametrize("bits", [62, 126])
+@each("dimension", [1, 2, 5, 30])
+@each("exponent", [Fraction(1, 2**40), Fraction(1, 3), Fraction(5), Fraction(1000)])
+@each("bits", [62, 126])
 def test_the_shares_are_enclosed_tightly(dimension, exponent, bits):
     with decimal.localcontext(prec=600):
         a = (-decimal.Decimal(exponent.numerator) / decimal.Decimal(exponent.denominator)).exp()
@@ -106,8 +107,8 @@ def test_sums_that_could_outgrow_int64_are_pythons():
     assert {type(value) for value in wide[0]} == {int}
 
 
-@pytest.mark.parametrize(
-    ("scale", "dimension", "error", "name"),
+@each(
+    "scale, dimension, error, name",
     [
         (0, 1, ValueError, "scale"),
         (1.0, 1, TypeError, "scale"),

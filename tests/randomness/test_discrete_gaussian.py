@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 from skdp.randomness import SecureSource, SeededSource, discrete_gaussian
 from skdp.randomness import _discrete_noise as module
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 VARIANCES = [Fraction(1, 25), Fraction(1, 2), 1, Fraction(49, 9), 100, Fraction(10**6 + 1, 3)]
@@ -82,16 +83,14 @@ def test_enormous_variances(fits, variance):
     assert fits(observed, np.diff(norm.cdf(cells)), n) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, module._BLOCK, 3 * module._BLOCK + 1])
+@each("size", [0, 1, 2, module._BLOCK, 3 * module._BLOCK + 1])
 def test_as_many_as_asked_for(size):
     drawn = discrete_gaussian(SeededSource(size), 10**6, size)
     assert drawn.shape == (size,)
     assert size < 1000 or len(set(drawn[-100:].tolist())) > 50
 
 
-@pytest.mark.parametrize(
-    ("variance", "error"), [(0, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError)]
-)
+@each("variance, error", [(0, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError)])
 def test_a_variance_that_is_none_is_refused_before_any_draw(scripted_source, variance, error):
     with pytest.raises(error, match="variance must be"):
         discrete_gaussian(scripted_source(), variance, 1)

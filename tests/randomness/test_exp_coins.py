@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from skdp.exact import exp_minus_bounds
 from skdp.randomness import SecureSource, SeededSource, bernoulli_exp
 from skdp.randomness import _real as module
+from tests.conftest import each
 
 
 def test_the_power_is_as_exact_as_it_claims():
@@ -52,7 +53,7 @@ def words(*values):
     return np.array(values, "<u4").view(np.uint8)
 
 
-@pytest.mark.parametrize("exponent", [Fraction(1, 1000), Fraction(1, 2), 1, Fraction(16, 7), 10, 20])
+@each("exponent", [Fraction(1, 1000), Fraction(1, 2), 1, Fraction(16, 7), 10, 20])
 def test_every_first_half_of_a_word_is_decided_rightly(scripted_source, exponent):
     low = exp_minus_bounds(Fraction(exponent), 32)[0]
     drawn = np.arange(1 << 16, dtype="<u4") << np.uint32(16)
@@ -67,7 +68,7 @@ def test_every_first_half_of_a_word_is_decided_rightly(scripted_source, exponent
     assert coins.tolist() == (drawn <= low).tolist()  # after the word low, the zeros that follow decide for heads
 
 
-@pytest.mark.parametrize("exponent", [Fraction(1, 10**6), Fraction(1, 3), 1, 7, 22, 31, Fraction(64, 2)])
+@each("exponent", [Fraction(1, 10**6), Fraction(1, 3), 1, 7, 22, 31, Fraction(64, 2)])
 def test_words_at_the_bound_are_settled_by_proven_digits(scripted_source, exponent):
     low = exp_minus_bounds(Fraction(exponent), 32)[0]
     more = exp_minus_bounds(Fraction(exponent), 96)[0] - (low << 64)
@@ -104,7 +105,7 @@ def test_the_exponent_0_is_certain(scripted_source, exponents):
     assert bernoulli_exp(scripted_source(filler=255), np.array([1, 5, 2**62]), 0).all()
 
 
-@pytest.mark.parametrize(("exponents", "rate"), [(2**62, 1), (10**400, 1), (1, 10**400), (10**400, Fraction(1, 10**9))])
+@each("exponents, rate", [(2**62, 1), (10**400, 1), (1, 10**400), (10**400, Fraction(1, 10**9))])
 def test_huge_exponents_are_hardly_ever_heads(exponents, rate):
     assert not bernoulli_exp(SecureSource(), [exponents] * 100, rate).any()
 
@@ -132,8 +133,8 @@ def test_no_coins():
     assert bernoulli_exp(SecureSource(), []).shape == (0,)
 
 
-@pytest.mark.parametrize(
-    ("exponents", "rate", "error", "name"),
+@each(
+    "exponents, rate, error, name",
     [
         ([-1], 1, ValueError, "exponents"),
         ([[1]], 1, ValueError, "exponents"),

@@ -23,7 +23,7 @@ def edges(scale):
     return sorted(set(ends))
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@each("scale", SCALES)
 def test_geometric_numbers_have_their_law(fits, scale):
     n = 200_000
     drawn = geometric(SeededSource("geometric", str(scale)), scale, n)
@@ -34,7 +34,7 @@ def test_geometric_numbers_have_their_law(fits, scale):
     assert fits(observed, law, n) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@each("scale", SCALES)
 def test_discrete_laplace_has_its_law_on_both_sides(fits, scale):
     n = 200_000
     drawn = discrete_laplace(SeededSource("laplace", str(scale)), scale, n)
@@ -47,8 +47,8 @@ def test_discrete_laplace_has_its_law_on_both_sides(fits, scale):
     assert fits([*above, *below], [*side, *(share * a for share in side)], n) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 100])
-@pytest.mark.parametrize("number", [0, 1, 2, 3, 7, 40])
+@each("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 100])
+@each("number", [0, 1, 2, 3, 7, 40])
 def test_the_digits_multiply_to_the_law(scale, number):
     """P(g) by the bounds of the coins, digit by digit, is (1 - a) a^g; the coins themselves are tested elsewhere."""
     digits = GeometricDigits(Fraction(scale))
@@ -80,7 +80,7 @@ def head(coin):
     return [0] * (zeros + 1)
 
 
-@pytest.mark.parametrize("scale", [Fraction(1, 5), 1, Fraction(7, 3), 100, 2**30])
+@each("scale", [Fraction(1, 5), 1, Fraction(7, 3), 100, 2**30])
 def test_each_digit_and_the_sign_have_their_place(scripted_source, scale):
     digits = GeometricDigits(Fraction(scale))
     n_digits = len(digits._coins)
@@ -131,7 +131,7 @@ def test_tiny_scales_give_0(scale):
     assert not discrete_laplace(SecureSource(), scale, 1_000).any()
 
 
-@pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 3])
+@each("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 3])
 def test_as_many_as_asked_for(size):
     drawn = discrete_laplace(SeededSource(size), 1000, size)
     assert drawn.shape == (size,)
@@ -155,9 +155,9 @@ def test_draws_of_many_threads_are_reproducible():
         assert list(pool.map(draw, scales * 2)) == [draw(scale) for scale in scales] * 2
 
 
-@pytest.mark.parametrize("draw", [geometric, discrete_laplace])
-@pytest.mark.parametrize(
-    ("scale", "error"),
+@each("draw", [geometric, discrete_laplace])
+@each(
+    "scale, error",
     [(0, ValueError), (-1, ValueError), (Fraction(-1, 3), ValueError)]
     + [(scale, TypeError) for scale in (1.0, math.nan, math.inf, True, np.True_, np.float64(2), "1", None)],
 )

@@ -10,8 +10,10 @@ import pytest
 
 from skdp.exact import exp_minus_bounds
 from skdp.randomness import SeededSource
+from skdp.randomness._discrete_noise import _share_bounds
 from skdp.randomness._draws import uniform_below
 from skdp.randomness._real import RealCoin, Uniform, real_categories
+from tests.conftest import each
 
 EXPONENTS = [Fraction(1, 2**30), Fraction(1, 3), Fraction(1), Fraction(27, 5), Fraction(9), Fraction(700)]
 
@@ -40,8 +42,8 @@ def test_a_real_coin_compares_all_digits_for_every_pair_of_bytes(scripted_source
     assert drawn.sum() - digits[0] * 256 - digits[1] in (0, 1)
 
 
-@pytest.mark.parametrize("exponent", EXPONENTS)
-@pytest.mark.parametrize("place", [0, 1, 7, 8, 9, 40])
+@each("exponent", EXPONENTS)
+@each("place", [0, 1, 7, 8, 9, 40])
 def test_a_tie_goes_on_beyond_the_digits_that_are_kept(scripted_source, exponent, place):
     coin = RealCoin(partial(exp_minus_bounds, exponent))
     digits = digits_of(exponent, 41)
@@ -52,7 +54,7 @@ def test_a_tie_goes_on_beyond_the_digits_that_are_kept(scripted_source, exponent
             assert source.used == place + 1
 
 
-@pytest.mark.parametrize("share", [Fraction(1, 3), Fraction(2, 7), Fraction(1, 10**9), 1 - Fraction(1, 10**12)])
+@each("share", [Fraction(1, 3), Fraction(2, 7), Fraction(1, 10**9), 1 - Fraction(1, 10**12)])
 def test_bounds_are_tightened_until_a_digit_is_certain(scripted_source, share):
     def bounds(bits):
         slack = 1 << max(0, min(bits - 40, 200 - bits))  # they tell 40 bits; beyond 120, ever more
@@ -63,6 +65,12 @@ def test_bounds_are_tightened_until_a_digit_is_certain(scripted_source, share):
     for place in range(20):
         assert coin.draw(scripted_source([*digits[:place], max(0, digits[place] - 1)], filler=0), 1)[0]
         assert not coin.draw(scripted_source([*digits[:place], min(255, digits[place] + 1)], filler=255), 1)[0]
+
+
+def test_a_share_next_to_a_half_needs_no_more_bits_than_any():
+    asked = []
+    RealCoin(lambda bits: asked.append(bits) or _share_bounds(Fraction(1, 2**1000), bits))
+    assert asked == [80]
 
 
 def coarse(shares, bits):

@@ -12,7 +12,7 @@ from skdp.randomness import SecureSource, SeededSource, rounded_gaussian
 from skdp.randomness import _real as _exp_coins
 from skdp.randomness import _rounded_noise as module
 from skdp.randomness._real import Uniform
-from tests.conftest import often
+from tests.conftest import each, often
 
 FALSE_ALARM = 1e-6
 VARIANCES = [Fraction(1, 25), Fraction(1, 3), 1, Fraction(49, 9), 100, Fraction(10**6 + 1, 3)]
@@ -38,7 +38,7 @@ def test_rounded_gaussian_has_the_law_of_a_rounded_real_number(fits, variance):
     assert fits(observed, law(edges - 0.5, math.sqrt(variance)), n) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("variance", [Fraction(256), Fraction(1000, 3), Fraction(1023), Fraction(10**9)])
+@each("variance", [Fraction(256), Fraction(1000, 3), Fraction(1023), Fraction(10**9)])
 def test_what_is_accepted_has_the_normal_density_exactly(variance):
     """The proposal e^(-k / t) times the coin e^-f is a constant times e^(-(k + U)^2 / 2s), and f is at least 0."""
     scale = math.isqrt(math.floor(variance))
@@ -73,8 +73,8 @@ def test_the_coins_of_all_places_make_up_the_normal_probability_of_a_cell(varian
         assert undecided <= 0.02 * exact + 1e-10
 
 
-@pytest.mark.parametrize("variance", [Fraction(256), Fraction(2000, 7)])
-@pytest.mark.parametrize("bits", [1, 3, 5, 64])
+@each("variance", [Fraction(256), Fraction(2000, 7)])
+@each("bits", [1, 3, 5, 64])
 def test_a_coin_is_certain_only_if_it_is_so_for_the_whole_interval_of_places(scripted_source, variance, bits):
     scale = math.isqrt(math.floor(variance))
     for cell in [0, 1, scale, 3 * scale]:
@@ -140,8 +140,8 @@ def test_proven_digits_alone_have_the_law(fits, monkeypatch, variance):
     assert fits(np.histogram(drawn, edges)[0], law(edges - 0.5, math.sqrt(variance)), n) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("cell", [0, 5, 16, 40])
-@pytest.mark.parametrize("place", [2**57, 2**61 + 12345, 2**63 - 1])
+@each("cell", [0, 5, 16, 40])
+@each("place", [2**57, 2**61 + 12345, 2**63 - 1])
 def test_coins_at_the_bound_are_settled_by_more_bits_of_both_numbers(scripted_source, cell, place):
     variance, scale = Fraction(2000, 7), 16
     middle = module._exponent(cell, Fraction(2 * place + 1, 2**64), variance, scale)
@@ -198,16 +198,14 @@ def test_enormous_variances(fits, variance):
     assert 0.4 < np.mean([int(value) & 1 for value in drawn]) < 0.6  # seeded; the last digit is random too
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, module._BLOCK, 3 * module._BLOCK + 1])
+@each("size", [0, 1, 2, module._BLOCK, 3 * module._BLOCK + 1])
 def test_as_many_as_asked_for(size):
     drawn = rounded_gaussian(SeededSource(size), 10**6, size)
     assert drawn.shape == (size,)
     assert size < 1000 or len(set(drawn[-100:].tolist())) > 50
 
 
-@pytest.mark.parametrize(
-    ("variance", "error"), [(0, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError)]
-)
+@each("variance, error", [(0, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError)])
 def test_a_variance_that_is_none_is_refused_before_any_draw(scripted_source, variance, error):
     with pytest.raises(error, match="variance must be"):
         rounded_gaussian(scripted_source(), variance, 1)

@@ -12,7 +12,7 @@ from skdp.exact import exp_minus_bounds
 from skdp.randomness import SeededSource, rounded_laplace, rounded_student_t
 from skdp.randomness._real import Uniform
 from skdp.randomness._rounded_noise import _is_inside, _rounded
-from tests.conftest import often
+from tests.conftest import each, often
 
 FALSE_ALARM = 1e-6
 CENTERS = [0, 5, Fraction(1, 3), Fraction(-7, 2), Fraction(-17, 20)]
@@ -37,8 +37,8 @@ def test_rounded_laplace_has_the_real_law(fits, center, scale):
     assert fits(counted(drawn, cells), law, n) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("center", [Fraction(1, 3), Fraction(-17, 20)])
-@pytest.mark.parametrize("scale", [Fraction(1, 7), Fraction(5, 2)])
+@each("center", [Fraction(1, 3), Fraction(-17, 20)])
+@each("scale", [Fraction(1, 7), Fraction(5, 2)])
 def test_the_first_cell_is_left_with_the_exact_probability(scripted_source, center, scale):
     first = math.floor(center)
     for side, width in ((0, first + 1 - center), (255, center - first)):
@@ -107,7 +107,7 @@ def test_an_integer_is_certain_if_all_points_of_a_square_give_it(center, scale):
     assert _rounded(Uniform(None, 0, 6), Uniform(None, 5, 6), Fraction(center), Fraction(scale)) is None
 
 
-@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 100])
+@each("degrees", [1, 2, 3, 4, 5, 100])
 def test_the_region_is_in_the_unit_square(degrees):
     x = np.linspace(0, 50, 100_001)
     density = (1 + x**2 / degrees) ** (-(degrees + 1) / 2)
@@ -146,8 +146,8 @@ def test_scales_of_any_size(fits, draw, law, scale):
         assert fits(observed, np.diff(law.cdf(cells)), n) > FALSE_ALARM
 
 
-@pytest.mark.parametrize(
-    ("center", "scale", "error", "name"),
+@each(
+    "center, scale, error, name",
     [
         (0.5, 1, TypeError, "center"),
         (True, 1, TypeError, "center"),
@@ -164,7 +164,7 @@ def test_bad_parameters_are_refused_before_any_draw(scripted_source, center, sca
         rounded_student_t(scripted_source(), center, scale, 3)
 
 
-@pytest.mark.parametrize(("degrees", "error"), [(0, ValueError), (-3, ValueError), (3.0, TypeError), (True, TypeError)])
+@each("degrees, error", [(0, ValueError), (-3, ValueError), (3.0, TypeError), (True, TypeError)])
 def test_degrees_of_freedom_are_positive_integers(scripted_source, degrees, error):
     with pytest.raises(error, match="degrees_of_freedom"):
         rounded_student_t(scripted_source(), 0, 1, degrees)

@@ -14,6 +14,7 @@ from scipy.stats import chi2_contingency, chisquare
 import skdp.randomness._subsets as module
 from skdp.randomness import SecureSource, SeededSource, subsets
 from skdp.randomness._subsets import _counts, _from_coins, _patterns
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
@@ -44,8 +45,8 @@ def test_sets_have_their_sizes(way, n_cells):
         assert (members(packed, n_cells).sum(axis=1, dtype=int) == least + more).all()
 
 
-@pytest.mark.parametrize("n", [0, 1])
-@pytest.mark.parametrize("more", [True, False])
+@each("n", [0, 1])
+@each("more", [True, False])
 def test_few_sets_have_their_sizes_too(way, n, more):
     assert (members(subsets(SecureSource(), 20, 5, np.full(n, more)), 20).sum(axis=1) == 5 + more).all()
 
@@ -96,7 +97,7 @@ def test_pairs_and_triples_of_cells_are_as_often_in_a_set_as_any_others(way, n_c
     assert abs(threes - n * share).max() < 6 * math.sqrt(n * share * (1 - share)) + 5
 
 
-@pytest.mark.parametrize(("n_cells", "least"), [(16, 3), (17, 0), (20, 9), (37, 5), (64, 20), (99, 26)])
+@each("n_cells, least", [(16, 3), (17, 0), (20, 9), (37, 5), (64, 20), (99, 26)])
 def test_numbers_of_members_are_hypergeometric(n_cells, least):
     for table, cells in zip(_counts(n_cells, least), range(n_cells, 15, -16), strict=True):
         for missing, row in enumerate(table._weights):

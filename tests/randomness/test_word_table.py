@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from skdp.randomness import ONE, SeededSource, WordTable
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 TABLES = {
@@ -28,7 +29,7 @@ def make(weights):
     return WordTable(weights, np.arange(len(weights[0])))
 
 
-@pytest.mark.parametrize(("n_rows", "bits"), [(1, 16), (2, 15), (4, 14), (8, 13), (16, 12), (17, 12), (300, 12)])
+@each("n_rows, bits", [(1, 16), (2, 15), (4, 14), (8, 13), (16, 12), (17, 12), (300, 12)])
 def test_the_first_word_has_the_bits_that_there_is_room_for(n_rows, bits):
     assert make([[1, 2]] * n_rows).bits == bits
 
@@ -108,8 +109,8 @@ def test_draws_follow_the_rows_weights_and_are_independent():
     assert chi2_contingency(pairs).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("values", [np.array([5, 7], np.uint16), np.array([[0, 1, 2], [3, 4, 5]], np.uint8)])
-@pytest.mark.parametrize("size", [0, 1, 70_000])
+@each("values", [np.array([5, 7], np.uint16), np.array([[0, 1, 2], [3, 4, 5]], np.uint8)])
+@each("size", [0, 1, 70_000])
 def test_values_of_any_shape_are_drawn(values, size):
     drawn = WordTable([[1, 2]], values).draw(SeededSource(0), size)
     assert drawn.dtype == values.dtype

@@ -9,6 +9,7 @@ from scipy.stats import norm
 from skdp.privacy import Share, largest_rho, zcdp_epsilon
 from skdp.synthesis.selection import open_budget
 from skdp.synthesis.selection._private_table import GaussianBudget, LaplaceBudget
+from tests.conftest import each
 
 PROMISES = [(epsilon, delta) for epsilon in (1e-3, 0.1, 1, 10, 1000) for delta in (1e-12, 1e-9, 1e-2)]
 
@@ -25,8 +26,7 @@ def test_without_delta_epsilon_is_the_budget():
     assert (budget.epsilon, budget.reach, budget.left, rho) == (Fraction(1, 3), 2, 1, None)
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
+@each("epsilon, delta", PROMISES)
 def test_gaussian_privacy_is_used_up_and_not_exceeded(epsilon, delta):
     budget, rho = open_budget(Share("epsilon", Fraction(epsilon)), Fraction(delta), 1, choices=False)
     assert isinstance(budget, GaussianBudget)

@@ -146,7 +146,7 @@ def test_conditions_that_were_not_measured_together_are_bounded():
     assert found.count - 2.2 * found.std_error <= found.lower
 
 
-@pytest.mark.parametrize("level", [0, 1, "high", True])
+@each("level", [0, 1, "high", True])
 def test_levels_that_are_refused(level):
     synthesizer = fitted()
     with pytest.raises(ValueError, match="confidence_level must be"):

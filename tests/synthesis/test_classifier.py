@@ -29,6 +29,7 @@ from skdp import (
     privacy_statement,
 )
 from skdp.synthesis.model import GraphicalModel, JunctionTree, calibrate
+from tests.conftest import each
 
 DOMAIN = {"sex": ["F", "M"], "age": Interval(0, 100, bins=10), "ill": ["no", "some", "yes"]}
 rng = np.random.default_rng(0)
@@ -46,7 +47,7 @@ def joint(model):
     return model.marginal(range(len(model.tree.sizes)))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@each("seed", range(4))
 def test_the_law_is_that_of_the_whole_table(seed):
     """On random trees, for each column and all rows of the domain."""
     draw = np.random.default_rng(seed)
@@ -194,8 +195,8 @@ class TestPromises:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("target", "why"),
+    @each(
+        "target, why",
         [
             ("age", "'age' is an Interval"),
             ("size", "no column 'size'"),

@@ -86,11 +86,15 @@ def test_no_rows():
     assert kept_rows([], 1, 0, np.random.default_rng(0)).tolist() == []
 
 
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [(GROUPS[:5], "groups has 5 entries; X has 6"), ([*GROUPS[:5], None], "missing"), ([1.0] * 5 + [np.nan], "missing"),
-     (np.zeros((6, 2)), "1-dimensional")],
-)  # fmt: skip
+@each(
+    "groups, message",
+    [
+        (GROUPS[:5], "groups has 5 entries; X has 6"),
+        ([*GROUPS[:5], None], "missing"),
+        ([1.0] * 5 + [np.nan], "missing"),
+        (np.zeros((6, 2)), "1-dimensional"),
+    ],
+)
 def test_persons_that_do_not_fit(groups, message):
     with pytest.raises(ValueError, match=message) as caught:
         kept_rows(groups, 1, 6, np.random.default_rng(0))

@@ -17,7 +17,7 @@ from skdp.synthesis.model import (
     independent_start,
     merge,
 )
-from tests.conftest import often
+from tests.conftest import each, often
 from tests.synthesis.conftest import GRAPHS, graphs, project
 
 N = 1000.0
@@ -92,7 +92,7 @@ def test_structural_zeros_stay():
     assert fit.model.marginal(tree.cliques[0]).flat[0] == 0
 
 
-@pytest.mark.parametrize("counts", [[-5.0, -7.0, -1.0], [0.0, 0.0, 0.0], [1e9, -1e9, 3.0], [1e-300, 0.0, 0.0]])
+@each("counts", [[-5.0, -7.0, -1.0], [0.0, 0.0, 0.0], [1e9, -1e9, 3.0], [1e-300, 0.0, 0.0]])
 def test_absurd_measurements_give_a_distribution(counts):
     tree = JunctionTree([3, 2], [(0,), (0, 1)])
     measured = [Marginal((0,), np.array(counts), 1.0), Marginal((0, 1), np.full((3, 2), -100.0), 1e-3)]
@@ -141,7 +141,7 @@ def test_a_smaller_tol_explains_more():
     assert errors[1] < errors[0]
 
 
-@pytest.mark.parametrize("tol", [0, 1, -0.1, True, "0.5", None, float("nan")])
+@each("tol", [0, 1, -0.1, True, "0.5", None, float("nan")])
 def test_tolerances_that_are_refused(tol):
     with pytest.raises(ValueError, match="tol must be a number between 0 and 1"):
         DPMarginalSynthesizer(tol=tol, domain={"a": [0, 1]}).fit(pd.DataFrame({"a": [0, 1]}))

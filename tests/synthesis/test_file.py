@@ -22,6 +22,7 @@ from sklearn.exceptions import NotFittedError
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLeakWarning, PrivacyLedger, privacy_statement
 from skdp.domain import pack, unpack
+from tests.conftest import each
 
 SEED = 987_654_321
 DATA = {
@@ -286,7 +287,7 @@ def test_timestamps_keep_their_nanoseconds():
         assert unpack(json.loads(json.dumps(pack(value)))) == value
 
 
-@pytest.mark.parametrize("value", [object(), {1}, 1j, len, pd.Period("2020", "Y")], ids=lambda one: type(one).__name__)
+@each("value", [object(), {1}, 1j, len, pd.Period("2020", "Y")])
 def test_what_is_of_no_known_type_is_not_saved(value):
     with pytest.raises(TypeError, match="cannot be saved"):
         pack(value)
@@ -315,8 +316,8 @@ class TestDamage:
     def test_it_loads_as_it_is(self, parts):
         assert len(self.load(parts).sample(5)) == 5
 
-    @pytest.mark.parametrize(
-        ("changes", "message"),
+    @each(
+        "changes, message",
         [
             ({"format": "other"}, "no file that DPMarginalSynthesizer.save wrote"),
             ({"version": 2}, "version 2; this skdp reads version 1"),
@@ -360,9 +361,7 @@ class TestDamage:
         with pytest.raises(ValueError, match=message):
             self.load(parts, **changes)
 
-    @pytest.mark.parametrize(
-        "score", [[0, 0, 1.0, 1.0], [0, 99, 1.0, 1.0], [0, True, 1.0, 1.0], [0, 1, "1", 1.0], [0, 1, 1.0], 5]
-    )
+    @each("score", [[0, 0, 1.0, 1.0], [0, 99, 1.0, 1.0], [0, True, 1.0, 1.0], [0, 1, "1", 1.0], [0, 1, 1.0], 5])
     def test_a_score_must_be_of_a_pair_and_a_number(self, parts, score):
         with pytest.raises(ValueError, match="scores"):
             self.load(parts, scores=[score])
@@ -378,8 +377,8 @@ class TestDamage:
             with pytest.raises(ValueError, match="file"):
                 DPMarginalSynthesizer.load(archive_of(parts | {"header.json": json.dumps(rest)}))
 
-    @pytest.mark.parametrize(
-        ("change", "message"),
+    @each(
+        "change, message",
         [
             (lambda array: array * 1.1, "a clique has no probabilities"),
             (lambda array: -array, "a clique has no probabilities"),

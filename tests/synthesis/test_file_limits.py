@@ -15,6 +15,7 @@ import pytest
 from skdp import DPMarginalSynthesizer, Interval
 from skdp import archive as _file
 from skdp.domain import Domain
+from tests.conftest import each
 
 TABLE = pd.DataFrame({"a": [0, 1, 2, 0] * 50, "b": ["x", "y"] * 100, "age": np.arange(200.0) % 80})
 DOMAIN = {"a": [0, 1, 2], "b": ["x", "y"], "age": Interval(0, 80, bins=4)}
@@ -101,7 +102,7 @@ def test_bins_are_counted_before_they_are_made():
         Interval(0, 1, bins=200_000_000)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "x = " + "[" * 100_000,
@@ -112,7 +113,6 @@ def test_bins_are_counted_before_they_are_made():
         "[columns.x]\nlow = -1.7e308\nhigh = 1.7e308\nbins = 3",
         "# " + "x" * (1 << 23),
     ],
-    ids=lambda text: text[:30],
 )
 def test_domain_files_that_are_refused(text):
     with pytest.raises(ValueError, match=r"."):

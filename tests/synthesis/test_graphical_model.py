@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp.synthesis.model import GraphicalModel, JunctionTree
+from tests.conftest import each
 from tests.synthesis.conftest import CHAIN, all_subsets, cells, full_table, graphs, model_of, project, random_potentials
 
 
@@ -113,8 +114,8 @@ def test_an_expectation_over_many_columns_needs_no_joint_table():
     assert model.expectation(dict.fromkeys(range(d), weights)) == pytest.approx(vector.sum(), rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("weights", "match"),
+@each(
+    "weights, match",
     [
         ({5: [1.0]}, "column 5; the model has columns 0 to 4"),
         ({-1: [1.0] * 6}, "column -1"),
@@ -150,7 +151,7 @@ def test_a_row_that_several_cliques_forbid_has_minus_infinity():
     np.testing.assert_allclose(found[:, 0], math.log(1 / 4))
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
+@each("dtype", [np.int8, np.uint8, np.int32, np.uint64])
 def test_rows_are_any_integers(model, dtype):
     rows = all_rows(model.tree.sizes)
     found = model.log_probability(rows.astype(dtype))
@@ -160,8 +161,8 @@ def test_rows_are_any_integers(model, dtype):
     assert model.log_probability(rows[:, :0].astype(dtype)).shape == (0,)
 
 
-@pytest.mark.parametrize(
-    ("rows", "error", "match"),
+@each(
+    "rows, error, match",
     [
         (np.zeros((4, 7), int), ValueError, r"5 columns, got \(4, 7\)"),
         (np.zeros(5, int), ValueError, r"got \(5,\)"),

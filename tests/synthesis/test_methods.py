@@ -13,7 +13,7 @@ from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.randomness import discrete_laplace, rounded_gaussian
 from skdp.synthesis.selection import _private_table
 from skdp.testing._tools import counted_draws
-from tests.conftest import often
+from tests.conftest import each, often
 
 METHODS = ["auto", "independent", "tree", "adaptive", "full"]
 N = 2000
@@ -176,7 +176,7 @@ class TestStructuralZeros:
             synthesizer = fitted(TABLE.iloc[:5], structural_zeros=[{"a": [0, 1, 2]}], epsilon=0.01, random_state=seed)
             assert (synthesizer.sample(50)["a"] == 3).all()
 
-    @pytest.mark.parametrize(
+    @each(
         "zeros",
         [
             [{"a": [0, 1, 2, 3]}],

@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from skdp import BudgetExceeded, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.synthesis import DPPanelSynthesizer, SyntheticResampler
 from skdp.synthesis.tables import lag
+from tests.conftest import each
 
 STAY = np.array([[0.8, 0.15, 0.05], [0.3, 0.5, 0.2], [0.05, 0.25, 0.7]])
 LEAVE = np.array([0.3, 0.1, 0.2])
@@ -240,7 +241,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("parameters", "columns", "kind", "text"), WRONG.values(), ids=WRONG)
+@each("parameters, columns, kind, text", WRONG.values())
 def test_mistakes_cost_nothing_and_show_no_value(fitted, parameters, columns, kind, text):
     ledger = PrivacyLedger(epsilon=1e6, delta=0.5)
     one = clone(fitted)

@@ -26,6 +26,7 @@ from skdp.synthesis import synthetic_inference
 from skdp.synthesis.selection import find_bins
 from skdp.synthesis.selection._private_table import GaussianBudget, NoiseBudget
 from skdp.synthesis.tables import _shapes, find_points, fine_grid
+from tests.conftest import each
 from tests.synthesis.budgets import OpenBudget, make_budget, private_table
 
 N = 3_000
@@ -265,8 +266,8 @@ def test_what_is_printed_adds_up_to_the_budget(capsys):
 # Grids
 
 
-@pytest.mark.parametrize(
-    ("declared", "inside"),
+@each(
+    "declared, inside",
     [
         (Interval(0, 5, bins=5), [0.0, 1.0, 2.0, 3.0, 4.0, 4.5, 5.0]),
         (Interval(0, 2, bins=3), [0.0, 1.0, 1.5]),
@@ -283,7 +284,6 @@ def test_what_is_printed_adds_up_to_the_budget(capsys):
         (Interval(datetime(2000, 1, 1), datetime(2001, 1, 1, 0, 0, 1), bins=2), []),
         (Interval(datetime(2000, 1, 1), datetime(2000, 1, 1, 0, 0, 0, 9), bins=2), []),
     ],
-    ids=str,
 )
 def test_grids_follow_from_the_declaration(declared, inside):
     grid = fine_grid(declared)
@@ -295,8 +295,8 @@ def test_grids_follow_from_the_declaration(declared, inside):
         assert not any(edge.microsecond for edge in grid.edges)
 
 
-@pytest.mark.parametrize(
-    ("declared", "most"),
+@each(
+    "declared, most",
     [
         (Interval(0, 5_000_000, bins=5), 0),
         (Interval(0, 20, bins=5), 0),
@@ -304,7 +304,6 @@ def test_grids_follow_from_the_declaration(declared, inside):
         (Interval(-1e6, 3e6, bins=20, real=True), 2),
         (Interval(0, 10, bins=20, real=True), 11),
     ],
-    ids=str,
 )
 def test_few_cells_stand_for_a_single_number(declared, most):
     """Relative to the largest number, all cells of a short range far from 0 would be single numbers."""

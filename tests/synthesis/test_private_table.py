@@ -9,6 +9,7 @@ import pytest
 from skdp.synthesis.selection import PrivateTable
 from skdp.synthesis.selection._private_table import NoiseBudget
 from skdp.synthesis.tables import CodedRecords
+from tests.conftest import each
 from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_table
 
 SHARE = Fraction(1, 1000)
@@ -95,7 +96,7 @@ def test_a_row_changes_each_score_by_exactly_1(releases):
         assert choice[1] == max(weights)
 
 
-@pytest.mark.parametrize("k", [2, 3])
+@each("k", [2, 3])
 def test_rows_of_one_person_change_all_by_their_number_at_most(releases, k):
     reached = False
     for (counts, scores, choice, weights), (more, others, other, _) in neighbours(releases, k):
@@ -206,7 +207,7 @@ def test_what_costs_too_much_is_refused_before_a_draw(scripted_source, kind):
     assert table.budget.left == 1
 
 
-@pytest.mark.parametrize("guess", [2.0**36, 2.0**62, 1e300, -1e300])
+@each("guess", [2.0**36, 2.0**62, 1e300, -1e300])
 def test_absurd_guesses_do_not_wrap_around(guess):
     """A sum or product beyond 64 bits would change by much more than 1 with a row."""
     found = []

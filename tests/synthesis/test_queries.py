@@ -121,7 +121,7 @@ def test_the_end_of_a_range_of_dates_may_be_of_any_library(end):
     assert read_conditions(Domain({"day": YEAR}), {"day": (None, end)})[0].tolist() == [0.5, 0, 0, 0]
 
 
-@pytest.mark.parametrize("end", [3, "2020-01-01", True, pd.NaT, math.nan, datetime(2020, 1, 1, tzinfo=UTC), [START]])
+@each("end", [3, "2020-01-01", True, pd.NaT, math.nan, datetime(2020, 1, 1, tzinfo=UTC), [START]])
 def test_ends_that_are_no_dates_are_refused(end):
     for low, high in ((None, end), (end, None), (end, end)):
         with pytest.raises(

@@ -13,6 +13,7 @@ from skdp.domain import Domain, Interval
 from skdp.frames import read_table
 from skdp.synthesis.tables import assemble, decode, read_codes, with_target
 from skdp.synthesis.tables._decode import empty_table
+from tests.conftest import each
 
 BINS = Interval(0, 100, bins=4)
 FEATURES = {"a": [1, 2, 3]}
@@ -60,8 +61,8 @@ def test_a_list_of_several_kinds_is_not_made_text():
         read_codes(with_target(table, ["x", 1, "y", "y"]), domain, "error")
 
 
-@pytest.mark.parametrize(
-    ("y", "message"),
+@each(
+    "y, message",
     [
         (np.zeros((3, 2)), "y must be one column"),
         (pd.DataFrame({"b": [0] * 3, "c": [0] * 3}), "y must be one column, got 2"),
@@ -88,7 +89,7 @@ def test_the_ends_of_bins():
     assert codes_of([0, 24.999, 25, 100.0], BINS, "error") == [0, 0, 1, 3]
 
 
-@pytest.mark.parametrize("value", [-0.001, 100.001, math.inf, -math.inf, math.nan])
+@each("value", [-0.001, 100.001, math.inf, -math.inf, math.nan])
 def test_numbers_beyond_the_ends(value):
     with pytest.raises(ValueError, match="column 'x' holds a value, or a NaN or inf"):
         codes_of([50.0, value], BINS, "error")
@@ -101,7 +102,7 @@ def test_numbers_beyond_the_ends(value):
         assert codes_of([50.0, value], BINS, "clip") == [2, 0 if value < 0 else 3]
 
 
-@pytest.mark.parametrize("dtype", [int, float, "float32", "Int64", "int64[pyarrow]", object])
+@each("dtype", [int, float, "float32", "Int64", "int64[pyarrow]", object])
 def test_clipping_reads_numbers_of_all_dtypes(dtype):
     # Fractional ends must not be cut to whole ones on the way.
     frame = pd.DataFrame({"x": pd.Series([-3, -2, 0, 2, 3], dtype=dtype)})
@@ -144,7 +145,7 @@ DAYS = Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2)
 WITH_MISSING = Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2, missing=True)
 
 
-@pytest.mark.parametrize("dtype", [object, "datetime64[s]", "datetime64[ns]", "date32[pyarrow]"])
+@each("dtype", [object, "datetime64[s]", "datetime64[ns]", "date32[pyarrow]"])
 def test_dates_beyond_the_ends(dtype):
     values = pd.Series([date(2019, 12, 31), date(2020, 1, 1), date(2022, 1, 1), date(2022, 1, 2)]).astype(dtype)
     with pytest.raises(ValueError, match="column 'x' holds a value") as caught:

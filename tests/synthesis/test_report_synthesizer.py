@@ -32,7 +32,7 @@ from skdp import (
     privacy_statement,
 )
 from skdp.local import TableTally
-from tests.conftest import often
+from tests.conftest import each, often
 
 DOMAIN = {"a": ["x", "y", "z"], "b": [0, 1], "c": ["no", "yes"]}
 N = 4_000
@@ -358,8 +358,8 @@ class TestRefuses:
         with pytest.raises(ValueError, match="0"):
             ReportSynthesizer(encoder).fit(encoder.transform(X).iloc[:0])
 
-    @pytest.mark.parametrize(
-        ("parameters", "message"),
+    @each(
+        "parameters, message",
         [
             ({"marginals": "tree"}, "marginals must be 'auto', 'independent', or a list of tuples, got 'tree'"),
             ({"marginals": [("a", "d")]}, "there is no column 'd'"),

@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import BudgetExceeded, DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler
+from tests.conftest import each
 
 DOMAIN = {"sex": ["F", "M"], "age": Interval(0, 100, bins=10), "ill": ["no", "yes"]}
 DATA = {"sex": ["F", "M"] * 100, "age": [20, 40, 60, 80] * 50}
@@ -187,8 +188,8 @@ def test_int_seeds_repeat_and_no_seed_does_not():
     assert not secure.fit_resample(X, Y)[0].equals(secure.fit_resample(X, Y)[0])
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
+@each(
+    "options, error, message",
     [
         ({"n_samples": -1}, ValueError, "n_samples must be between 0"),
         ({"n_samples": 2.0}, TypeError, "n_samples must be an integer, got float"),

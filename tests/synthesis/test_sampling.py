@@ -8,6 +8,7 @@ from scipy.stats import chisquare
 
 from skdp.synthesis.model import JunctionTree, sample
 from skdp.synthesis.model._sampling import draw
+from tests.conftest import each
 from tests.synthesis.conftest import model_of, random_potentials
 
 FALSE_ALARM = 1e-6
@@ -62,7 +63,7 @@ def test_counts_are_as_even_as_they_can_be():
     assert (values[groups == 1] == 1).all()
 
 
-@pytest.mark.parametrize("n", [0, 1])
+@each("n", [0, 1])
 def test_few_rows(model, n):
     assert sample(model, n, np.random.default_rng(0)).shape == (len(model.tree.sizes), n)
 

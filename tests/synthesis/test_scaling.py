@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from skdp.synthesis.model import JunctionTree, Marginal, fit_model
 from skdp.synthesis.model._inference import Scaling
+from tests.conftest import each
 from tests.synthesis.conftest import GRAPHS, graphs, model_of, project
 from tests.synthesis.test_estimation import N, measure, random_table
 
@@ -46,7 +47,7 @@ def test_the_limit_is_that_of_the_whole_table(graph, seed):
         np.testing.assert_allclose(belief, project(table, clique), atol=1e-7)
 
 
-@pytest.mark.parametrize("name", [name for name in GRAPHS if GRAPHS[name][1]])
+@each("name", [name for name in GRAPHS if GRAPHS[name][1]])
 def test_a_sweep_leaves_cliques_that_agree(name):
     """Even where the measurements do not agree with each other."""
     sizes, marginals = GRAPHS[name]

@@ -18,6 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.synthesis.model import _sampling
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 N = 1500
@@ -122,7 +123,7 @@ class TestSample:
 
 
 class TestEstimates:
-    @pytest.mark.parametrize("names", [["a"], ["job", "a"], ["wage", "b"], ["b", "a", "job", "wage"], "job"])
+    @each("names", [["a"], ["job", "a"], ["wage", "b"], ["b", "a", "job", "wage"], "job"])
     def test_marginals(self, synthesizer, whole, names):
         table = synthesizer.marginal(names)
         names = [names] if isinstance(names, str) else names
@@ -139,7 +140,7 @@ class TestEstimates:
         assert table["job"].isna().sum() == 8
         assert table["wage"].tolist()[:8] == list(Interval(0, 80, bins=8).labels)
 
-    @pytest.mark.parametrize("names", [[], ["a", "a"], ["q"], "q"])
+    @each("names", [[], ["a", "a"], ["q"], "q"])
     def test_marginals_that_there_are_not(self, synthesizer, names):
         with pytest.raises(ValueError, match="column"):
             synthesizer.marginal(names)
@@ -194,9 +195,7 @@ class TestEstimates:
 
 
 class TestQueries:
-    @pytest.mark.parametrize(
-        ("low", "high"), [(None, None), (10, 30), (15, 15), (12.5, 71), (None, 5), (79, None), (-9, 99)]
-    )
+    @each("low, high", [(None, None), (10, 30), (15, 15), (12.5, 71), (None, 5), (79, None), (-9, 99)])
     def test_ranges_of_numbers(self, synthesizer, whole, low, high):
         ends = 0 if low is None else max(low, 0), 80 if high is None else min(high, 80)
         covered = np.clip(np.minimum(np.arange(10, 90, 10), ends[1]) - np.maximum(np.arange(0, 80, 10), ends[0]), 0, 10)
@@ -212,8 +211,8 @@ class TestQueries:
         assert synthesizer.range_count("job", "clerk", "smith") == pytest.approx(jobs[0])
         assert synthesizer.range_count("job") == pytest.approx(jobs[:2].sum())  # missing is in no range
 
-    @pytest.mark.parametrize(
-        ("conditions", "cells"),
+    @each(
+        "conditions, cells",
         [
             ({}, np.s_[:, :, :, :]),
             ({"a": 2}, np.s_[2:3, :, :, :]),

@@ -114,7 +114,7 @@ class TestKinds:
         pd.testing.assert_index_equal(synthesizer.sample(5).index, pd.RangeIndex(5))
         assert b"hunter" not in pickle.dumps(synthesizer)
 
-    @pytest.mark.parametrize("bad", [SMALL["a"].to_numpy(), csr_array(np.eye(3)), np.ma.ones((3, 1)), [[[1]]]])
+    @each("bad", [SMALL["a"].to_numpy(), csr_array(np.eye(3)), np.ma.ones((3, 1)), [[[1]]]])
     def test_other_shapes_and_containers_are_refused(self, bad):
         with pytest.raises((TypeError, ValueError), match=r"(?i)reshape|sparse|masked"):
             fitted(bad, domain=[[0, 1]])
@@ -149,11 +149,8 @@ class TestTarget:
         made = fitted(SMALL[["a"]].to_numpy(), [0, 1] * 50, {"x0": [0, 1, 2], "target": [0, 1]}).sample(4)
         assert (made.shape, made.dtype) == ((4, 2), np.dtype(int))
 
-    @pytest.mark.parametrize(
-        ("y", "message"),
-        [(pd.Series([0] * 100, name="a"), "y is called 'a'"), ([0] * 99, "y has 99 rows; X has 100"),
-         (np.zeros((100, 2)), "one column"), ([0, 1] * 50, r"\['target'\]")],
-    )  # fmt: skip
+    @each("y, message", [(pd.Series([0] * 100, name="a"), "y is called 'a'"), ([0] * 99, "y has 99 rows; X has 100"),
+         (np.zeros((100, 2)), "one column"), ([0, 1] * 50, r"\['target'\]")])  # fmt: skip
     def test_what_does_not_fit(self, y, message):
         with pytest.raises(ValueError, match=message):
             fitted(SMALL, y)
@@ -166,7 +163,7 @@ class TestTarget:
 
 
 class TestDomain:
-    @pytest.mark.parametrize(
+    @each(
         "domain",
         [
             Domain({"a": [0, 1, 2], "b": ["x", "y"]}),
@@ -192,7 +189,7 @@ class TestDomain:
         with pytest.raises(ValueError, match=r"domain.*'a'"):
             fitted(domain=domain)
 
-    @pytest.mark.parametrize("domain", ["auto", {**SMALL_DOMAIN, "c": [1]}, [[0, 1, 2]], 3])
+    @each("domain", ["auto", {**SMALL_DOMAIN, "c": [1]}, [[0, 1, 2]], 3])
     def test_what_does_not_fit(self, domain):
         with pytest.raises((TypeError, ValueError), match="domain"):
             fitted(domain=domain)
@@ -241,7 +238,7 @@ class TestUnknown:
         synthesizer = fitted(frame, handle_unknown="ignore", epsilon=100)
         assert synthesizer.count({"b": "x"}) == pytest.approx(50, abs=1)
 
-    @pytest.mark.parametrize("policy", [None, 3, "drop", {"a": 7}, {"q": 1}])
+    @each("policy", [None, 3, "drop", {"a": 7}, {"q": 1}])
     def test_wrong_policies(self, policy):
         with pytest.raises((TypeError, ValueError), match="handle_unknown"):
             fitted(handle_unknown=policy)
@@ -284,7 +281,7 @@ class TestSize:
         assert made.shape == (0, 2)
         assert made.dtypes.equals(SMALL.dtypes)
 
-    @pytest.mark.parametrize(("n", "error"), [(-1, ValueError), (2.0, TypeError), (True, TypeError), ("3", TypeError)])
+    @each("n, error", [(-1, ValueError), (2.0, TypeError), (True, TypeError), ("3", TypeError)])
     def test_sample_of_no_number(self, n, error):
         with pytest.raises(error, match="n_samples"):
             fitted().sample(n)

@@ -13,6 +13,7 @@ from skdp import DPMarginalSynthesizer, PrivacyLedger
 from skdp.synthesis.selection import Plan
 from skdp.synthesis.selection._auto import measure_auto
 from skdp.testing._tools import counted_draws
+from tests.conftest import each
 from tests.synthesis.budgets import assert_sound, dependent_rows, make_budget, private_table
 
 SIZES = (2, 3, 4, 3)
@@ -93,8 +94,8 @@ def test_y_is_named_target():
     assert [marginal.clique for marginal in by_array.marginals_] == [marginal.clique for marginal in by_name.marginals_]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+@each(
+    "parameters, message",
     [
         ({"target": "e"}, r"target must be one of the columns \['a', 'b', 'c', 'd'\], got 'e'"),
         ({"target": ["d"]}, "target must be one of the columns"),

@@ -16,6 +16,7 @@ from skdp.synthesis.model import sample
 from skdp.synthesis.selection import Plan, _auto
 from skdp.synthesis.selection._auto import measure_auto
 from skdp.synthesis.selection._strategy import fit_measured
+from tests.conftest import each
 from tests.synthesis.budgets import make_budget, private_table
 
 N = 4000
@@ -88,8 +89,8 @@ def test_it_is_learnt_among_other_columns_where_the_second_round_is_too_late(mon
     assert (0, 1, 2, 3) in {marginal.clique for marginal in table.marginals}
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+@each(
+    "parameters, message",
     [
         ({"marginals": "independent"}, r"single columns only.*\('a', 'b', 'c', 'label'\)"),
         ({"marginals": "tree"}, r"pairs only.*\('a', 'b', 'c', 'label'\)"),

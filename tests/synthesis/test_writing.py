@@ -52,7 +52,7 @@ def leaky_tables():
     }
 
 
-@pytest.mark.parametrize("kind", leaky_tables())
+@each("kind", leaky_tables())
 def test_the_template_holds_no_value_and_not_how_many_rows_there_were(kind):
     # A slice of no rows fails this: Arrow pickles all of the memory behind it, and a dtype carries all categories.
     table = leaky_tables()[kind]
@@ -96,7 +96,7 @@ def test_every_whole_number_of_a_bin_is_as_likely_the_last_bins_end_included():
         assert all(abs(share - 1 / len(shares)) < 5.5 * 0.5 / 200 for share in shares.values())
 
 
-@pytest.mark.parametrize("edges", [[0.2, 0.4, 0.6, 3], [0.5, 0.7, 3], [-5, -0.5, -0.25, 2.5], [0, 1000, 2000]])
+@each("edges", [[0.2, 0.4, 0.6, 3], [0.5, 0.7, 3], [-5, -0.5, -0.25, 2.5], [0, 1000, 2000]])
 def test_a_bin_without_a_whole_number_gives_one_of_the_domain(edges):
     interval, _, column = numbers("int8", edges)
     assert column.dtype == np.int8

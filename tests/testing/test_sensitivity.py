@@ -23,6 +23,7 @@ from skdp.randomness import (
     rounded_student_t,
 )
 from skdp.testing import check_sensitivity, curator_checks, replay_release
+from tests.conftest import each
 from tests.testing import broken_curators as broken
 from tests.testing.central_releases import RELEASES, neighbours_of
 
@@ -49,7 +50,7 @@ SLOW = (
 )
 
 
-@pytest.mark.parametrize("fault", broken.FAULTS)
+@each("fault", broken.FAULTS)
 def test_each_fault_is_found(fault):
     last = broken.TABLE["value"].to_numpy().copy()
     last[-1] = 0
@@ -94,15 +95,14 @@ def total(noise):
 X, ONE_LESS = np.array([0, 3, 10]), np.array([0, 3])
 
 
-@pytest.mark.parametrize(
-    ("noise", "epsilon", "rho"),
+@each(
+    "noise, epsilon, rho",
     [
         (lambda source: discrete_laplace(source, 5, 1), 2.0, 2 * np.tanh(1)),
         (lambda source: cube_noise(source, 5, 1), 2.0, 2 * np.tanh(1)),
         (lambda source: discrete_gaussian(source, 25, 1), np.inf, 2.0),
         (lambda source: rounded_gaussian(source, 25, 1), np.inf, 2.0),
     ],
-    ids=["laplace", "cube", "discrete gaussian", "rounded gaussian"],
 )
 def test_the_loss_of_noise_is_that_of_the_difference_and_the_scale(noise, epsilon, rho):
     found = replay_release(total(noise), X, ONE_LESS, guarantee=CLAIM)
@@ -132,7 +132,7 @@ def test_noise_of_a_private_scale_is_compared_as_a_law():
     assert not replay_release(mean(rounded_student_t, 3), X, ONE_LESS, guarantee=low).passed
 
 
-@pytest.mark.parametrize(
+@each(
     "add",
     [
         lambda numbers, noise: numbers + noise,

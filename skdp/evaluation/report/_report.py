@@ -197,7 +197,7 @@ def study_report(
         advance=every(repeats, advance),
     )
     tables: Tables = {"release_counts": flatten_index(counts.releases), "count_errors": counts.summary()}
-    content = {
+    content: dict[str, Any] = {
         "counts": {
             "repeats": f"{repeats:,}",
             "figure": counts_figure(pd.DataFrame(counts.releases.loc[study.example])),

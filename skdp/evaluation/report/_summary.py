@@ -49,7 +49,8 @@ def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[st
         lines.append(
             f"Accuracy says little here: to give all rows the more frequent answer is right for {majority:.1%}."
         )
-    gap = [float(part.get((SHOWN[0], best), np.nan)) for part in (table.loc[epsilon]["mean"], plain)]
+    means: list[Any] = [table.loc[epsilon]["mean"], plain]
+    gap = [part.get((SHOWN[0], best), np.nan) for part in means]
     if np.isfinite(gap).all():
         lines.append(f"Its {SHOWN[0]} is {_decimals(gap[0])}, and {_decimals(gap[1])} without noise.")
     return lines

@@ -82,7 +82,7 @@ def estimate_distributions(
                 coarse = _merge(mechanism.spread(bin_positions(steps, bins)), places, len(counts))
                 frequencies = estimate_frequencies(coarse, counts, smooth=False)
         interval = Interval(low, high, bins=bins)
-        table = {
+        table: dict[str, Any] = {
             "left": interval.edges[:-1],
             "right": interval.edges[1:],
             "frequency": frequencies,

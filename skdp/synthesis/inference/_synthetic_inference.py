@@ -209,7 +209,7 @@ def _cells(synthesizer: Any, places: Sequence[int]) -> pd.DataFrame:
         values = domain[name]
         if isinstance(values, Interval):
             numbers = pd.Series(middles(values, template.columns[place], shapes.get(name)))
-            column = pd.concat([numbers, pd.Series([None], dtype=numbers.dtype)]) if values.missing else numbers
+            column = numbers.reindex(range(len(numbers) + values.missing))
         else:
             column = pd.Series(list(values.values)).infer_objects()
         found[name] = column.iloc[code].reset_index(drop=True)

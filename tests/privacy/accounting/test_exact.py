@@ -130,8 +130,8 @@ def test_no_channel_is_worse_than_that_of_its_total_variation(seed):
         assert largest_divergence(channel, order) <= share * max(Fraction(0), (ratio - order) / (1 + ratio))
 
 
-@pytest.mark.parametrize("q", [Fraction(1, 10), Fraction(1, 2), Fraction(9, 10), Fraction(99, 100)])
-@pytest.mark.parametrize("parts", [(1, 1), (1, 4), (3, 2), (2, 2, 1), (1, 1, 1, 1), (0, 5), (2, 1)])
+@each("q", [Fraction(1, 10), Fraction(1, 2), Fraction(9, 10), Fraction(99, 100)])
+@each("parts", [(1, 1), (1, 4), (3, 2), (2, 2, 1), (1, 1, 1, 1), (0, 5), (2, 1)])
 def test_a_change_of_several_integers_is_no_worse_than_that_of_one(q, parts):
     def centres(shift):
         inner = [(1 - q) / (1 + q) * q**j for j in range(1, shift)]
@@ -156,8 +156,8 @@ def test_a_change_of_several_integers_is_no_worse_than_that_of_one(q, parts):
         assert divergence(together, total) <= divergence(one, whole)
 
 
-@pytest.mark.parametrize("sensitivity", [1, 2, 3, 8, 9, 4095, 4096, 4097, 12_345, 1 << 30])
-@pytest.mark.parametrize("epsilon", [1e-3, 0.5, 20.0])
+@each("sensitivity", [1, 2, 3, 8, 9, 4095, 4096, 4097, 12_345, 1 << 30])
+@each("epsilon", [1e-3, 0.5, 20.0])
 def test_the_radii_of_laplace_noise(sensitivity, epsilon):
     radii, weights = LaplaceLoss(epsilon, sensitivity)._radii()
     assert weights.min() > 0
