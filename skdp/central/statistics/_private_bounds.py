@@ -160,10 +160,8 @@ def find_bounds(counts: NDArray[np.float64], error: float) -> tuple[float, float
     largest = int(known[windows[known].argmax()])
     core = largest + int(cells[largest : largest + _PARTS].argmax())
     alone = np.flatnonzero(cells >= (_CLEAR_CELL + beyond) * error)
-    first, last = (
-        min([core, known[0] + _PARTS - 1, *alone[:1]]),
-        max([core, known[-1], *alone[-1:]]),
-    )
+    first = min([core, known[0] + _PARTS - 1, *alone[:1]])
+    last = max([core, known[-1], *alone[-1:]])
     if zero >= _CLEAR_ANYWHERE * error or any(found.size and found[0] < low for found in clear):
         first, last = min(first, middle), max(last, middle)
     sums = np.cumsum(np.maximum(cells[first : last + 1], 0))
@@ -172,13 +170,13 @@ def find_bounds(counts: NDArray[np.float64], error: float) -> tuple[float, float
     steps = np.array(edges) - centre
     up = half + _extend(cells[half:], steps[half + 1 :], last - half, -steps[first], error)
     down = half - _extend(cells[half::-1], -steps[half::-1], half - first, steps[up + 1], error)
+    least, most = edges[down], edges[up + 1]
     # Cells next to 0 are narrow, or not looked at: without clear values on its other side, it costs little as a bound.
-    ends_at, nothing = (edges[down], edges[up + 1]), [not found.size for found in clear]
-    if nothing[0] and edges[middle] <= ends_at[0] < ends_at[1] / _NEAR_ZERO:
-        return 0.0, ends_at[1]
-    if nothing[1] and edges[middle + 1] >= ends_at[1] > ends_at[0] / _NEAR_ZERO:
-        return ends_at[0], 0.0
-    return ends_at
+    if not clear[0].size and edges[middle] <= least < most / _NEAR_ZERO:
+        least = 0.0
+    if not clear[1].size and least / _NEAR_ZERO < most <= edges[middle + 1]:
+        most = 0.0
+    return least, most
 
 
 def _together(counts: Floats) -> Floats:
@@ -191,30 +189,35 @@ def _extend(cells: Floats, ends: Floats, last: int, other: float, error: float) 
     """Return the last cell that is worth its noise; `ends` and `other` are distances of ends from the centre."""
     held = np.cumsum(cells[last::-1])[::-1]
     firm = np.flatnonzero(held >= max(_TAIL * held[0], _FIRM * error))
-    start = min(max(min(int(firm[-1]) if firm.size else 0, last - 1), 1), last)
+    # The tail starts before two cells that are clear, or with the second cell.
+    start = min(max(min([last - 1, *firm[-1:]]), 1), last)
     inside = last + 1 - start
-    # All distances are relative to where the tail starts. Of its values ``exp(-3 g(r) / g(r_95))`` are beyond r, with
-    # ``g(r) = (r**p - 1) / p``: of all these laws, each is as likely as what the noisy counts say of it.
-    at = np.concatenate([[ends[start - 1] if start else ends[0] / 2], ends[start:]])
-    at, other, counts = at / at[0], other / at[0], cells[start:]
-    logs = np.log(at)
-    growth = np.where(_POWERS == 0, logs, np.expm1(np.minimum(_POWERS * logs, 50)) / np.maximum(_POWERS, 0.1))
-    most = 1 + int(np.searchsorted(at, 8 * at[inside], side="right"))
-    laws = np.exp(-np.minimum(3 * growth[:, None, :] / growth[:, 1 : most - 1, None], 600)).reshape(-1, at.size)
-    expected = -np.diff(laws)
+    unit = ends[start - 1] if start else ends[0] / 2
+    at, counts = np.append(1.0, ends[start:] / unit), cells[start:]
+    expected = _tails(at, inside)
     expected *= max(counts[:inside].sum(), error) / np.maximum(expected[:, :inside].sum(axis=1, keepdims=True), 1e-9)
     spread = np.sqrt(error**2 + expected + (_MISFIT * expected) ** 2)
     odds = -math.sqrt(2) * np.abs(counts - expected) / spread - np.log(spread)
-    # A tail may end with each cell, and goes on as likely as the ratio of the distances of its ends.
     empty = -math.sqrt(2) * np.abs(counts[inside:]) / error - math.log(error)
-    goes_on = -np.diff(logs[inside:])
+    # Each tail may end before each cell. That it goes on is as likely as the ratio of the distances of the cell's ends.
+    goes_on = -np.diff(np.log(at[inside:]))
     paths = np.cumsum(odds[:, inside:] - empty + goes_on, axis=1)
     paths = np.hstack([np.zeros((len(paths), 1)), paths]) + odds[:, :inside].sum(axis=1, keepdims=True)
     paths[:, :-1] += np.log(-np.expm1(goes_on))
     chances = np.exp(paths - paths.max())
     still = np.cumsum((chances / chances.sum())[:, :0:-1], axis=1)[:, ::-1]
     values = (still * expected[:, inside:]).sum(axis=0)
-    # What bounds at each end would cut off, and their noise.
+    # The sum that bounds at each end would clip, and their noise.
     at = at[inside:]
     clipped = np.maximum((at[:-1] + at[1:]) / 2 - at[:, None], 0) @ values
-    return last + int(np.hypot(_WORTH * error * (other + at), clipped).argmin())
+    return last + int(np.hypot(_WORTH * error * (other / unit + at), clipped).argmin())
+
+
+def _tails(at: Floats, inside: int) -> Floats:
+    """Return the shares of the cells between these distances, the first of which is 1, by many laws of a tail."""
+    # Beyond r are ``exp(-3 g(r) / g(end))`` of the values, with ``g(r) = (r**p - 1) / p``: 95 % are below `end`.
+    logs = np.log(at)
+    growth = np.where(_POWERS == 0, logs, np.expm1(np.minimum(_POWERS * logs, 50)) / np.maximum(_POWERS, 0.1))
+    ends = growth[:, 1 : int(np.searchsorted(at, 8 * at[inside], side="right")), None]
+    shares: Floats = -np.diff(np.exp(-np.minimum(3 * growth[:, None, :] / ends, 600)))
+    return shares.reshape(-1, at.size - 1)
