@@ -42,7 +42,11 @@ def columns() -> dict[str, np.ndarray]:
         "Adult: age": adult["age"].to_numpy(float),
         "Adult: capital-gain": adult["capital-gain"].to_numpy(float),
         "breast cancer: mean area, 569 rows": patients["mean area"].to_numpy(),
-        "breast cancer: mean perimeter, 569 rows*": patients["mean perimeter"].to_numpy(),
+        "breast cancer: mean perimeter, 569 rows": patients["mean perimeter"].to_numpy(),
+        "exponential from 100 (skewed)*": rng.exponential(10, N) + 100,
+        "Student's t, 2.5 (heavy tails)*": rng.standard_t(2.5, N),
+        "Weibull, .5 (heavy tail)*": rng.weibull(0.5, N),
+        "90 % zeros, integers*": np.where(rng.random(N) < 0.9, 0, rng.geometric(0.1, N)).astype(float),
     }
 
 

@@ -141,8 +141,9 @@ class DPMean(CentralStatistic):
 
     Private bounds come from the number of values in each of 16,089 cells, which cover all floats, four from each power
     of 2 to the next. A record is in one cell of each of d columns at most, so noise of scale d over the share of
-    epsilon protects all counts together. The cells that are clearly not empty, and those beside them up to where their
-    counts are about to be noise, are between the bounds (after [4]_). Some 30 d values between a number and its double,
+    epsilon protects all counts together. The cells that are clearly not empty are between the bounds (after [4]_), and
+    those beside them up to where noise, which grows with the bounds, is more than what they clip, by the tails that
+    agree with the noisy counts; a bound next to 0 may be 0. Some 30 d values between a number and its double,
     over this share, are needed to find any; bounds of values far from 0, compared with their spread, are better
     declared.
 
@@ -169,7 +170,7 @@ class DPMean(CentralStatistic):
 
     >>> found = DPMean(epsilon=0.1, bounds="private", random_state=0).fit(ages)
     >>> found.mean_.round(1), found.bounds_
-    (array([38.6]), array([[16., 80.]]))
+    (array([38.6]), array([[16., 96.]]))
     """
 
     def __init__(

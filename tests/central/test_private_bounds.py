@@ -44,6 +44,8 @@ def column(kind, n=N, seed=0):
         "negative": lambda: -rng.exponential(3000, n),
         "far": lambda: rng.normal(1e6, 1e5, n),
         "tiny": lambda: rng.uniform(1e-30, 2e-30, n),
+        "Pareto": lambda: rng.pareto(2.5, n) + 1,
+        "very skewed": lambda: rng.lognormal(3, 1.5, n),
     }
     return drawn[kind]()
 
@@ -100,6 +102,35 @@ class TestAccuracy:
             inside = np.clip(X, *run.bounds_[0]) == X
             assert inside.mean() > 0.995
             assert np.diff(run.bounds_[0])[0] <= 2.5 * (high - low)
+
+    @pytest.mark.parametrize("kind", ["skewed", "Pareto", "very skewed"])
+    def test_noise_and_what_is_clipped_of_tails_are_small_together(self, kind):
+        def square_error(low, high, share):
+            mean = np.clip(X, low, high).mean()
+            noise = (high - low) / X.size / share * math.hypot(1, (2 * mean - low - high) / (high - low))
+            return noise**2 + (mean - X.mean()) ** 2
+
+        ratios, rng = [], np.random.default_rng(0)
+        for seed in range(10):
+            X = column(kind, 3000, seed)
+            counts = count_values(read_table(X.reshape(-1, 1)), None, [0])[0]
+            found = [find_bounds(counts + rng.laplace(0, 5, counts.size).round(), 50**0.5) for _ in range(4)]
+            errors = [square_error(*bounds, 0.8) for bounds in found]
+            ratios.append(math.sqrt(np.mean(errors) / square_error(X.min(), X.max(), 1)))
+        assert np.mean(ratios) <= 1.7
+
+    def test_a_bound_next_to_0_is_0_unless_there_are_values_beyond(self):
+        for X in (column("uniform", 2000), column("uniform")):
+            assert DPMean(bounds="private", random_state=0).fit(X.reshape(-1, 1)).bounds_[0, 0] == 0
+            assert DPMean(bounds="private", random_state=0).fit(-X.reshape(-1, 1)).bounds_[0, 1] == 0
+        both = np.concatenate([X, -X[:1000] / 20]).reshape(-1, 1)
+        assert DPMean(bounds="private", random_state=0).fit(both).bounds_[0, 0] < -3
+
+    @pytest.mark.parametrize("numbers", [[1.7e308, 1e308], [-1.7e308, 1.7e308], [1e-300, 5e-324], [1e-290, -1e300]])
+    def test_the_ends_of_the_floats_have_bounds(self, numbers):
+        counts = 5000 * count_values(read_table(np.array(numbers).reshape(-1, 1)), None, [0])[0]
+        low, high = find_bounds(counts.astype(float), 7.0)
+        assert -math.inf < low < high < math.inf
 
     def test_values_far_from_0_are_found(self):
         X = column("far").reshape(-1, 1)

@@ -16,6 +16,8 @@ from skdp.base import read_bounds, read_numbers
 from skdp.central.statistics._ranges import LARGEST
 from skdp.frames import LargeTable, Table, read_table
 
+Floats = NDArray[np.float64]
+
 PRIVATE = "private"
 
 NOWHERE = -1.0, 1.0
@@ -29,19 +31,29 @@ _LEAST, _MOST = -990, 1021
 
 _N = (_MOST - _LEAST) * _PARTS
 
-# Chosen on generated columns (log-normal, normal, Student's t, exponential, Pareto) and on columns of Adult.
-_CLEAR_ANYWHERE, _CLEAR_NEAR = 20.0, 12.0
+# Chosen on generated columns (log-normal, normal, Student's t, exponential, Pareto, uniform), on columns of Adult, and
+# on small ones of breast cancers.
+_CLEAR_ANYWHERE, _CLEAR_NEAR, _CLEAR_CELL = 20.0, 12.0, 8.0
 """Standard deviations of a count from which there are values between a number and its double: anywhere, with a chance
-of error of 3e-6, and next to others. One more is asked for each doubling of what an error costs."""
+of error of 3e-6, and next to others; and in one cell. One more is asked for each doubling of what an error costs."""
 
-_KNOWN = 6.0
-"""Standard deviations of a count that tells how a tail falls."""
-
-_ENOUGH = 0.45
-"""Standard deviations of a count: as many values, if they are beyond the bounds, are clipped."""
-
-_INSIDE, _OUTSIDE = 6, 8
+_INSIDE, _OUTSIDE = 4, 8
 """Powers of 2 that are looked at below and above the largest clear values."""
+
+_NEAR_ZERO = 8
+"""How much smaller a bound is than the other one if it is set to 0."""
+
+_TAIL, _FIRM = 0.03, 40.0
+"""The share of the values, at least, that shows how they thin out, and its size in standard deviations of a count."""
+
+_POWERS = np.array([0, 0.25, 0.5, 1, 2, 4, 8, 16])[:, None]
+"""Shapes of tails: 0 is that of a Pareto law, 1 is exponential, 2 is normal, and 16 ends almost at once."""
+
+_MISFIT = 0.3
+"""The relative error of the counts of a tail: no column follows its law."""
+
+_WORTH = 0.2
+"""The noise of a sum of clipped values, in standard deviations of a count, times the width of the bounds."""
 
 
 def split_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
@@ -141,44 +153,71 @@ def find_bounds(counts: NDArray[np.float64], error: float) -> tuple[float, float
     ends = [math.ldexp(1 + cell % _PARTS / _PARTS, _LEAST + cell // _PARTS) for cell in range(low, high + 1)]
     edges = [-end for end in reversed(ends)] + ends
     middle, windows = high - low, _together(cells)
-    beyond = np.abs(np.arange(windows.size) + (_PARTS - 1) / 2 - middle) - (top + _PARTS - low)
-    needed = np.minimum(_CLEAR_NEAR + np.maximum(beyond, 0) / _PARTS, _CLEAR_ANYWHERE)
-    known = np.flatnonzero(windows >= needed * error)
+    # How often the values of a cell, or the middle of a window, are to be halved to be as the largest clear ones.
+    beyond = np.maximum(np.abs(np.arange(cells.size) - middle) - (top + _PARTS - low), 0) / _PARTS
+    of_windows = np.maximum(beyond[: windows.size], beyond[_PARTS - 1 :])
+    known = np.flatnonzero(windows >= np.minimum(_CLEAR_NEAR + of_windows, _CLEAR_ANYWHERE) * error)
     largest = int(known[windows[known].argmax()])
     core = largest + int(cells[largest : largest + _PARTS].argmax())
-    first, last = min(core, known[0] + _PARTS - 1), max(core, known[-1])
+    alone = np.flatnonzero(cells >= (_CLEAR_CELL + beyond) * error)
+    first = min([core, known[0] + _PARTS - 1, *alone[:1]])
+    last = max([core, known[-1], *alone[-1:]])
     if zero >= _CLEAR_ANYWHERE * error or any(found.size and found[0] < low for found in clear):
         first, last = min(first, middle), max(last, middle)
-    last = _extend(cells, last, error)
-    first = cells.size - 1 - _extend(cells[::-1], cells.size - 1 - first, error)
-    return edges[first], edges[last + 1]
+    sums = np.cumsum(np.maximum(cells[first : last + 1], 0))
+    half = first + int(np.searchsorted(sums, sums[-1] / 2))
+    centre = edges[half] / 2 + edges[half + 1] / 2
+    steps = np.array(edges) - centre
+    up = half + _extend(cells[half:], steps[half + 1 :], last - half, -steps[first], error)
+    down = half - _extend(cells[half::-1], -steps[half::-1], half - first, steps[up + 1], error)
+    least, most = edges[down], edges[up + 1]
+    # Cells next to 0 are narrow, or not looked at: without clear values on its other side, it costs little as a bound.
+    if not clear[0].size and edges[middle] <= least < most / _NEAR_ZERO:
+        least = 0.0
+    if not clear[1].size and least / _NEAR_ZERO < most <= edges[middle + 1]:
+        most = 0.0
+    return least, most
 
 
-def _together(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+def _together(counts: Floats) -> Floats:
     """Add up the counts from each cell to that of about twice its values."""
-    sums: NDArray[np.float64] = np.convolve(counts, np.ones(_PARTS), "valid")
+    sums: Floats = np.convolve(counts, np.ones(_PARTS), "valid")
     return sums
 
 
-def _extend(counts: NDArray[np.float64], last: int, error: float) -> int:
-    """Return the last cell that is worth its noise, by what the counts beyond it say, and how they fall before it."""
-    noise, held, fall = error * math.sqrt(_PARTS), error, 1.0
-    for cell in range(last, counts.size - _PARTS):
-        here, before, earlier = (
-            max(float(counts[max(end - _PARTS, 0) : max(end, 0)].sum()), error)
-            for end in range(cell + 1, cell + 1 - 3 * _PARTS, -_PARTS)
-        )
-        if here > _KNOWN * error or cell == last:
-            # Tails fall by the same factor each time, or faster and faster.
-            fall = min(1.0, here / before) * min(1.0, here * earlier / before**2)
-            held = here
-        # Beyond there is nothing, or what the tail lets expect, give or take half of it: both are as likely.
-        seen, expected = float(counts[cell + 1 : cell + 1 + _PARTS].sum()), held * fall
-        spread = math.hypot(expected / 2, noise)
-        odds = math.log(noise / spread) + ((seen / noise) ** 2 - ((seen - expected) / spread) ** 2) / 2
-        mean = (expected * noise**2 + seen * (expected / 2) ** 2) / spread**2
-        left = max(mean, 0.0) / (1 + math.exp(min(-odds, 700.0)))
-        if left <= _ENOUGH * error:
-            return cell
-        held += (left - held) / _PARTS
-    return max(last, counts.size - _PARTS)
+def _extend(cells: Floats, ends: Floats, last: int, other: float, error: float) -> int:
+    """Return the last cell that is worth its noise; `ends` and `other` are distances of ends from the centre."""
+    held = np.cumsum(cells[last::-1])[::-1]
+    firm = np.flatnonzero(held >= max(_TAIL * held[0], _FIRM * error))
+    # The tail starts before two cells that are clear, or with the second cell.
+    start = min(max(min([last - 1, *firm[-1:]]), 1), last)
+    inside = last + 1 - start
+    unit = ends[start - 1] if start else ends[0] / 2
+    at, counts = np.append(1.0, ends[start:] / unit), cells[start:]
+    expected = _tails(at, inside)
+    expected *= max(counts[:inside].sum(), error) / np.maximum(expected[:, :inside].sum(axis=1, keepdims=True), 1e-9)
+    spread = np.sqrt(error**2 + expected + (_MISFIT * expected) ** 2)
+    odds = -math.sqrt(2) * np.abs(counts - expected) / spread - np.log(spread)
+    empty = -math.sqrt(2) * np.abs(counts[inside:]) / error - math.log(error)
+    # Each tail may end before each cell. That it goes on is as likely as the ratio of the distances of the cell's ends.
+    goes_on = -np.diff(np.log(at[inside:]))
+    paths = np.cumsum(odds[:, inside:] - empty + goes_on, axis=1)
+    paths = np.hstack([np.zeros((len(paths), 1)), paths]) + odds[:, :inside].sum(axis=1, keepdims=True)
+    paths[:, :-1] += np.log(-np.expm1(goes_on))
+    chances = np.exp(paths - paths.max())
+    still = np.cumsum((chances / chances.sum())[:, :0:-1], axis=1)[:, ::-1]
+    values = (still * expected[:, inside:]).sum(axis=0)
+    # The sum that bounds at each end would clip, and their noise.
+    at = at[inside:]
+    clipped = np.maximum((at[:-1] + at[1:]) / 2 - at[:, None], 0) @ values
+    return last + int(np.hypot(_WORTH * error * (other / unit + at), clipped).argmin())
+
+
+def _tails(at: Floats, inside: int) -> Floats:
+    """Return the shares of the cells between these distances, the first of which is 1, by many laws of a tail."""
+    # Beyond r are ``exp(-3 g(r) / g(end))`` of the values, with ``g(r) = (r**p - 1) / p``: 95 % are below `end`.
+    logs = np.log(at)
+    growth = np.where(_POWERS == 0, logs, np.expm1(np.minimum(_POWERS * logs, 50)) / np.maximum(_POWERS, 0.1))
+    ends = growth[:, 1 : int(np.searchsorted(at, 8 * at[inside], side="right")), None]
+    shares: Floats = -np.diff(np.exp(-np.minimum(3 * growth[:, None, :] / ends, 600)))
+    return shares.reshape(-1, at.size - 1)
