@@ -73,6 +73,7 @@ def charge(
         scope=tuple(scope),
         mechanism=mechanism,
         secure=random_state is None,
+        max_rows_per_person=share.rows,
         **share.stated(losses, delta, rho),
     )
     spend(ledger, guarantee, what)
