@@ -44,7 +44,13 @@ from skdp.central.statistics._noise import (
     losses_of,
     with_delta,
 )
-from skdp.central.statistics._partitions import check_discovery, code_together, plan_categories, plan_discovery
+from skdp.central.statistics._partitions import (
+    check_discovery,
+    code_together,
+    plan_categories,
+    plan_discovery,
+    private_columns,
+)
 from skdp.central.statistics._persons import limit_persons, number_values, read_persons, rows_within, without_column
 from skdp.central.statistics._private_bounds import (
     NOWHERE,
@@ -156,6 +162,7 @@ __all__ = [
     "plan_discovery",
     "plan_hierarchy",
     "plan_quantiles",
+    "private_columns",
     "query",
     "ratio",
     "read_candidates",
