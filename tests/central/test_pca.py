@@ -260,3 +260,13 @@ class TestPlaces:
         values[2, 1] = odd
         with pytest.raises(ValueError, match="column 'x1' holds a missing value, a NaN or an inf"):
             read_numbers(read_table(values))
+
+    def test_shortened_rows_are_cut_to_integers(self, monkeypatch):
+        monkeypatch.setattr(_rows, "_BLOCK", 7)
+        rows, limit = placed(GRID), UNIT**2 // 3
+        factors = rows.factors(limit)
+        assert 0 < np.count_nonzero(factors < 1) < len(GRID)
+        whole = np.column_stack([rows.places, np.full(len(GRID), 1_001)])
+        whole = np.trunc(whole * factors[:, np.newaxis]).astype(int)
+        assert (rows.shortened(limit, 1_001, codes=False) == whole.T @ whole).all()
+        assert (rows.total(limit) == whole[:, :3].sum(axis=0)).all()
