@@ -230,17 +230,22 @@ def is_frame(data: Any) -> bool:
         return isinstance(data, pd.DataFrame)  # narwhals takes a tenth of a millisecond
     frame = nw.from_native(data, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
-        # Each evaluation of a lazy frame would draw new noise: one more release.
-        raise TypeError(
-            f"lazy frames ({type(data).__module__.split('.')[0]}) are evaluated again at each use, which would release "
-            "the data again each time; collect the frame first, or use skdp.engines"
-        )
+        raise lazy_error(data)
     if not isinstance(frame, nw.DataFrame):
         return False
     implementation = frame.implementation
     if not (implementation.is_pandas() or implementation.is_polars() or implementation.is_pyarrow()):
         raise TypeError(f"frames of {implementation.name.lower()} are not supported; use pandas, polars or pyarrow")
     return True
+
+
+def lazy_error(data: Any) -> TypeError:
+    """Make the error of a lazy table where rows are needed."""
+    # A lazy result would draw new noise at each evaluation: one more release.
+    return TypeError(
+        f"lazy frames ({type(data).__module__.split('.')[0]}) are not read here, as rows are needed: collect the frame "
+        "first. With skdp.engines imported, `fit` of central estimators reads them, and `privatize` makes reports"
+    )
 
 
 def read_table(data: Any) -> Table:

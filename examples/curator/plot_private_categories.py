@@ -29,7 +29,6 @@ encoder = DPOneHotEncoder(
     1.0,
     delta=1e-6,
     categories="private",
-    handle_unknown="infrequent_if_exist",
     max_rows_per_person=5,
     random_state=0,
 ).fit(bought, groups=who)

@@ -27,7 +27,7 @@ from skdp.base._estimator import (
     warn_of_observed,
 )
 from skdp.base._heard import heard
-from skdp.base._numbers import read_bounds, read_numbers
+from skdp.base._numbers import read_bounds, read_numbers, together
 from skdp.base._probabilities import ProbabilisticClassifier
 from skdp.base._site import SITE as SITE
 from skdp.base._site import OnSite
@@ -79,6 +79,7 @@ __all__ = [
     "read_numbers",
     "target_column",
     "target_of",
+    "together",
     "type_of_values",
     "type_texts",
     "warn_of_observed",

@@ -24,7 +24,7 @@ from sklearn.utils.validation import validate_data
 
 from skdp.coding import ColumnError, distinct_values, plain
 from skdp.domain import Categories, Domain
-from skdp.frames import Table, convert_frame, is_frame, read_table
+from skdp.frames import Table, convert_frame, is_frame, lazy_error, read_table
 from skdp.privacy import PrivacyLeakWarning, PrivacyLedger
 from skdp.randomness import ByteSource, SecureSource, SeededSource
 
@@ -42,6 +42,8 @@ def read_input(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1)
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError("masked arrays are not supported, as their masked values would be released; fill them first")
     if type(X).__module__.startswith("pyarrow"):
+        if hasattr(X, "to_table"):  # a Dataset
+            raise lazy_error(X)
         raise TypeError(f"pyarrow's {type(X).__name__} is not supported; make a pyarrow.Table of it")
     if not issparse(X):
         # The messages of scikit-learn for these errors print the data.

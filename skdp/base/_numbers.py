@@ -11,6 +11,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from skdp.coding import ColumnError, is_missing, kind_of, shielded, to_numbers
@@ -104,15 +105,20 @@ def _as_number(value: Any) -> Any:
 
 def read_numbers(table: Table, *, missing: bool = False, truth: bool = True) -> list[NDArray[np.float64]]:
     """Read the columns of a table as numbers, also of truth values (0 and 1) and of Decimals if asked."""
-    columns: list[NDArray[np.float64]] = []
+    given, columns = [], []
     for name, column in zip(table.names, table.columns, strict=True):
         try:
-            column = shielded(_as_numbers, column) if truth else column
-            numbers = to_numbers(column).astype(float, copy=False)
+            given.append(shielded(_as_numbers, column) if truth else column)
+            columns.append(to_numbers(given[-1]).astype(float, copy=False))
         except ColumnError as error:
             raise TypeError(f"column {name!r}: {error}") from None
+    whole = None if missing else together(columns)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Column by column, all of an array passes through the cache for each of its columns.
+        finite = whole is not None and np.isfinite(whole.sum())
+    for name, column, numbers in zip(table.names, given, columns, strict=True):
         objects = getattr(getattr(column, "dtype", None), "kind", "") == "O"
-        if (objects or not missing) and not np.isfinite(numbers).all():
+        if not finite and (objects or not missing) and not np.isfinite(numbers).all():
             if objects and not all(
                 _is_number_or_missing(value) or (truth and isinstance(value, Decimal)) for value in column
             ):
@@ -125,5 +131,16 @@ def read_numbers(table: Table, *, missing: bool = False, truth: bool = True) -> 
                     f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a "
                     "public rule."
                 )
-        columns.append(numbers)
     return columns
+
+
+def together(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64] | None:
+    """Return the array that columns are views of, without a copy, if they lie side by side in memory."""
+    # The caller keeps the columns, and so the memory.
+    first = columns[0]
+    places = [column.__array_interface__["data"][0] for column in columns]
+    step = places[1] - places[0] if len(places) > 1 else 8
+    alike = all(column.dtype == float and column.strides == first.strides for column in columns)
+    if not alike or places != [places[0] + step * place for place in range(len(columns))]:
+        return None
+    return as_strided(first, (len(first), len(columns)), (first.strides[0], step), writeable=False)

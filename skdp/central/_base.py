@@ -73,6 +73,7 @@ def charge(
         scope=tuple(scope),
         mechanism=mechanism,
         secure=random_state is None,
+        max_rows_per_person=share.rows,
         **share.stated(losses, delta, rho),
     )
     spend(ledger, guarantee, what)
@@ -109,11 +110,10 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     def _spend(self, share: Share, columns: Sequence[Any], mechanism: str, **more: Any) -> ByteSource:
         """Charge what `fit` releases, set `guarantee_`, and return the random bits."""
-        what = type(self).__name__
         if share.rate < 1:
             mechanism += f", {on_sample(share.rate)}"
         self.guarantee_, source = charge(
-            what, share, self.ledger, self.random_state, mechanism=mechanism, scope=columns, **more
+            type(self).__name__, share, self.ledger, self.random_state, mechanism=mechanism, scope=columns, **more
         )
         return source
 

@@ -8,7 +8,6 @@ from functools import partial
 from itertools import product
 from typing import Any, Literal, get_args
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -32,6 +31,8 @@ from skdp.central.statistics import (
     integer_noise,
     join_codes,
     joint_noise,
+    keyed_frame,
+    library_of,
     losses_of,
     mean_estimates,
     missing_error,
@@ -222,9 +223,7 @@ class DPGroupBy(CentralStatistic):
             index = pd.Index(self.keys_[0], name=names[0]) if len(names) == 1 else None
             keys = pd.MultiIndex.from_arrays(self.keys_, names=names) if index is None else index.infer_objects()
             return pd.DataFrame(columns, index=keys)
-        keys_of = {name: _plain(values) for name, values in zip(names, self.keys_, strict=True)}
-        library: Any = self._library
-        return nw.from_dict(keys_of | columns, backend=library).to_native()
+        return keyed_frame(dict(zip(names, self.keys_, strict=True)), columns, self._library)
 
     @property
     def _key_names(self) -> list[Any]:
@@ -311,7 +310,7 @@ class DPGroupBy(CentralStatistic):
                 noisy = np.clip(noisy, -(LARGEST**2), LARGEST**2)
             noisy = noisy.astype(float)
             self.estimates_ = _estimates(noisy, measured.names, released, ends, noise, level, shared=shared)
-            self._library = _library_of(table)
+            self._library = library_of(table)
 
         what = "counts" if not ends else "counts and sums"
         return Plan(f"{noise.name} on {what} of groups{mechanism}", release, delta, losses_of(share, [noise]))
@@ -372,17 +371,3 @@ def _estimates(
             if statistic in released:
                 found[f"{name}_{statistic}"] = estimate(total, count, pair, noise, level)
     return found
-
-
-def _library_of(table: Table) -> Any:
-    if isinstance(table.native, np.ndarray):
-        return "pandas"
-    return nw.from_native(table.native, eager_only=True).implementation.name.lower()
-
-
-def _plain(values: NDArray[Any]) -> list[Any]:
-    """Return keys as a list of one type, where numbers are whole and others are not."""
-    listed = values.tolist()
-    if any(isinstance(value, float) for value in listed):
-        return [None if value is None else float(value) for value in listed]
-    return listed

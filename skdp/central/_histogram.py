@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -26,8 +27,11 @@ from skdp.central.statistics import (
     find_range,
     integer_noise,
     is_ordered,
+    keyed_frame,
+    library_of,
     plan_hierarchy,
 )
+from skdp.coding import as_objects
 from skdp.domain import Domain, Interval
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size, project_to_simplex
@@ -138,6 +142,8 @@ class DPHistogram(CentralStatistic):
     CountEstimate(count=25550, std_error=72.74..., lower=25395, upper=25705)
     """
 
+    _library = "pandas"  # of files of earlier versions, which have none
+
     def __init__(
         self,
         epsilon: float | Rho | Mu | Sampled = 1.0,
@@ -182,6 +188,7 @@ class DPHistogram(CentralStatistic):
         def release(source: ByteSource) -> None:
             noisy = tree.measure(counts, noise, source)
             self.domain_ = domain
+            self._library = library_of(table)
             self.method_ = "flat" if n_levels == 1 else "hierarchical"
             self.branching_ = tree.branching
             if share.rate < 1:
@@ -205,7 +212,7 @@ class DPHistogram(CentralStatistic):
             return np.full(self.counts_.size, 1 / self.counts_.size)
         return project_to_simplex(self.counts_ / total, 1)
 
-    def to_frame(self, *, confidence_level: float = 0.95) -> pd.DataFrame:
+    def to_frame(self, *, confidence_level: float = 0.95) -> Any:
         """Return the counts as a table.
 
         Parameters
@@ -215,22 +222,26 @@ class DPHistogram(CentralStatistic):
 
         Returns
         -------
-        pandas.DataFrame
-            ``count, std_error, lower, upper``, indexed by the values (for an `Interval`, the bins) of one column, or of
-            several.
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            Of the kind of X (pandas for an array): ``count, std_error, lower, upper``, by the values (for an
+            `Interval`, the bins) of one column, or of several, which are columns, or in pandas the index.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If the confidence level is out of range.
+            If the confidence level is out of range; in polars and pyarrow, if a column has one of these names.
         """
         check_is_fitted(self)
         noise = np.sqrt(self._noise_variance())
         lower, upper = count_interval(self.counts_, noise, check_confidence_level(confidence_level), self._spread)
         table = {"count": self.counts_, "std_error": self.std_error_, "lower": lower, "upper": upper}
-        return pd.DataFrame(table, index=self.domain_.cells())
+        if self._library == "pandas":
+            return pd.DataFrame(table, index=self.domain_.cells())
+        names = self.domain_.columns
+        cells = zip(*product(*(self.domain_[name].labels for name in names)), strict=True)
+        return keyed_frame(dict(zip(names, map(as_objects, cells), strict=True)), table, self._library)
 
     def range_count(self, low: Any = None, high: Any = None) -> int:
         """Return the noisy number of records from a value up to another one, which is excluded.

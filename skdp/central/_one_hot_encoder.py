@@ -22,7 +22,7 @@ from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.typing import ColumnName, TableLike
 
-Unknown = Literal["error", "ignore", "infrequent_if_exist"]
+Unknown = Literal["auto", "error", "ignore", "infrequent_if_exist"]
 _INFREQUENT = "infrequent_sklearn"
 
 
@@ -45,11 +45,13 @@ class DPOneHotEncoder(CentralTransformer):
         of one, finds those that enough persons have.
     drop : {"first", "if_binary"} or array-like of shape (n_features,), optional
         The category of each column that gets no column of its own: the first; that of columns with two; or these.
-    handle_unknown : {"error", "ignore", "infrequent_if_exist"}, default="error"
-        What `transform` does with any other value, as most private columns have: an error reveals that there is one,
-        and comes after the charge; ``"ignore"`` makes all of its columns 0; ``"infrequent_if_exist"`` also, but in
-        columns with private categories it is in a further one, ``<column>_infrequent_sklearn``, which is for all values
-        that were not found.
+    handle_unknown : {"auto", "error", "ignore", "infrequent_if_exist"}, default="auto"
+        What `transform` does with any other value. ``"auto"``: it is an error where categories are declared, and
+        where they are private, as most such columns have others, it is in a further column of the output,
+        ``<column>_infrequent_sklearn``, which is for all values that were not found. ``"infrequent_if_exist"`` is the
+        same, but without an error: all columns of an undeclared value are 0, which is what ``"ignore"`` does
+        everywhere. ``"error"`` is one everywhere, and comes after the charge. An error reveals that there is such a
+        value.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for. Further rows are left out if `fit` is given
         ``groups``, and the rest has less noise; without, the number is taken on trust.
@@ -102,7 +104,7 @@ class DPOneHotEncoder(CentralTransformer):
     >>> people = load_adult().data[["sex", "workclass"]]
     >>> encoder = DPOneHotEncoder(
     ...     1.0, delta=1e-6, categories={"sex": ["Female", "Male"], "workclass": "private"}, drop="if_binary",
-    ...     handle_unknown="infrequent_if_exist", random_state=0,
+    ...     random_state=0,
     ... )
     >>> encoder.fit_transform(people).shape
     (32561, 9)
@@ -119,7 +121,7 @@ class DPOneHotEncoder(CentralTransformer):
         delta: float = 0.0,
         categories: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | Literal["private"] | None = None,
         drop: Literal["first", "if_binary"] | Sequence[Any] | None = None,
-        handle_unknown: Unknown = "error",
+        handle_unknown: Unknown = "auto",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -136,7 +138,8 @@ class DPOneHotEncoder(CentralTransformer):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = tags.input_tags.string = True
-        tags.input_tags.allow_nan = self.handle_unknown != "error"
+        found = self.handle_unknown == "auto" and isinstance(self.categories, str)
+        tags.input_tags.allow_nan = found or self.handle_unknown not in ("auto", "error")
         tags.transformer_tags.preserves_dtype = []
         return tags
 
@@ -149,7 +152,7 @@ class DPOneHotEncoder(CentralTransformer):
             self.domain_, found = plan.find(source)
             listed = {name: self.domain_[name].labels for name in table.names} | found
             self.categories_ = [as_objects(labels) for labels in listed.values()]
-            further = self.handle_unknown == "infrequent_if_exist"
+            further = self.handle_unknown in ("auto", "infrequent_if_exist")
             self.infrequent_ = np.array([further and name in found for name in table.names])
 
         return Plan(plan.mechanism, release, delta=plan.delta, free=not plan.private)
@@ -182,18 +185,18 @@ class DPOneHotEncoder(CentralTransformer):
         encoder = OneHotEncoder(
             categories=[np.arange(size) for size in sizes],
             drop=self._codes_to_drop(self.domain_),
-            handle_unknown="error" if self.handle_unknown == "error" else "ignore",
+            handle_unknown="error" if self.handle_unknown in ("auto", "error") else "ignore",
             sparse_output=False,
         )
         return encoder.set_output(transform="default").fit(np.zeros((1, len(sizes)), int))
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
-        codes, undeclared = [], []
-        for name, found, known in zip(table.names, self.domain_.encode(table.columns), self.categories_, strict=True):
+        codes = []
+        refused = {"error": np.full(len(self.infrequent_), True), "auto": ~self.infrequent_}.get(self.handle_unknown)
+        for place, (found, known) in enumerate(zip(self.domain_.encode(table.columns), self.categories_, strict=True)):
             codes.append(np.minimum(found, len(known)))
-            undeclared += [name] if (found >= len(known)).any() else []
-        if undeclared and self.handle_unknown == "error":
-            raise undeclared_error(undeclared[0], "categories", known="declared or found")
+            if refused is not None and refused[place] and (found >= len(known)).any():
+                raise undeclared_error(table.names[place], "categories", known="declared or found")
         kept = [column for column, size in zip(codes, self._sizes, strict=True) if size]
         if not kept:
             return [np.empty((len(codes[0]), 0))]
@@ -219,8 +222,8 @@ class DPOneHotEncoder(CentralTransformer):
         NotFittedError
             Before `fit`.
         TypeError, ValueError
-            If X has another number of columns, or is not numeric; under ``handle_unknown="error"``, if all columns of
-            a category are 0.
+            If X has another number of columns, or is not numeric; if all columns of a category are 0, unless
+            `handle_unknown` has it so.
         """
         check_is_fitted(self)
         table = read_input(BaseEstimator(), X, reset=True, least=0)

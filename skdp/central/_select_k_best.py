@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -13,14 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from skdp.base import read_bounds, read_numbers
+from skdp.base import read_numbers
 from skdp.central._base import Plan
 from skdp.central._selectors import Selector
-from skdp.central._supervised import Classes, SupervisedStatistic, features, split_all_bounds
+from skdp.central._supervised import (
+    Classes,
+    SupervisedStatistic,
+    features,
+    read_rows,
+    split_all_bounds,
+    target_places,
+)
 from skdp.central.statistics import (
     GRID,
     UNIT,
-    BoundedColumn,
+    ColumnSums,
     Noise,
     Rows,
     as_float,
@@ -30,6 +37,7 @@ from skdp.central.statistics import (
     joint_noise,
     n_numbers,
     noisy_moments,
+    sum_columns,
     warn_of_few,
 )
 from skdp.frames import LargeTable, Table
@@ -108,7 +116,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
     The number of rows is protected too, and a table without rows is answered. **The output of** `transform` **is
     columns of the rows themselves**, as private as X. Not covered: an error shows that a value is missing, or that a
-    class is not declared. Every choice reads the rows, so that large tables of `skdp.engines` are refused.
+    class is not declared.
 
     A quarter of the budget releases means and variances, and a 32nd the numbers of rows by class. Values are then
     integers, in noisy deviations from the noisy mean and clipped at 2.5, so that a row changes the score of every
@@ -176,26 +184,25 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         return split_all_bounds(self.bounds, self.target_bounds, names)
 
     def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
-        if large is not None:
-            raise TypeError(
-                "DPSelectKBest reads rows again and again, but skdp.engines only adds up: collect them first"
-            )
         k = min(check_size(self.k, name="k", least=1), len(table.names) - 1)
-        bounded = self._bounded(table)
-        numbers, ends = read_numbers(bounded), read_bounds(bounds, bounded.names)
-        codes, n_classes = np.zeros(len(numbers[0]), np.intp), 1
-        if self.classes is not None:
-            classes = Classes.read(table, None, self.classes)
-            codes, n_classes = classes.codes(table.columns[-1]), len(classes.values)
-        noise = joint_noise(share * _MOMENTS, GRID, n_numbers(len(numbers), squares=True, shared_count=True))
+        columns = sum_columns(bounded := self._bounded(table), large, bounds, missing=False)
+        classes = None if self.classes is None else Classes.read(table, large, self.classes)
+        noise = joint_noise(share * _MOMENTS, GRID, n_numbers(len(columns), squares=True, shared_count=True))
         mechanism = f"{noise.name} on sums, {choice_name(share)}"
-        return Plan(mechanism, partial(self._release, numbers, ends, codes, n_classes, k, noise, share))
+
+        def place(near: NDArray[np.float64], centres: NDArray[np.float64]) -> Rows:
+            if classes is not None:
+                return read_rows(table, large, near, centres, classes.codes)
+            goal = partial(target_places, name=bounded.names[-1], ends=near[-1:], start=centres[-1:])
+            return read_rows(table, large, near[:-1], centres[:-1], goal)
+
+        n_classes = 1 if classes is None else len(classes.values)
+        return Plan(mechanism, partial(self._release, columns, place, n_classes, k, noise, share))
 
     def _release(
         self,
-        numbers: list[NDArray[np.float64]],
-        ends: NDArray[np.float64],
-        codes: NDArray[np.intp],
+        columns: Sequence[ColumnSums],
+        place: Callable[[NDArray[np.float64], NDArray[np.float64]], Rows],
         n_classes: int,
         k: int,
         noise: Noise,
@@ -203,29 +210,25 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         source: ByteSource,
     ) -> None:
         counting = integer_noise(share * _COUNTS)
-        columns = [BoundedColumn.of(column, *pair) for column, pair in zip(numbers, ends.tolist(), strict=True)]
         moments = noisy_moments(columns, noise, source, squares=True, shared_count=True)
         pairs = list(zip(columns, moments, strict=True))
         centres = np.array([column.value(GRID * one.mean) for column, one in pairs])
         reach = np.array([_REACH * math.sqrt(one.variance) * (column.high - column.low) / 2 for column, one in pairs])
         near = np.column_stack([centres - reach, centres + reach])
-        places = Rows.of(numbers, near, centres, codes)
-        noisy = counting.add(source, np.bincount(codes, minlength=n_classes).tolist())
+        rows = place(near, centres)
+        noisy = counting.add(source, rows.sum(partial(_count_classes, n_classes=n_classes)).tolist())
         if sum(noisy) < 3 * math.sqrt(n_classes) * counting.error:
             warn_of_few()
         counts = np.array([as_float(max(one, math.ceil(counting.error), 1)) for one in noisy])
-        if self.classes is not None:
-            contrasts, unit = Contrasts.of_classes(codes, counts), _REACH
-        else:
-            contrasts, unit = Contrasts.of_numbers(places.places[:, -1]), _REACH**2
-            places = replace(places, places=places.places[:, :-1])
+        numeric = self.classes is None
+        contrasts, unit = (NUMBERS, _REACH**2) if numeric else (Contrasts.of_classes(counts), _REACH)
         # A row changes a norm by at most the change of its vector, and the floor of it by at most one more.
         change = math.isqrt(UNIT**2 * contrasts.square) + 1
-        scores = contrasts.scores(places)
+        scores = contrasts.scores(rows)
         left, chosen = list(range(len(scores))), list[int]()
         for _ in range(k):
-            place = choose(source, [scores[one] for one in left], share * _CHOICES / k, 2 * change)
-            chosen.append(left.pop(place))
+            best = choose(source, [scores[one] for one in left], share * _CHOICES / k, 2 * change)
+            chosen.append(left.pop(best))
         shown = integer_noise(share * _SCORES, k * change, k * change**2)
         in_ratios = unit / (counts.sum() * UNIT**2 * math.sqrt(_FINE))
         noisy = shown.add(source, [scores[one] for one in chosen])
@@ -242,37 +245,47 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         return ~np.isnan(self.scores_)
 
 
+def _count_classes(rows: Rows, n_classes: int) -> NDArray[np.int64]:
+    """Count the rows of each class; of one class, all rows."""
+    return np.bincount(rows.codes if n_classes > 1 else np.zeros_like(rows.codes), minlength=n_classes)
+
+
 @dataclass(frozen=True, eq=False)
 class Contrasts:
     """What a target is, in integers of up to `UNIT`, measured from its noisy mean."""
 
-    values: NDArray[np.float64]
-    """Of each row, one for each class, or one number."""
+    table: NDArray[np.float64] | None
+    """Of each class, a number for each class; None for a target that is a number, whose place the code of a row is."""
     weights: tuple[int, ...]
     """Of the squares of their sums."""
     square: int
     """The largest weighted sum of squares of the values of a row."""
 
     @classmethod
-    def of_classes(cls, codes: NDArray[np.intp], counts: NDArray[np.float64]) -> Contrasts:
+    def of_classes(cls, counts: NDArray[np.float64]) -> Contrasts:
         """Measure indicators of classes from their noisy shares; weights are those of the variance between classes."""
         shares = np.clip(np.rint(UNIT * counts / counts.sum()), 1, UNIT - 1).astype(int)
         table = UNIT * np.eye(len(shares), dtype=int) - shares
         weights = tuple(_FINE * UNIT // share for share in shares.tolist())
         squares = [sum(one**2 * weight for one, weight in zip(row, weights, strict=True)) for row in table.tolist()]
-        return cls(table[codes].astype(float), weights, max(squares))
+        return cls(table.astype(float), weights, max(squares))
 
-    @classmethod
-    def of_numbers(cls, places: NDArray[Any]) -> Contrasts:
-        """Take integers that are measured from a noisy mean."""
-        return cls(places.astype(float)[:, np.newaxis], (_FINE,), UNIT**2 * _FINE)
+    def sums(self, rows: Rows) -> NDArray[np.int64]:
+        """Return the sums of the products of each column with the target."""
+        sums = np.zeros((rows.n_columns, len(self.weights)), np.int64)
+        for block, part in rows.blocks():
+            codes = rows.codes[block]
+            values = codes[:, np.newaxis].astype(float) if self.table is None else self.table[codes]
+            sums += (part.T @ values).astype(np.int64)  # below 2**53, as floats add them up exactly
+        return sums
 
     def scores(self, rows: Rows) -> list[int]:
-        """Return the norm of the sums of the products of each column with the target."""
-        sums = np.zeros((rows.places.shape[1], len(self.weights)), np.int64)
-        for block, part in rows.blocks():
-            sums += (part.T @ self.values[block]).astype(np.int64)  # below 2**53, as floats add them up exactly
+        """Return the norm of the sums of each column."""
         return [
             math.isqrt(sum(one**2 * weight for one, weight in zip(row, self.weights, strict=True)))
-            for row in sums.tolist()
+            for row in rows.sum(self.sums).tolist()
         ]
+
+
+NUMBERS = Contrasts(None, (_FINE,), UNIT**2 * _FINE)
+"""Of a target that is a number, from a noisy mean."""

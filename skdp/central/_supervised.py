@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -13,9 +13,17 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import all_or_nothing, check_names, read_bounds, read_domain, read_input, target_of
+from skdp.base import all_or_nothing, check_names, read_bounds, read_domain, read_input, read_numbers, target_of
 from skdp.central._base import CentralStatistic
-from skdp.central.statistics import CellTally, count_large, find_codes, split_bounds, without_column
+from skdp.central.statistics import (
+    CellTally,
+    LargeRows,
+    Rows,
+    count_large,
+    find_codes,
+    split_bounds,
+    without_column,
+)
 from skdp.coding import ColumnError, shielded
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import LargeTable, Table
@@ -192,3 +200,33 @@ class Classes:
         elif (domain.encode([values])[0] == domain.size).any():
             raise undeclared
         return cls(domain)
+
+
+@dataclass(frozen=True)
+class _Placing:
+    """How values become places, and the target codes: picklable."""
+
+    ends: NDArray[np.float64]
+    starts: NDArray[np.float64]
+    codes: Callable[[Any], NDArray[Any]]
+
+    def __call__(self, table: Table) -> Rows:
+        return Rows.of(read_numbers(features(table)), self.ends, self.starts, self.codes(table.columns[-1]))
+
+
+def read_rows(
+    table: Table,
+    large: LargeTable | None,
+    ends: NDArray[np.float64],
+    starts: NDArray[np.float64],
+    codes: Callable[[Any], NDArray[Any]],
+) -> Rows:
+    """Read the columns and the target of a table, or prepare to read a large one, whose values are checked already."""
+    place = _Placing(ends, starts, codes)
+    return place(table) if large is None else LargeRows.open(large, table.names, place)
+
+
+def target_places(column: Any, name: Any, ends: NDArray[np.float64], start: NDArray[np.float64]) -> NDArray[np.int16]:
+    """Place a target that is a number on the grid of rows: the codes of `read_rows`."""
+    numbers = read_numbers(Table((name,), (column,), None))
+    return Rows.of(numbers, ends, start, np.zeros(len(numbers[0]), int)).places[:, 0]

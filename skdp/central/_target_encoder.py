@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from skdp.base import read_bounds, read_numbers
-from skdp.central._base import CentralTransformer, Plan, Unknown, check_choice
+from skdp.central._base import CentralTransformer, Plan, check_choice
 from skdp.central._supervised import SupervisedStatistic, features, target
 from skdp.central.statistics import (
     GRID,
@@ -24,6 +24,7 @@ from skdp.central.statistics import (
     losses_of,
     missing_error,
     plan_categories,
+    private_columns,
     shrunk_shifts,
     to_places,
     undeclared_error,
@@ -34,6 +35,7 @@ from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.typing import ColumnName
 
+Unknown = Literal["auto", "error", "ignore"]
 _SQUARES = Fraction(1, 20)
 """Of the budget, for the sum of squares of the target: how much the target varies says from how few rows a mean is
 worth something."""
@@ -62,11 +64,11 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         Values outside are clipped. ``"private"`` finds bounds that hold nearly all values, as in `DPMean`.
     bounds_share : float, default=0.2
         The share of epsilon that finds bounds, if they are private.
-    handle_unknown : {"error", "ignore"}, default="error"
-        What is done with an undeclared value: an error reveals that there is one. ``"ignore"``: in `fit` it adds
-        nothing to its column, and `transform` encodes it by the mean of all rows. In a column with private categories
-        a value that is not found adds nothing in `fit` either way; in `transform` it is an error, after the charge, or
-        ignored, which is what most of these columns need.
+    handle_unknown : {"auto", "error", "ignore"}, default="auto"
+        What is done with any other value. ``"ignore"``: in `fit` it adds nothing to its column, and `transform` encodes
+        it by the mean of all rows. ``"auto"``: so it is where categories are private, as most such columns have values
+        that are not found; where they are declared, it is an error, which reveals that there is one. ``"error"`` is one
+        in `transform` everywhere, and there it comes after the charge.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
@@ -141,7 +143,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         categories_share: float = 0.2,
         bounds: tuple[float, float] | str | None = None,
         bounds_share: float = 0.2,
-        handle_unknown: Unknown = "error",
+        handle_unknown: Unknown = "auto",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -161,7 +163,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.categorical = tags.input_tags.string = True
-        tags.input_tags.allow_nan = self.handle_unknown == "ignore"
+        found = self.handle_unknown == "auto" and isinstance(self.categories, str)
+        tags.input_tags.allow_nan = found or self.handle_unknown == "ignore"
         tags.transformer_tags.preserves_dtype = []
         return tags
 
@@ -207,8 +210,9 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         codes, undeclared = find_codes(table, self.domain_, self.handle_unknown)
-        if undeclared:
-            raise undeclared_error(undeclared[0], "categories", known="declared or found")
+        private = private_columns(table, self.categories) if self.handle_unknown == "auto" else []
+        for name in (name for name in undeclared if name not in private):
+            raise undeclared_error(name, "categories", known="declared or found")
         return [np.append(known, self.target_mean_)[one] for known, one in zip(self.encodings_, codes, strict=True)]
 
 

@@ -64,7 +64,7 @@ _OURS = (
     "RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder SubsetSelectionEncoder "
     "SyntheticResampler UnaryEncodingTransformer "
 )
-_PRIVATE = {"DPGroupBy": "_library", "PosteriorFeatures": "_privatize"}
+_PRIVATE = {"DPGroupBy": "_library", "DPHistogram": "_library", "PosteriorFeatures": "_privatize"}
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"
 _OF_OTHERS = {
     "sklearn.compose": {

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
 from fractions import Fraction
 from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from skdp.exact import round_up
@@ -94,6 +95,9 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         What the mechanism is, from which `compose` finds a smaller epsilon for several
         releases together. All of it is composed; empty if no more is known than epsilon, delta and rho. Of more than
         4,096 different ones, similar ones are rounded up together.
+    max_rows_per_person : int, default=1
+        Neighbouring inputs differ in up to as many records, all those of one person; with 1, in one record. Of releases
+        together it is the least: each of them protects persons with up to as many records.
 
     Raises
     ------
@@ -134,6 +138,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     secure: bool = True
     rho: float | None = None
     losses: tuple[Loss, ...] = ()
+    max_rows_per_person: int = 1
 
     def __post_init__(self) -> None:
         numbers = {
@@ -146,6 +151,10 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         check_relation(self.relation)
         if self.trust not in TRUSTS:
             raise ValueError(f"trust must be one of {', '.join(map(repr, TRUSTS))}, got {self.trust!r}")
+        rows = self.max_rows_per_person
+        if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
+            raise ValueError(f"max_rows_per_person must be a whole number >= 1, got {rows!r}")
+        object.__setattr__(self, "max_rows_per_person", int(rows))
         if isinstance(self.scope, str):
             raise TypeError(f"scope must be a tuple of names, got {type(self.scope).__name__}")
         losses = merged(check_losses(self.losses))
@@ -242,7 +251,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         all other records, and is right about 50 times in 100 when guessing which of two values a record has, is right
         at most 74 times in 100 after seeing what is released.
         """
-        return in_odds(self.epsilon, self.delta, self.relation)
+        return in_odds(self.epsilon, self.delta, self.relation, "record" if self.max_rows_per_person == 1 else "person")
 
     def _content(self) -> dict[str, Any]:
         return {
@@ -255,7 +264,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             "secure": bool(self.secure),
             "rho": self.rho,
             "losses": [loss._content() for loss in self.losses],
-        }
+        } | ({} if self.max_rows_per_person == 1 else {"max_rows_per_person": self.max_rows_per_person})
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
@@ -270,6 +279,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             secure=fields.flag("secure"),
             rho=fields.optional("rho", lambda name: fields.number(name, at_least_0)),
             losses=_read_losses(fields) if fields.has("losses") else (),
+            max_rows_per_person=fields.take("max_rows_per_person") if fields.has("max_rows_per_person") else 1,
         )
 
     def _packed(self) -> dict[str, Any]:
@@ -317,6 +327,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             secure=self.secure and other.secure,
             rho=rho,
             losses=losses,
+            max_rows_per_person=min(self.max_rows_per_person, other.max_rows_per_person),
         )
 
     def __str__(self) -> str:
@@ -328,18 +339,27 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         parts.append(f"{self.trust} model")
         verb = "replacing" if self.relation == "replace" else "adding or removing"
         columns = ", ".join(map(written_text, self.scope))
-        parts.append(f"{verb} one record's values of: {columns}" if columns else f"{verb} one record")
+        if (rows := self.max_rows_per_person) > 1:
+            parts.append(
+                f"{verb} one person's values, in up to {rows} records, of: {columns}"
+                if columns
+                else f"{verb} one person with up to {rows} records"
+            )
+        else:
+            parts.append(f"{verb} one record's values of: {columns}" if columns else f"{verb} one record")
         if not self.secure:
             parts.append("NOT SECURE: the randomness comes from a seed")
         return ", ".join(parts)
 
     def _repr_html_(self) -> str:
+        rows = self.max_rows_per_person
+        one = "record" if rows == 1 else f"person with up to {rows} records"
         facts = [
             ("epsilon", shown(self.epsilon)),
             ("delta", shown(self.delta)),
             ("rho", None if self.rho is None else shown(self.rho)),
             ("model", _TRUSTED[self.trust]),
-            ("neighbours", "one record replaced" if self.relation == "replace" else "one record added or removed"),
+            ("neighbours", f"one {one} replaced" if self.relation == "replace" else f"one {one} added or removed"),
             ("columns", ", ".join(map(str, self.scope))),
             ("mechanism", self.mechanism),
             ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),

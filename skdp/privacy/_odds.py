@@ -50,14 +50,14 @@ def _up(number: float, digits: int) -> Decimal:
     return tolerant.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING)
 
 
-def in_odds(epsilon: float, delta: float, relation: str) -> str:
-    """Return a few sentences on what epsilon and delta allow an attacker to learn about a record."""
+def in_odds(epsilon: float, delta: float, relation: str, who: str = "record") -> str:
+    """Return a few sentences on what epsilon and delta allow an attacker to learn about a record, or a person."""
     if relation == "replace":
-        question = "which of two values a record has"
-        compared = "one value of a record as for any other"
+        question = f"which of two values a {who} has"
+        compared = f"one value of a {who} as for any other"
     else:
-        question = "whether a record is in the data"
-        compared = "the data with a record as for the same data without it, and the other way round"
+        question = f"whether a {who} is in the data"
+        compared = f"the data with a {who} as for the same data without, and the other way round"
     ratio = largest_ratio(epsilon)
     bound = f"at most {shown_ratio(epsilon)}" if ratio <= _MOST_SHOWN else f"possibly {shown_ratio(epsilon)}"
     beyond = (
@@ -65,7 +65,7 @@ def in_odds(epsilon: float, delta: float, relation: str) -> str:
     )
     return (
         f"Any result is {bound} times as likely for {compared}{beyond}. An attacker who knows all other "
-        f"records, and is right about 50 times in 100 when guessing {question}, is right "
+        f"{who}s, and is right about 50 times in 100 when guessing {question}, is right "
         f"{shown_guess(epsilon, delta)} times in 100 after seeing what is released."
     )
 

@@ -345,10 +345,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         left_out = warn_out_of_reach(coded.plan, coded.strategy, coded.domain.columns)
         measured = "marginals" if coded.cells is coded.domain else "bins and marginals"
         mechanism = f"{budget.name} noise on {measured}{f', up to {reach} rows a person' if reach > 1 else ''}"
+        whole = replace(promise, rows=reach)
         mixed: set[Any] = set()
         if counts:
             most = largest_sizes(coded.plan, coded.strategy, {names.index(name) for name in counts})
-            source = self._spend(promise, names, f"{mechanism}, thresholds on values", delta=delta)
+            source = self._spend(whole, names, f"{mechanism}, thresholds on values", delta=delta)
             found, mixed = find_values(source, counts, promise.amount * share, delta * share, reach, most)
             coded = code_table(self, table, keep, found)
         records: Records = CodedRecords(coded.codes, coded.cells.sizes)
@@ -357,7 +358,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             # What is not declared shows in the first pass: before the charge, as in memory.
             records.prepare(coded.first)
         if not counts:
-            source = self._spend(promise, names, mechanism, delta=delta, rho=rho, losses=budget.losses)
+            source = self._spend(whole, names, mechanism, delta=delta, rho=rho, losses=budget.losses)
         if rate < 1:
             records = CodedRecords(draw_sample(coded.codes, rate, source), coded.cells.sizes)
         say = partial(print, f"[{type(self).__name__}]", file=sys.stderr) if self.verbose else None

@@ -24,7 +24,7 @@ def encoder(epsilon=1.0, **parameters):
 
 
 def finder(epsilon=1.0, **parameters):
-    given = {"delta": 1e-6, "categories": "private", "handle_unknown": "infrequent_if_exist"}
+    given = {"delta": 1e-6, "categories": "private"}
     return encoder(epsilon, **given | parameters)
 
 
@@ -87,6 +87,17 @@ class TestPrivate:
         assert ignored.get_feature_names_out().tolist() == ["job_nurse", "job_smith", "job_None"]
         with pytest.warns(UserWarning, match="Found unknown categories"):  # of scikit-learn
             assert ignored.transform(RARE).shape == (493, 3)
+
+    def test_by_default_unknown_is_an_error_where_categories_are_declared(self):
+        fitted = finder(categories=DECLARED | {"job": "private"}).fit(WORDS)
+        odd = WORDS.assign(job="pilot")
+        assert fitted.transform(odd)["job_infrequent_sklearn"].eq(1).all()
+        with pytest.raises(ValueError, match="column 'sex' holds a value"):
+            fitted.transform(odd.assign(sex="x"))
+        zeros = np.zeros((1, 6))
+        assert fitted.set_params(handle_unknown="infrequent_if_exist").inverse_transform(zeros).tolist() == [[None] * 2]
+        with pytest.raises(ValueError, match="can not be inverted"):
+            fitted.set_params(handle_unknown="auto").inverse_transform(zeros)
 
     def test_some_columns_are_declared(self):
         for declared in ({"job": "private", "sex": ["f", "m", "x"]}, ["private", ["f", "m", "x"]]):

@@ -14,9 +14,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skdp import DPPCA, DPLinearRegression, PrivacyLedger, privacy_statement
+from skdp.base import read_numbers, together
 from skdp.central import _pca
 from skdp.central._pca import _noise_of_products
 from skdp.central.statistics import UNIT, Rows, _noise, _rows, find_limits
+from skdp.frames import read_table
 from skdp.privacy import Mu, Rho, Sampled, read_share
 from skdp.randomness import SeededSource
 from tests.conftest import each
@@ -227,3 +229,45 @@ def test_a_pipeline_states_that_its_rows_are_not_private():
     total = privacy_statement(pipe.fit(TABLE, np.arange(4_000) % 2)).total
     assert set(total.scope) == {"a", "b", "c", "d", "target"}
     assert total.epsilon == pytest.approx(2)
+
+
+class TestPlaces:
+    """Rows are read in blocks, from one array or from columns."""
+
+    def test_an_array_has_the_places_of_its_columns(self, monkeypatch):
+        monkeypatch.setattr(_rows, "_BLOCK", 7)
+        values = rng.normal(scale=4, size=(20, 3))
+        values[3:6, 1] = 1.7e308, -1.7e308, 4.0
+        apart = Rows.of([*map(np.array, values.T)], ENDS, np.zeros(3), np.zeros(20, int), UNITS)
+        exact = np.trunc(np.clip(values, *ENDS.T) / UNITS * UNIT)
+        for rows in (placed(values), apart, placed(np.asfortranarray(values))):
+            assert (rows.places == exact).all()
+        assert placed(values[:0]).places.shape == (0, 3)
+
+    def test_only_columns_side_by_side_are_one_array(self):
+        values = rng.normal(size=(5, 4))
+        for table in (values, values[:, ::2], values[::-1], np.asfortranarray(values), values[:0], values[:1]):
+            assert (together(list(table.T)) == table).all()
+        for columns in (values[:, [0, 1]].T[:1], [values[:, 0]]):
+            assert (columns == together(list(columns)).T).all()
+        assert together([values[:, 0], values[:, 1], values[:, 3]]) is None
+        assert together([values[:, 0], values[::-1, 1]]) is None
+        assert together(list(values.astype(np.float32).T)) is None
+
+    @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+    def test_a_missing_value_of_an_array_is_an_error_of_its_column(self, odd):
+        values = np.full((4, 3), 1.7e308)  # their sum is no float
+        assert len(read_numbers(read_table(values))) == 3
+        values[2, 1] = odd
+        with pytest.raises(ValueError, match="column 'x1' holds a missing value, a NaN or an inf"):
+            read_numbers(read_table(values))
+
+    def test_shortened_rows_are_cut_to_integers(self, monkeypatch):
+        monkeypatch.setattr(_rows, "_BLOCK", 7)
+        rows, limit = placed(GRID), UNIT**2 // 3
+        factors = rows.factors(limit)
+        assert 0 < np.count_nonzero(factors < 1) < len(GRID)
+        whole = np.column_stack([rows.places, np.full(len(GRID), 1_001)])
+        whole = np.trunc(whole * factors[:, np.newaxis]).astype(int)
+        assert (rows.shortened(limit, 1_001, codes=False) == whole.T @ whole).all()
+        assert (rows.total(limit) == whole[:, :3].sum(axis=0)).all()

@@ -24,6 +24,7 @@ from skdp import (
     DPStandardScaler,
     Interval,
     PrivacyLedger,
+    privacy_statement,
 )
 from skdp.central.statistics import GRID, BoundedColumn, _cuts, _noise, choose, integer_noise, joint_noise
 from skdp.central.statistics._moments import query
@@ -118,6 +119,11 @@ class TestSensitivity:
         assert np.array(found[1]) == pytest.approx(4 * np.array(found[0]))
         assert fitted.guarantee_.epsilon == 1.0
         assert "up to 4 rows a person" in fitted.guarantee_.mechanism
+        assert "adding or removing one person's values, in up to 4 records, of: " in str(fitted.guarantee_)
+        if not hasattr(fitted, "transform"):  # nothing is promised about rows
+            meaning = privacy_statement(fitted).to_dict()["meaning"]
+            assert meaning["unit"].startswith("one person with up to 4 records")
+            assert meaning["neighbours"] == "one person with up to 4 records added or removed"
 
     @pytest.mark.parametrize("epsilon", [0.5, 3.0])
     def test_a_delta_covers_all_rows_of_a_person(self, epsilon, monkeypatch):

@@ -22,7 +22,7 @@ from skdp import (
     privacy_statement,
 )
 from skdp.central import _select_k_best
-from skdp.central._select_k_best import _CHOICES, _COUNTS, _MOMENTS, _SCORES, Contrasts
+from skdp.central._select_k_best import _CHOICES, _COUNTS, _MOMENTS, _SCORES, NUMBERS, Contrasts
 from skdp.central.statistics import UNIT, Rows, _rows
 from skdp.privacy import Mu, Rho, Sampled, read_share
 from skdp.testing import curator_checks
@@ -39,7 +39,7 @@ class TestSensitivity:
 
         def scores(values):
             rows = Rows.of(list(values[:, :2].T), np.tile([-1.0, 1.0], (2, 1)), np.zeros(2), values[:, 2])
-            target = Contrasts.of_classes(values[:, 2].astype(int), np.array(counts))
+            target = Contrasts.of_classes(np.array(counts))
             return np.array(target.scores(rows), object), target.square
 
         values = np.tile(GRID[GRID[:, 2] > 0] if counts[0] > 3 else GRID, (copies, 1))
@@ -57,11 +57,10 @@ class TestSensitivity:
         ends = np.array([[-1.0, 1.0]])
 
         def score(part):
-            rows = Rows.of([part[:, 0]], ends, np.zeros(1), np.zeros(len(part)))
             target = Rows.of([part[:, 1]], ends, np.zeros(1), np.zeros(len(part)))
-            return Contrasts.of_numbers(target.places[:, 0]).scores(rows)[0]
+            return NUMBERS.scores(Rows.of([part[:, 0]], ends, np.zeros(1), target.places[:, 0]))[0]
 
-        square = Contrasts.of_numbers(np.zeros(1)).square
+        square = NUMBERS.square
         changes = [abs(score(values) - score(np.delete(values, place, axis=0))) for place in range(len(values))]
         assert 0.99 * UNIT**2 * square < max(changes) ** 2
         assert (max(changes) - 1) ** 2 <= UNIT**2 * square

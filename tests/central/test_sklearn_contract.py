@@ -71,7 +71,7 @@ ESTIMATORS = [
 OTHERS = [
     DPOneHotEncoder(categories=Interval(-100, 100, bins=4), handle_unknown="ignore"),
     DPGroupBy("x0", keys=Interval(-100, 100, bins=2), bounds=BOUNDS, handle_unknown="ignore"),
-    DPOneHotEncoder(5.0, delta=0.1, categories="private", handle_unknown="infrequent_if_exist"),
+    DPOneHotEncoder(5.0, delta=0.1, categories="private"),
     DPGaussianNB(50.0, bounds=(-10, 10)),
     DPLinearRegression(2_000.0, bounds=(-10, 10), target_bounds=(-10, 10)),
     DPKBinsDiscretizer(bounds=BOUNDS, strategy="uniform", encode="onehot-dense"),

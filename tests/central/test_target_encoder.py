@@ -200,13 +200,17 @@ class TestPrivateCategories:
     def test_frequent_ones_are_found_and_encoded(self):
         rare = WORDS.copy()
         rare.iloc[:3, 0] = ["pilot", "diver", None]
-        found = encoder(1e4, delta=1e-6, categories="private", handle_unknown="ignore").fit(rare, ILL)
+        found = encoder(1e4, delta=1e-6, categories="private").fit(rare, ILL)
         assert [found.domain_[name].values for name in ("job", "sex")] == [("clerk", "nurse", "smith"), ("f", "m")]
         exact = ILL[3:].groupby(rare["job"][3:]).mean()
         assert found.encodings_[0] == pytest.approx(exact.to_numpy(), abs=0.02)
         assert found.transform(rare)["job"][:3].tolist() == [found.target_mean_] * 3
         some = encoder(5.0, delta=1e-6, categories=DECLARED | {"job": "private"}).fit(rare, ILL)
         assert some.guarantee_.delta == 1e-6
+        assert some.transform(rare)["job"][:3].tolist() == [some.target_mean_] * 3
+        with pytest.raises(ValueError, match="column 'sex' holds a value"):
+            some.transform(rare.assign(sex="x"))
+        some.set_params(handle_unknown="error")
         with pytest.raises(ValueError, match="column 'job' holds a value"):
             some.transform(rare)
         with pytest.raises(ValueError, match="column 'sex' holds a value"):

@@ -12,6 +12,7 @@ from skdp import (
     DPLinearRegression,
     DPLogisticRegression,
     DPRidge,
+    DPSelectKBest,
     DPTargetEncoder,
     Interval,
 )
@@ -31,6 +32,13 @@ MODELS = {
     "categorical": (DPCategoricalNB(2.0, categories=Interval(-3, 3, bins=4), **CLASSES), CLASS),
     "target encoder": (
         DPTargetEncoder(20.0, categories=Interval(-3, 3, bins=4), bounds="private", random_state=0),
+        NUMBER,
+    ),
+    "selector": (DPSelectKBest(2, epsilon=2.0, bounds=(-3, 3), **CLASSES), CLASS),
+    "selector, private bounds": (
+        DPSelectKBest(
+            1, epsilon=40.0, delta=1e-6, **REGRESSION | {"bounds": {"a": (-3, 3), "b": "private", "c": (0, 1)}}
+        ),
         NUMBER,
     ),
     "logistic": (DPLogisticRegression(2.0, bounds=(-3, 3), max_iter=1, **CLASSES), CLASS),

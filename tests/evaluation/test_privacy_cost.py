@@ -27,6 +27,7 @@ from skdp import (
     Domain,
     DPHistogram,
     DPKBinsDiscretizer,
+    DPLogisticRegression,
     DPMarginalSynthesizer,
     DPMean,
     DPMinMaxScaler,
@@ -591,7 +592,8 @@ def test_wrong_input():
         privacy_cost(DPMean(bounds=(0, 1)), {"age": "years"})
     with pytest.raises(ValueError, match=r"fit refuses rows that are made up .*bounds must be declared"):
         privacy_cost(DPMean(), table()[NUMBERS])
-    found = DPOneHotEncoder(0.01, delta=1e-6, categories="private")  # 240 rows are too few for any value
+    # 240 rows are too few for any value.
+    found = DPOneHotEncoder(0.01, delta=1e-6, categories="private", handle_unknown="error")
     with pytest.raises(ValueError, match=r"handle_unknown='ignore'\. Declare the values of the columns in X"):
         privacy_cost(found, {"word": str})
 
@@ -614,3 +616,20 @@ def test_no_target_is_made_up_where_none_is_needed():
     assert cost.charges["columns"].tolist() == ["a, b"] * len(cost.charges)
     with_target = privacy_cost(DPMarginalSynthesizer(1.0, domain=schema | {"target": [0, 1]}), schema, y=[0, 1])
     assert "a, b, target" in with_target.charges["columns"].tolist()
+
+
+def test_columns_are_those_of_the_table_wherever_a_step_stands():
+    encoder = ColumnTransformer(
+        [
+            ("age", DPStandardScaler(0.5, bounds=(0, 100)), ["age"]),
+            ("hours", DPStandardScaler(0.5, bounds=(0, 99)), ["hours"]),
+            ("job", DPOneHotEncoder(categories={"job": ["cook", "nurse"]}), ["job"]),
+        ]
+    )
+    model = DPLogisticRegression(1.0, delta=1e-6, bounds=(-5, 5), classes=[0, 1])
+    cost = privacy_cost(make_pipeline(encoder, model), {"age": float, "job": ["cook", "nurse"], "hours": float}, [0, 1])
+    assert cost.charges["columns"].tolist() == ["age", "hours", "age, job, hours, target"]
+    assert cost.totals["fit"].scope == ("age", "hours", "job", "target")
+    second = ColumnTransformer([("second", "passthrough", [1])])
+    made = privacy_cost(make_pipeline(second, model), np.ones((3, 3)), [0, 1])
+    assert made.totals["fit"].scope == ("x1", "target")

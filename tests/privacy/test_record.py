@@ -2,16 +2,19 @@
 
 import json
 import math
+import operator
 import pickle
+from dataclasses import replace
 from importlib.resources import files
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
 
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
-from skdp.privacy import GaussianLoss, LaplaceLoss, PrivacyStatement, PureLoss
+from skdp.privacy import GaussianLoss, LaplaceLoss, PrivacyStatement, PureLoss, compose
 from tests.conftest import each
 
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
@@ -21,6 +24,7 @@ GUARANTEES = [
     PrivacyGuarantee(0.1, 1e-300, relation="add_remove", trust="central", scope=("a", 1, "é\u2028"), secure=False),
     PrivacyGuarantee(5e-324, math.nextafter(1, 0), mechanism='"<noise>"', rho=1 / 3),
     PrivacyGuarantee(1.7976931348623157e308),
+    PrivacyGuarantee(1.0, max_rows_per_person=np.int64(3)),
 ]
 
 
@@ -269,3 +273,22 @@ def test_many_charges_are_read_soon():
         ledger.charge(PrivacyGuarantee(0.1), "survey")
     read = PrivacyLedger.from_json(ledger.to_json())
     assert read.spent.epsilon == 200.0
+
+
+def test_a_guarantee_for_persons_says_so(tmp_path):
+    four = PrivacyGuarantee(1.0, relation="add_remove", trust="central", scope=("sex",), max_rows_per_person=4)
+    assert str(four).endswith("central model, adding or removing one person's values, in up to 4 records, of: sex")
+    assert str(replace(four, scope=(), relation="replace")).endswith("replacing one person with up to 4 records")
+    assert "whether a person is in the data" in four.in_odds()
+    assert "one person with up to 4 records added or removed" in four._repr_html_()
+    assert "max_rows_per_person" not in PrivacyGuarantee(1.0).to_dict()
+    # A guarantee for persons of up to 4 records is one for those of up to 2, and for single records.
+    others = [replace(four, max_rows_per_person=rows) for rows in (1, 2, 9)]
+    for joined in (operator.add, operator.or_, lambda *pair: compose(pair)):
+        assert [joined(four, one).max_rows_per_person for one in others] == [1, 2, 4]
+    assert four.to("replace").max_rows_per_person == 4
+    for rows in (0, True, 1.5, None):
+        with pytest.raises(ValueError, match="max_rows_per_person must be a whole number >= 1, got"):
+            PrivacyGuarantee(1.0, max_rows_per_person=rows)
+    PrivacyLedger(tmp_path / "ledger", epsilon=2.0).charge(four, "a release")
+    assert [one.guarantee for one in PrivacyLedger(tmp_path / "ledger")._book.charges()] == [four]

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from skdp.base import read_bounds, read_numbers
+from skdp.base import read_bounds
 from skdp.central._base import Plan, check_flag
-from skdp.central._supervised import split_all_bounds
-from skdp.central.linear_model._base import Floats, LinearModel, read_rows
+from skdp.central._supervised import read_rows, split_all_bounds, target_places
+from skdp.central.linear_model._base import Floats, LinearModel
 from skdp.central.linear_model._moments import ExactMoments
 from skdp.central.statistics import (
     UNIT,
@@ -61,7 +61,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2 if self.fit_intercept else np.zeros(len(ends))
         if large is not None:
             sum_columns(table, large, ends, missing=False)  # a missing value is an error before anything is charged
-        goal = partial(_places, name=table.names[-1], ends=ends[-1:], start=starts[-1:])
+        goal = partial(target_places, name=table.names[-1], ends=ends[-1:], start=starts[-1:])
         rows = read_rows(table, large, ends[:-1], starts[:-1], goal)
         kind = "cube" if share.kind == "epsilon" else GaussianNoise.name
         return Plan(
@@ -120,12 +120,6 @@ class _LinearRegression(RegressorMixin, LinearModel):
             Before `fit`, or if X has other columns, is not numeric, or holds a missing value.
         """
         return self._respond(X)
-
-
-def _places(column: Any, name: Any, ends: Floats, start: Floats) -> NDArray[np.int16]:
-    """Place a target on the grid."""
-    numbers = read_numbers(Table((name,), (column,), None))
-    return Rows.of(numbers, ends, start, np.zeros(len(numbers[0]), int)).places[:, 0]
 
 
 class DPLinearRegression(_LinearRegression):

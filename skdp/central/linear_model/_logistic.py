@@ -14,8 +14,8 @@ from sklearn.base import ClassifierMixin
 
 from skdp.base import read_bounds
 from skdp.central._base import Plan, check_flag
-from skdp.central._supervised import Classes, features
-from skdp.central.linear_model._base import Floats, LinearModel, read_rows
+from skdp.central._supervised import Classes, features, read_rows
+from skdp.central.linear_model._base import Floats, LinearModel
 from skdp.central.linear_model._descent import (
     PLAIN,
     SCALED,

@@ -17,6 +17,8 @@ from skdp.central.statistics._groups import (
     GroupTally,
     count_estimates,
     join_codes,
+    keyed_frame,
+    library_of,
     mean_estimates,
     sum_estimates,
 )
@@ -44,7 +46,13 @@ from skdp.central.statistics._noise import (
     losses_of,
     with_delta,
 )
-from skdp.central.statistics._partitions import check_discovery, code_together, plan_categories, plan_discovery
+from skdp.central.statistics._partitions import (
+    check_discovery,
+    code_together,
+    plan_categories,
+    plan_discovery,
+    private_columns,
+)
 from skdp.central.statistics._persons import limit_persons, number_values, read_persons, rows_within, without_column
 from skdp.central.statistics._private_bounds import (
     NOWHERE,
@@ -139,8 +147,10 @@ __all__ = [
     "is_ordered",
     "join_codes",
     "joint_noise",
+    "keyed_frame",
     "largest_moments",
     "largest_sum",
+    "library_of",
     "limit_persons",
     "losses_of",
     "mean_estimates",
@@ -156,6 +166,7 @@ __all__ = [
     "plan_discovery",
     "plan_hierarchy",
     "plan_quantiles",
+    "private_columns",
     "query",
     "ratio",
     "read_candidates",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -174,3 +174,26 @@ def mean_estimates(places: Floats, count: Floats, ends: tuple[float, float], noi
     shares = [mean, np.where(known, lower, -np.inf), np.where(known, upper, np.inf)]
     value, lower, upper = (low + (high - low) * ((np.clip(share, -1, 1) + 1) / 2) for share in shares)
     return np.column_stack([value, np.minimum(error, 1) * (high - low) / 2, lower, upper])
+
+
+def library_of(table: Table) -> str:
+    """Return the library of tables about a table: its own, or pandas for an array."""
+    if isinstance(table.native, np.ndarray):
+        return "pandas"
+    return nw.from_native(table.native, eager_only=True).implementation.name.lower()
+
+
+def keyed_frame(keys: Mapping[str, NDArray[Any]], columns: Mapping[str, NDArray[Any]], library: Any) -> Any:
+    """Build a table of polars or pyarrow whose first columns are keys."""
+    for name in keys.keys() & columns.keys():
+        raise ValueError(f"two columns of the result would be called {name!r}; rename a column of X")
+    whole = {name: _plain(values) for name, values in keys.items()}
+    return nw.from_dict(whole | dict(columns), backend=library).to_native()
+
+
+def _plain(values: NDArray[Any]) -> list[Any]:
+    """Return keys as a list of one type, where numbers are whole and others are not."""
+    listed: list[Any] = values.tolist()
+    if any(isinstance(value, float) for value in listed):
+        return [None if value is None else float(value) for value in listed]
+    return listed

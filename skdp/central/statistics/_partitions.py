@@ -271,6 +271,11 @@ def code_together(table: Table, names: Sequence[Any], what: str) -> Coded:
     return list(zip(*columns, strict=True)), together
 
 
+def private_columns(table: Table, declared: Any) -> list[Any]:
+    """Return the columns whose categories are to be found."""
+    return _split_categories(table, declared)[0]
+
+
 def _split_categories(table: Table, declared: Any) -> tuple[list[Any], Any]:
     """Return the columns whose categories are to be found, and what is declared, with None for these."""
     if isinstance(declared, str):

@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
-from skdp.base import level_of_the_caller
+from skdp.base import level_of_the_caller, together
 from skdp.central.statistics._noise import Noise, as_float, integer_noise
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
@@ -23,6 +24,16 @@ UNIT = 1 << 14
 
 _BLOCK = 1 << 17
 """Values at a time, which stay in the cache. Floats add up their products exactly: below 2**(15 + 15 + 17)."""
+
+
+_MANY_COLUMNS = 256
+"""From here on, several threads share the products of a block in less time than they need to meet."""
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Find the libraries that multiply, which takes milliseconds."""
+    return ThreadpoolController()
 
 
 def in_units(number: int | Fraction) -> float:
@@ -64,17 +75,24 @@ class Rows:
     ) -> Rows:
         """Place values between bounds on a grid whose 0 is at a start, in units of at least `widths`, their default."""
         places = np.empty((len(codes), len(columns)), np.int16)
-        lows, highs = ends.T
-        scale = widths(ends, starts) if units is None else units
-        # Floats round monotonously: no place is farther from 0 than that of an end.
-        most = np.trunc(widths(ends, starts) / scale * UNIT).astype(np.int64)
-        for rows in _slices(places):
-            part = np.stack([column[rows] for column in columns], axis=1)
-            np.clip(part, lows, highs, out=part)
-            part -= starts
-            part /= scale
-            part *= UNIT
-            places[rows] = part  # cut towards 0
+        scale = (widths(ends, starts) if units is None else units) / UNIT
+        lows, highs = (np.trunc((one - starts) / scale) for one in ends.T)
+        most = np.maximum(-lows, highs).astype(np.int64)
+        whole = together(columns)
+        shape = (min(_step(len(columns)), len(places)), len(columns))
+        # Of the shape of a block: numpy then has one loop for it instead of one for each row.
+        public = [np.broadcast_to(one, shape).copy() for one in (starts, scale, lows, highs)]
+        buffer = np.empty(shape)
+        with np.errstate(over="ignore"):
+            for rows in _slices(places):
+                given = np.stack([column[rows] for column in columns], axis=1) if whole is None else whole[rows]
+                part = buffer[: len(given)]
+                start, step, low, high = (one[: len(given)] for one in public)
+                np.subtract(given, start, out=part)
+                part /= step
+                np.maximum(part, low, out=part)
+                np.minimum(part, high, out=part)
+                places[rows] = part  # cut towards 0
         return cls(places, codes.astype(np.intp), int((most**2).sum()), most=most)
 
     @property
@@ -94,20 +112,21 @@ class Rows:
 
     def sum(self, what: Callable[[Rows], NDArray[np.int64]]) -> NDArray[np.int64]:
         """Return sums over the rows."""
-        return what(self)
+        with _libraries().limit(limits=1 if self.n_columns < _MANY_COLUMNS else None, user_api="blas"):
+            return what(self)
 
     def map(self, change: Callable[[Rows], Rows]) -> Rows:
         """Change each row."""
         return change(self)
 
-    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Return some rows after others, without their constant; the next overwrite them."""
+    def blocks(self, n_more: int = 0) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Return some rows after others, without their constant, and with room for more; the next overwrite them."""
         buffer = np.empty((0, 0))
         for rows in _slices(self.places):
             part = self.places[rows]
             if not buffer.size:
-                buffer = np.empty(part.shape)
-            np.copyto(buffer[: len(part)], part)
+                buffer = np.empty((len(part), self.n_columns + n_more))
+            np.copyto(buffer[: len(part), : self.n_columns], part)
             yield rows, buffer[: len(part)]
 
     @cached_property
@@ -133,14 +152,15 @@ class Rows:
 
     def counts(self, limits: Sequence[int]) -> NDArray[np.int64]:
         """Count the rows by the first limit that their squared norm does not exceed, or else the last."""
-        places = np.minimum(np.searchsorted(limits, self.squares), len(limits) - 1)
-        return np.bincount(places, minlength=len(limits))
+        within = [np.count_nonzero(self.squares <= limit) for limit in limits[:-1]]  # takes less time than a search
+        return np.diff([0, *within, len(self.squares)])
 
     def total(self, square: int) -> NDArray[np.int64]:
         """Return the sum of the rows, shrunk as by `clipped`: a row changes it by at most the root of `square`."""
         factors, total = self.factors(square), np.zeros(self.n_columns, np.int64)
         for block, part in self.blocks():
-            total += np.trunc(part * factors[block, np.newaxis]).sum(axis=0).astype(np.int64)
+            _shorten(part, factors[block])
+            total += (np.ones(len(part)) @ part).astype(np.int64)
         return total
 
     def moments(self) -> NDArray[np.int64]:
@@ -154,11 +174,12 @@ class Rows:
         """Return `moments` with a constant, and perhaps the codes, of rows multiplied as a whole by `factors`."""
         factors = self.factors(square)
         total = np.zeros((self.n_columns + 1 + codes,) * 2, np.int64)
-        for block, part in self.blocks():
-            more = [self.codes[block]] if codes else []
-            whole = np.column_stack([part, np.full(len(part), constant), *more])
-            whole = np.trunc(whole * factors[block, np.newaxis])
-            total += (whole.T @ whole).astype(np.int64)
+        for block, part in self.blocks(1 + codes):
+            part[:, self.n_columns] = constant
+            if codes:
+                part[:, -1] = self.codes[block]
+            _shorten(part, factors[block])
+            total += (part.T @ part).astype(np.int64)
         return total
 
     def centred(self, middle: NDArray[np.int16]) -> Rows:
@@ -171,8 +192,18 @@ class Rows:
         return replace(self, square=self.square + constant**2, constant=constant)
 
 
+def _shorten(part: NDArray[np.float64], factors: NDArray[np.float64]) -> None:
+    """Multiply rows of integers with factors, and cut them towards 0, in place."""
+    (long,) = np.nonzero(factors < 1)
+    part[long] = np.trunc(part[long] * factors[long, np.newaxis])
+
+
+def _step(n_columns: int) -> int:
+    return max(1, _BLOCK // max(n_columns, 1))
+
+
 def _slices(table: NDArray[Any]) -> Iterator[slice]:
-    step = max(1, _BLOCK // max(table.shape[1], 1))
+    step = _step(table.shape[1])
     return (slice(start, start + step) for start in range(0, len(table), step))
 
 

@@ -22,6 +22,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 
 from skdp.domain import Domain
 from skdp.evaluation.cost._made_up import declared_target, lists_classes, made_up_rows, made_up_target, rows_for
+from skdp.frames import read_table
 from skdp.markup import html_table, html_text, written_row
 from skdp.privacy import Metered, PrivacyGuarantee, PrivacyLedger, PrivacyStatement, metered, privacy_statement
 from skdp.typing import ColumnLike, ColumnName, TableLike
@@ -174,7 +175,20 @@ def privacy_cost(
         np.random.set_state(state)  # noqa: NPY002
     if charged.get("fit") and not lists_classes(y):
         _warn_of_classes(estimator)
+    names = read_table(rows).names
+    charged = {call: [_named(charge, names, statement) for charge in own] for call, own in charged.items()}
     return PrivacyCost({call: _total(own) for call, own in charged.items()}, _listed(charged), statement)
+
+
+def _named(charge: Metered, names: Sequence[Any], statement: PrivacyStatement) -> Metered:
+    """Name the columns of the table in a charge for columns that steps before it have made of them."""
+    steps = [one for one in statement.steps if one.step.rpartition(": ")[2] == charge.what]
+    scopes = list(dict.fromkeys(one.guarantee.scope for one in steps))
+    known = tuple(dict.fromkeys(name for scope in scopes for name in scope))
+    # Of several steps of one class, it is not known which of them this one is.
+    if not known or (len(scopes) > 1 and {*names, *known}.issuperset(charge.guarantee.scope)):
+        return charge
+    return replace(charge, guarantee=replace(charge.guarantee, scope=known))
 
 
 def _first_accepted(estimator: Any, rows: Any, targets: Sequence[Any]) -> tuple[dict[str, list[Metered]], Any]:

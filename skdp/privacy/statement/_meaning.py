@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from skdp.privacy._numbers import SECRET_SAMPLE, shown
-from skdp.privacy._odds import best_guess, in_odds, largest_ratio
+from skdp.privacy._odds import best_guess, largest_ratio
 from skdp.privacy.statement._facts import Facts
 
 SECURE = "the operating system's cryptographically secure generator, or a secret key where reports are permanent"
@@ -45,26 +45,39 @@ def meaning(facts: Facts) -> dict[str, Any] | None:
         return None
     columns = ", ".join(map(str, total.scope))
     replaced = total.relation == "replace"
+    rows = total.max_rows_per_person
+    one = "record" if rows == 1 else f"person with up to {rows} records"
     known_to, trusted = _TRUST[total.trust]
     ratio = largest_ratio(total.epsilon)
     return {
         "text": str(total),
-        "protected": f"the values of {columns} in each record"
+        "protected": f"the values of {columns} in each record{'' if rows == 1 else ' of a person'}"
         if replaced
-        else f"each record, in the columns {columns}; whether it is in the data at all",
+        else f"each {one}, in the columns {columns}; whether {'it is' if rows == 1 else 'they are'} in the data at all",
         "against": ("" if total.secure else "NOT SECURE, only those who do not know the seed: ")
         + f"everyone who sees what is released, {known_to}",
         "trusted": trusted,
-        "unit": "one record (a row). A person with several records is protected less: with k records, epsilon is k "
-        f"times as large{' and delta larger still' if total.delta else ''}, unless the mechanism says how many rows a "
-        "person may have",
-        "neighbours": "one record replaced by another; the number of records is public"
+        "unit": _unit(rows, total.delta),
+        "neighbours": f"one {one} replaced by another; the number of records is public"
         if replaced
-        else "one record added or removed",
+        else f"one {one} added or removed",
         "largest_ratio": None if math.isinf(ratio) else ratio,
         "best_guess": best_guess(total.epsilon, total.delta),
-        "odds": in_odds(total.epsilon, total.delta, total.relation),
+        "odds": total.in_odds(),
     }
+
+
+def _unit(rows: int, delta: float) -> str:
+    more = " and delta larger still" if delta else ""
+    if rows == 1:
+        return (
+            "one record (a row). A person with several records is protected less: with k records, epsilon is k times "
+            f"as large{more}, unless the mechanism says how many rows a person may have"
+        )
+    return (
+        f"one person with up to {rows} records (rows). Where more records than these are used, a person is protected "
+        f"less: with k times {rows} records, epsilon is k times as large{more}"
+    )
 
 
 def warnings(facts: Facts) -> list[str]:
