@@ -208,8 +208,8 @@ class TestPromise:
     @spending
     def test_guarantee(self, make):
         fitted = make(epsilon=0.3).fit(pd.DataFrame(DATA))
-        few = isinstance(fitted, DPQuantileBinarizer | DPMinMaxScaler)
-        mechanism = "permute-and-flip" if few else "discrete Laplace on nested counts"
+        choices = isinstance(fitted, DPQuantileBinarizer | DPMinMaxScaler)  # of one or two quantiles
+        mechanism = "permute-and-flip" if choices else "exponential mechanism"
         assert fitted.guarantee_ == PrivacyGuarantee(
             0.3, relation="add_remove", trust="central", scope=("age", "share"), mechanism=mechanism
         )
