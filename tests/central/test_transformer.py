@@ -208,8 +208,11 @@ class TestPromise:
     @spending
     def test_guarantee(self, make):
         fitted = make(epsilon=0.3).fit(pd.DataFrame(DATA))
-        choices = isinstance(fitted, DPQuantileBinarizer | DPMinMaxScaler)  # of one or two quantiles
-        mechanism = "permute-and-flip" if choices else "exponential mechanism"
+        mechanisms = {
+            DPKBinsDiscretizer: "exponential mechanism",  # of four quantiles, the others have one or two, or nine
+            DPQuantileTransformer: "discrete Laplace on nested counts",
+        }
+        mechanism = mechanisms.get(type(fitted), "permute-and-flip")
         assert fitted.guarantee_ == PrivacyGuarantee(
             0.3, relation="add_remove", trust="central", scope=("age", "share"), mechanism=mechanism
         )
