@@ -15,13 +15,14 @@ import pandas as pd
 
 from skdp.base import check_confidence_level
 from skdp.central import DPHistogram
-from skdp.evaluation.planning._curve_loss import crossing, losses_of
 from skdp.evaluation.planning._widths import (
     Question,
     amount_of,
     check_estimator,
+    crossing,
     declared_domain,
     epsilon_of,
+    losses_of,
     width_at,
 )
 from skdp.markup import html_facts
