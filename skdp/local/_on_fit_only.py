@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.utils import get_tags
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import OnSite, all_or_nothing, as_asked
 from skdp.privacy import PrivacyGuarantee
+from skdp.typing import TableLike
 
 
 class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
@@ -125,7 +126,7 @@ class OnFitOnly(WrapsTransformer):
         self.transformer = transformer
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: Any = None) -> Self:
         """Fit a clone of the transformer, without releasing anything.
 
         Parameters
@@ -161,7 +162,7 @@ class OnFitOnly(WrapsTransformer):
         self.transformer_ = inner
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+    def fit_transform(self, X: TableLike, y: Any = None, **params: Any) -> Any:
         """Fit a clone of the transformer and privatise the rows with it.
 
         Not the same as ``fit(X).transform(X)``, which returns the true values.
@@ -190,7 +191,7 @@ class OnFitOnly(WrapsTransformer):
         params = self._route("fit_transform", params)
         return as_asked(self, self.fit(X, y).transformer_.transform(X, **params))
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: TableLike) -> Any:
         """Encode rows as `fit_transform` does, but leave them true.
 
         Parameters
@@ -226,7 +227,7 @@ class OnFitOnly(WrapsTransformer):
         """The names of the columns."""
         return self.transformer_.feature_names_in_
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the names of the columns of the encoding.
 
         Parameters

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -24,6 +24,7 @@ from skdp.local._transformer import ReportTransformer
 from skdp.local.persons._rows import choose_rows, number_persons, refuse_other_order
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyGuarantee, Shuffled, spend
+from skdp.typing import TableLike
 
 _MOST_ROWS = 1024
 
@@ -126,7 +127,7 @@ class PerPerson(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         return tags
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: Any = None) -> Self:
         """Fit a clone of the transformer.
 
         Parameters
@@ -167,7 +168,7 @@ class PerPerson(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         self.transformer_, self.guarantee_, self.n_reports_ = inner, whole, most
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Any:
+    def fit_transform(self, X: TableLike, y: Any = None, groups: ArrayLike | None = None) -> Any:
         """Fit, and privatise the same table.
 
         Parameters
@@ -191,7 +192,7 @@ class PerPerson(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         """
         return self.fit(X, y).transform(X, groups=groups)
 
-    def transform(self, X: Any, groups: Any = None) -> Any:
+    def transform(self, X: TableLike, groups: ArrayLike | None = None) -> Any:
         """Privatise a few rows of each person: a new release at every call.
 
         Parameters
@@ -353,7 +354,7 @@ class PerPerson(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         names: NDArray[np.object_] = self.transformer_.feature_names_in_
         return names
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the names of the columns of the reports.
 
         Parameters

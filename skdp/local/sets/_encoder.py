@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import read_domain
@@ -87,7 +87,7 @@ class ListEncoder(ReportTransformer):
         self.domain_, self.oracles_ = protocol.domain, protocol.oracles
         _ = protocol.report_columns  # refuses two of one name
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         check_is_fitted(self)
         given = input_names(self, self.domain_.columns, input_features)
         return np.array(self.protocol_.names(given), dtype=object)
