@@ -52,7 +52,44 @@ class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimat
         return tags
 
 
-class OnFitOnly(WrapsTransformer):
+class FittedInside:
+    """What a fitted transformer inside, `transformer_`, knows of the columns."""
+
+    transformer_: Any
+
+    @property
+    def n_features_in_(self) -> int:  # numpydoc ignore=RT01
+        """Number of columns."""
+        return self.transformer_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:  # numpydoc ignore=RT01
+        """The names of the columns."""
+        return self.transformer_.feature_names_in_
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the names of the columns of the output.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            The names of the input columns, if `fit` saw none.
+
+        Returns
+        -------
+        ndarray of str
+            The transformer's own names.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self, "transformer_")
+        return self.transformer_.get_feature_names_out(input_features)
+
+
+class OnFitOnly(FittedInside, WrapsTransformer):
     """Privatise the rows at fit, and give the same encoding of true values afterwards.
 
     In a Pipeline, the model learns from privatised rows and predicts for true ones: for persons who give their data for
@@ -216,34 +253,3 @@ class OnFitOnly(WrapsTransformer):
     def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
         """What `fit_transform` promises to each record of its rows."""
         return self.transformer_.guarantee_
-
-    @property
-    def n_features_in_(self) -> int:  # numpydoc ignore=RT01
-        """Number of columns."""
-        return self.transformer_.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> NDArray[np.object_]:  # numpydoc ignore=RT01
-        """The names of the columns."""
-        return self.transformer_.feature_names_in_
-
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Return the names of the columns of the encoding.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            The names of the input columns, if `fit` saw none.
-
-        Returns
-        -------
-        ndarray of str
-            The transformer's own names.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        """
-        check_is_fitted(self, "transformer_")
-        return self.transformer_.get_feature_names_out(input_features)
