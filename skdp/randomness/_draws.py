@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Integral, Rational
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.randomness._sources import BLOCK, ONE, ByteSource, rows_of
+from skdp.randomness._watch import seen
 from skdp.randomness._word_table import WordTable
 
 _MANY = 1 << 14  # from this number of coins on, eight are drawn at once
@@ -334,26 +333,3 @@ def check_integers(name: str, values: ArrayLike) -> NDArray:
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got {array.dtype}")
     return array.astype(object if array.dtype == np.uint64 else np.int64, copy=False)
-
-
-Drawn = TypeVar("Drawn")
-Watcher = Callable[[str, Any, dict[str, Any]], Any]
-"""Called with the name of a sampler, what it drew and its other arguments; returns what the sampler returns."""
-
-_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
-
-
-@contextmanager
-def watched(watcher: Watcher | None) -> Iterator[None]:
-    """Pass each draw in a block of code through a function; through none, inside a sampler that uses others."""
-    token = _watcher.set(watcher)
-    try:
-        yield
-    finally:
-        _watcher.reset(token)
-
-
-def seen(sampler: str, drawn: Drawn, **parameters: Any) -> Drawn:
-    """Return what a sampler drew, or what the watcher makes of it."""
-    watcher = _watcher.get()
-    return drawn if watcher is None else watcher(sampler, drawn, parameters)

@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.randomness._draws import check_integers, check_rational, seen, uniform_integers, watched
+from skdp.randomness._draws import check_integers, check_rational, uniform_integers
 from skdp.randomness._real import bernoulli_exp
 from skdp.randomness._sources import ByteSource
+from skdp.randomness._watch import seen, watched
 
 _FIRST_TRIES = 1 << 10
 _MOST_TRIES = 1 << 20

@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder  # noqa: E402
 
 from skdp import RandomizedResponseEncoder  # noqa: E402
 from skdp.evaluation import PrivacyCurveDisplay, compare_to_baseline, privacy_curve  # noqa: E402
-from skdp.evaluation.curves._comparison import COLUMNS, SIZES  # noqa: E402
+from skdp.evaluation.curves._table import COLUMNS, SIZES  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

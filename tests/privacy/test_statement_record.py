@@ -32,7 +32,7 @@ from skdp import (
     privacy_statement,
 )
 from skdp.privacy import PrivacyStatement
-from skdp.privacy.statement import _result
+from skdp.privacy.statement import _page
 
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 VALID = Draft202012Validator(SCHEMA)
@@ -297,7 +297,7 @@ def test_the_page_loads_nothing():
 
 
 def test_without_jinja2_all_but_the_page_is_there(monkeypatch):
-    _result._template.cache_clear()
+    _page._template.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     statement = privacy_statement(MAKERS["local"]())
     assert "at most 74 times in 100" in statement._repr_html_()

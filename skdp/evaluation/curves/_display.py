@@ -9,9 +9,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from skdp.evaluation.curves._comparison import check_curve, compare_to_baseline, groups_of, rows_of_group
+from skdp.evaluation.curves._comparison import compare_to_baseline
 from skdp.evaluation.curves._privacy_curve import privacy_curve
 from skdp.evaluation.curves._scoring import ALL
+from skdp.evaluation.curves._table import check_curve, groups_of, rows_of_group
 from skdp.evaluation.displays import (
     COLOURS,
     INK,

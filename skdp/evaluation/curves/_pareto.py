@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skdp.evaluation.curves._comparison import check_curve, corrected_error, rows_of_group
+from skdp.evaluation.curves._comparison import corrected_error
 from skdp.evaluation.curves._scoring import AIF360, ALL
+from skdp.evaluation.curves._table import check_curve, rows_of_group
 from skdp.evaluation.displays import COLOURS, INK, MARKERS, PanelDisplay, import_pyplot, new_grid, tidy_axes
 
 Ideal = float | Literal["high", "low"]

@@ -21,8 +21,8 @@ from skdp.base import check_random_state
 from skdp.evaluation._progress import counted
 from skdp.evaluation.curves._cache import CellStore, Row
 from skdp.evaluation.curves._cells import Cell, Step, Study, cells_of, read_groups
-from skdp.evaluation.curves._comparison import COLUMNS, SIZES
 from skdp.evaluation.curves._scoring import read_scoring
+from skdp.evaluation.curves._table import COLUMNS, SIZES
 from skdp.evaluation.displays import check_count
 from skdp.frames import is_frame
 from skdp.privacy import check_epsilon
