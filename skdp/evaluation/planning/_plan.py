@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from functools import cache
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -118,7 +118,7 @@ def plan_epsilon(
     share: float | None = None,
     privileged: Any = None,
     rates: tuple[float, float] = (0.5, 0.5),
-    rows: str = "sampled",
+    rows: Literal["sampled", "fixed"] = "sampled",
     confidence_level: float = 0.95,
 ) -> EpsilonPlan:
     """Find the least epsilon, or number of rows, at which a number is known well enough.
