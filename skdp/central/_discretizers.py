@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 
 from skdp.base import read_bounds, read_numbers
@@ -310,7 +310,7 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.bin_edges_ = [np.unique(column) for column in edges]
         self.n_bins_ = np.array([column.size - 1 for column in self.bin_edges_])
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Name the columns of the output.
 
         Parameters

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import Tags
@@ -237,7 +237,7 @@ class DPOneHotEncoder(CentralTransformer):
             columns.append(as_objects([None if code is None else labels[int(code)] for code in found]))
         return np.column_stack(columns)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Name the columns of the output.
 
         Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from sklearn.utils import Bunch
@@ -44,7 +44,13 @@ _NUMBERS: dict[str, Any] = {
 }
 
 
-def load_adult(*, subset: str = "train", dropna: bool = False, return_X_y: bool = False, as_frame: bool = True) -> Any:
+def load_adult(
+    *,
+    subset: Literal["train", "test", "all"] = "train",
+    dropna: bool = False,
+    return_X_y: bool = False,
+    as_frame: bool = True,
+) -> Any:
     """Load the Adult ("Census Income") data: incomes above 50,000 dollars a year (classification).
 
     The data come with the package. They are by B. Becker and R. Kohavi ([1]_, licensed under CC BY 4.0).

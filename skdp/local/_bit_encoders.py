@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares
 from skdp.oracles import SubsetSelection, UnaryEncoding
@@ -95,7 +95,7 @@ class UnaryEncodingTransformer(OracleEncoder):
         self,
         epsilon: float | Shuffled | None = 1.0,
         *,
-        variant: str = "optimized",
+        variant: Literal["optimized", "symmetric", "threshold"] = "optimized",
         p: float | None = None,
         q: float | None = None,
         strategy: ReportStrategy = "split",

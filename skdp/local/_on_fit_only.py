@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.utils import get_tags
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import OnSite, all_or_nothing, as_asked
 from skdp.privacy import PrivacyGuarantee
+from skdp.typing import TableLike
 
 
 class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
@@ -51,7 +52,44 @@ class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimat
         return tags
 
 
-class OnFitOnly(WrapsTransformer):
+class FittedInside:
+    """What a fitted transformer inside, `transformer_`, knows of the columns."""
+
+    transformer_: Any
+
+    @property
+    def n_features_in_(self) -> int:  # numpydoc ignore=RT01
+        """Number of columns."""
+        return self.transformer_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:  # numpydoc ignore=RT01
+        """The names of the columns."""
+        return self.transformer_.feature_names_in_
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the names of the columns of the output.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            The names of the input columns, if `fit` saw none.
+
+        Returns
+        -------
+        ndarray of str
+            The transformer's own names.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self, "transformer_")
+        return self.transformer_.get_feature_names_out(input_features)
+
+
+class OnFitOnly(FittedInside, WrapsTransformer):
     """Privatise the rows at fit, and give the same encoding of true values afterwards.
 
     In a Pipeline, the model learns from privatised rows and predicts for true ones: for persons who give their data for
@@ -125,7 +163,7 @@ class OnFitOnly(WrapsTransformer):
         self.transformer = transformer
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: Any = None) -> Self:
         """Fit a clone of the transformer, without releasing anything.
 
         Parameters
@@ -161,7 +199,7 @@ class OnFitOnly(WrapsTransformer):
         self.transformer_ = inner
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+    def fit_transform(self, X: TableLike, y: Any = None, **params: Any) -> Any:
         """Fit a clone of the transformer and privatise the rows with it.
 
         Not the same as ``fit(X).transform(X)``, which returns the true values.
@@ -190,7 +228,7 @@ class OnFitOnly(WrapsTransformer):
         params = self._route("fit_transform", params)
         return as_asked(self, self.fit(X, y).transformer_.transform(X, **params))
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: TableLike) -> Any:
         """Encode rows as `fit_transform` does, but leave them true.
 
         Parameters
@@ -215,34 +253,3 @@ class OnFitOnly(WrapsTransformer):
     def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
         """What `fit_transform` promises to each record of its rows."""
         return self.transformer_.guarantee_
-
-    @property
-    def n_features_in_(self) -> int:  # numpydoc ignore=RT01
-        """Number of columns."""
-        return self.transformer_.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> NDArray[np.object_]:  # numpydoc ignore=RT01
-        """The names of the columns."""
-        return self.transformer_.feature_names_in_
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the names of the columns of the encoding.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            The names of the input columns, if `fit` saw none.
-
-        Returns
-        -------
-        ndarray of str
-            The transformer's own names.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        """
-        check_is_fitted(self, "transformer_")
-        return self.transformer_.get_feature_names_out(input_features)

@@ -26,7 +26,7 @@ from skdp.local.protocol import OracleProtocol, attributes_of, named_characters,
 from skdp.oracles import FrequencyOracle, TwoRounds, two_rounds
 from skdp.privacy import PrivacyGuarantee, PureLoss, Shuffled, check_epsilon
 from skdp.privacy.shuffle import Released, ReportPair
-from skdp.typing import ReportStrategy
+from skdp.typing import ReportStrategy, TableLike
 
 Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
 """How "split" divides epsilon."""
@@ -239,7 +239,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             shown["categories_"]["value"] = [self.domain_[name] for name in self.domain_.columns]
         return shown
 
-    def encode(self, X: Any) -> Any:
+    def encode(self, X: TableLike) -> Any:
         """Encode a table as `transform` does, without noise. Not private.
 
         For rows that need no protection, such as those of a model's own users: `OnFitOnly` uses it.
@@ -279,7 +279,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         check_is_fitted(self)
         self.protocol_.check_encodable()
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         check_is_fitted(self)
         given = input_names(self, self.domain_.columns, input_features)
         return np.array(self.protocol_.names(given), dtype=object)

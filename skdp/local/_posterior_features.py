@@ -18,6 +18,7 @@ from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import OracleProtocol, split_counts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee
+from skdp.typing import TableLike
 
 _WANTED = "encoder must be a local transformer with frequency oracles, such as RandomizedResponseEncoder(), got "
 
@@ -112,7 +113,7 @@ class PosteriorFeatures(WrapsTransformer):
         self.privatize = privatize
         self.postprocess = postprocess
 
-    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+    def fit(self, X: TableLike, y: Any = None, **params: Any) -> Self:
         """Privatise rows to estimate the prior from their reports. A release: it charges the ledger.
 
         Parameters
@@ -144,7 +145,7 @@ class PosteriorFeatures(WrapsTransformer):
             self.encoder_._calls = CallCounter()
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+    def fit_transform(self, X: TableLike, y: Any = None, **params: Any) -> Any:
         """Privatise rows once, estimate the prior from their reports, and return their features.
 
         Not the same as ``fit(X).transform(X)``, which is two releases (of the same reports, if a seed is set).
@@ -170,7 +171,7 @@ class PosteriorFeatures(WrapsTransformer):
         """
         return as_asked(self, self._features(self._learn(X, y, self._route("fit_transform", params))))
 
-    def transform(self, X: Any, **params: Any) -> Any:
+    def transform(self, X: TableLike, **params: Any) -> Any:
         """Privatise rows, a new release at every call, and return their features.
 
         Parameters
@@ -266,7 +267,7 @@ class PosteriorFeatures(WrapsTransformer):
         """What each call of `fit`, `fit_transform` or `transform` promises to the records of its rows."""
         return self.encoder_.guarantee_
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Name the columns of the output.
 
         Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin
 
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Shares
@@ -203,6 +203,6 @@ handle_unknown='uniform'.
     def _make_oracle(self, k: int, epsilon: Any) -> RandomizedResponse:
         return RandomizedResponse(k, epsilon)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
         return np.append(names, SAMPLED).astype(object) if self.protocol_.strategy == "sample" else names

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -32,6 +32,7 @@ from skdp.local._protocol_file import WrittenProtocol
 from skdp.local.protocol import ReportProtocol, Reports
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
+from skdp.typing import TableLike
 
 
 class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
@@ -81,7 +82,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         """Set the fitted attributes besides `protocol_` and `guarantee_`."""
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: Any = None) -> Self:
         """Make the protocol from what is declared.
 
         Parameters
@@ -114,7 +115,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "protocol_")  # a `fit` that failed has set n_features_in_
 
-    def fit_transform(self, X: Any, y: Any = None, record_id: Any = None) -> Any:
+    def fit_transform(self, X: TableLike, y: Any = None, record_id: ArrayLike | None = None) -> Any:
         """Fit, and privatise the same table.
 
         Parameters
@@ -138,7 +139,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         """
         return self.fit(X, y).transform(X, record_id=record_id)
 
-    def transform(self, X: Any, record_id: Any = None) -> Any:
+    def transform(self, X: TableLike, record_id: ArrayLike | None = None) -> Any:
         """Privatise a table: a new release at every call, with fresh randomness unless reports are permanent.
 
         Parameters
@@ -209,7 +210,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         check_carried(carried_text(reports), self)
         return self.protocol_.read(reports)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Name the columns of the output.
 
         Parameters

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.exact import log_upper
 from skdp.oracles._support import MAX_REPORT_BYTES, SupportAlgebra, check_bits, pure_error
 from skdp.privacy import ReportPair
 from skdp.randomness import ByteSource, DigestSource
@@ -130,11 +128,6 @@ class FrequencyOracle(SupportAlgebra):
         return ReportPair.of_any(self.worst_ratio)
 
     @property
-    def variation(self) -> Fraction:  # numpydoc ignore=RT01
-        """A bound of the largest total variation distance of the reports of two values."""
-        return (self.worst_ratio - 1) / (self.worst_ratio + 1)
-
-    @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
         """The size of one report in bytes, without compression: a bit per value, or a whole number."""
         return -(-(self.k if self.has_bits else (self.n_reports - 1).bit_length()) // 8)
@@ -164,11 +157,6 @@ class FrequencyOracle(SupportAlgebra):
         """The ratio of the probabilities of a report under a value that it supports and under another one."""
         return self.worst_ratio
 
-    @cached_property
-    def epsilon(self) -> float:  # numpydoc ignore=RT01
-        """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
-        return log_upper(self.worst_ratio)
-
     @property
     def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
         """The mean over the values of n times the variance of a frequency; it does not depend on the data."""
@@ -181,16 +169,6 @@ class FrequencyOracle(SupportAlgebra):
         It is 0 unless records share hash functions: then collisions of values do not average out.
         """
         return 0.0
-
-    def channels(self) -> Iterator[list[list[Fraction]]]:
-        """Yield the exact channel, for some of the public hash functions if the oracle has any.
-
-        Yields
-        ------
-        list of list of Fraction
-            The channel, as returned by `channel`.
-        """
-        yield self.channel()
 
     def guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None = None) -> float | None:
         """Return the exact probability that the best guess from a report is correct.

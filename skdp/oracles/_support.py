@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.exact import exp_bounds
+from skdp.exact import exp_bounds, log_upper
 from skdp.oracles._likelihood import likeliest_frequencies
 from skdp.privacy import check_epsilon
 from skdp.randomness import ONE
@@ -25,8 +25,8 @@ _CHUNK = 1 << 22
 _SUM_WIDTH = 1 << 12
 
 
-class SupportAlgebra(ABC):
-    """Estimates from the values that a report supports: the true one with probability p, another with q."""
+class SupportCounts(ABC):
+    """Counts of what reports support: what is true with probability p, anything else with q."""
 
     k: int
     p: Fraction
@@ -34,7 +34,30 @@ class SupportAlgebra(ABC):
 
     @property
     @abstractmethod
-    def support_ratio(self) -> Fraction: ...  # numpydoc ignore=GL08
+    def worst_ratio(self) -> Fraction: ...  # numpydoc ignore=GL08
+
+    @abstractmethod
+    def channel(self) -> list[list[Fraction]]: ...  # numpydoc ignore=GL08
+
+    def channels(self) -> Iterator[list[list[Fraction]]]:
+        """Yield the exact channel, for some of the public hash functions if the protocol has any.
+
+        Yields
+        ------
+        list of list of Fraction
+            The channel, as returned by `channel`.
+        """
+        yield self.channel()
+
+    @property
+    def variation(self) -> Fraction:  # numpydoc ignore=RT01
+        """A bound of the largest total variation distance of the reports of two inputs."""
+        return (self.worst_ratio - 1) / (self.worst_ratio + 1)
+
+    @cached_property
+    def epsilon(self) -> float:  # numpydoc ignore=RT01
+        """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
+        return log_upper(self.worst_ratio)
 
     @abstractmethod
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
@@ -85,27 +108,8 @@ class SupportAlgebra(ABC):
         step = max(1, _CHUNK // self.k)
         return [reports[start : start + step] for start in range(0, len(reports), step)]
 
-    def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
-        """Convert each report to an unbiased estimate of the one-hot vector of its true value.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, …)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (n, k)
-            ``(support - q) / (p - q)``; the column means are the estimated frequencies; nan if p = q.
-        """
-        supports, gain = self.supports(reports), float(self.p - self.q)
-        if gain == 0:
-            return np.full(supports.shape, np.nan)
-        values = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
-        return values[supports.view(np.uint8)]
-
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Compute unbiased estimates of the counts of the true values.
+        """Compute unbiased estimates of how many inputs are, or hold, each value.
 
         Parameters
         ----------
@@ -137,6 +141,33 @@ class SupportAlgebra(ABC):
             ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``; infinite if p = q.
         """
         return support_variance(self.p, self.q, counts, n)
+
+
+class SupportAlgebra(SupportCounts):
+    """Estimates from the values that a report supports: the true one with probability p, another with q."""
+
+    @property
+    @abstractmethod
+    def support_ratio(self) -> Fraction: ...  # numpydoc ignore=GL08
+
+    def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
+        """Convert each report to an unbiased estimate of the one-hot vector of its true value.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            Reports, as returned by `report`.
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            ``(support - q) / (p - q)``; the column means are the estimated frequencies; nan if p = q.
+        """
+        supports, gain = self.supports(reports), float(self.p - self.q)
+        if gain == 0:
+            return np.full(supports.shape, np.nan)
+        values = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
+        return values[supports.view(np.uint8)]
 
     def second_moments(self) -> NDArray[np.float64]:
         """Return the mean square of each entry of `unbiased`, given the true value.

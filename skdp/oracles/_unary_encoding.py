@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +76,7 @@ class UnaryEncoding(FrequencyOracle):
         k: int,
         epsilon: float | Fraction | None = None,
         *,
-        variant: str = "optimized",
+        variant: Literal["optimized", "symmetric", "threshold"] = "optimized",
         p: float | Fraction | None = None,
         q: float | Fraction | None = None,
     ) -> None:

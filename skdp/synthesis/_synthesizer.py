@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils import Tags
@@ -236,7 +236,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         max_iter: int = 300,
         tol: float = 0.5,
         max_rows_per_person: int = 1,
-        bins: str = "declared",
+        bins: Literal["declared", "private"] = "declared",
         discover: float | None = None,
         handle_unknown: Policy | Mapping[ColumnName, Any] = "error",
         redraw: Sequence[ColumnName] | None = None,

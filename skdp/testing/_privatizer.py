@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 from unittest import SkipTest
 
 import pandas as pd
@@ -94,7 +94,7 @@ def check_privatizer(
     X: Any = None,
     *,
     expected_failed_checks: Mapping[str, str] | None = None,
-    on_fail: str = "raise",
+    on_fail: Literal["raise"] | None = "raise",
 ) -> pd.DataFrame:
     """Check that a transformer which privatises its rows satisfies the contract of this library.
 

@@ -188,7 +188,7 @@ def test_what_is_no_list_is_refused(cells):
         ({"categories": {"other": ["a", "b"]}}, "declares columns that X does not have"),
         ({"max_size": 0}, "max_size must be between 1 and"),
         ({"max_size": {"other": 1}}, "max_size must name the columns"),
-        ({"oracle": "hadamard_response"}, "oracle must be 'auto' or one of"),
+        ({"oracle": "hadamard_response"}, "oracle must be one of"),
         ({"max_report_bytes": 0}, "max_report_bytes must be between 1"),
         ({"handle_unknown": "uniform"}, "handle_unknown must be 'error' or 'ignore'"),
         ({"epsilon": 0}, "epsilon must be"),

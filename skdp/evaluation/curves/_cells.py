@@ -13,7 +13,7 @@ from typing import Any, Self
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 
@@ -256,7 +256,7 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
             transformer.set_output(transform=transform)
         return self
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> Any:
         return self.transformer_.get_feature_names_out(input_features)
 
     def __sklearn_is_fitted__(self) -> bool:

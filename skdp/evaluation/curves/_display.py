@@ -24,6 +24,7 @@ from skdp.evaluation.displays import (
     new_grid,
     tidy_axes,
 )
+from skdp.typing import TableLike
 
 CurveKind = Literal["score", "difference"]
 Band = Literal["auto", "std", "range"] | None
@@ -90,7 +91,7 @@ class PrivacyCurveDisplay(PanelDisplay):
     def from_estimator(
         cls,
         estimator: Any,
-        X: Any,
+        X: TableLike,
         y: Any,
         *,
         kind: CurveKind = "score",

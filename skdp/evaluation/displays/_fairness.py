@@ -22,6 +22,7 @@ from skdp.evaluation.displays._style import (
 )
 from skdp.metrics import fairness_report
 from skdp.metrics.fairness import LABELS
+from skdp.typing import TableLike
 
 _KINDS = {
     "rate": ("Rates", None),
@@ -157,7 +158,7 @@ class FairnessDisplay(PanelDisplay):
     def from_estimator(
         cls,
         estimator: Any,
-        X: Any,
+        X: TableLike,
         y: Any,
         sensitive_features: Any,
         *,

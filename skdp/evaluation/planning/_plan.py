@@ -8,20 +8,21 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from functools import cache
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from skdp.base import check_confidence_level
 from skdp.central import DPHistogram
-from skdp.evaluation.planning._curve_loss import crossing, losses_of
 from skdp.evaluation.planning._widths import (
     Question,
     amount_of,
     check_estimator,
+    crossing,
     declared_domain,
     epsilon_of,
+    losses_of,
     width_at,
 )
 from skdp.markup import html_facts
@@ -117,7 +118,7 @@ def plan_epsilon(
     share: float | None = None,
     privileged: Any = None,
     rates: tuple[float, float] = (0.5, 0.5),
-    rows: str = "sampled",
+    rows: Literal["sampled", "fixed"] = "sampled",
     confidence_level: float = 0.95,
 ) -> EpsilonPlan:
     """Find the least epsilon, or number of rows, at which a number is known well enough.

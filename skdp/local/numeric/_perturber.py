@@ -35,7 +35,7 @@ from skdp.oracles import (
 from skdp.oracles.numeric import check_steps, mean_error
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
-from skdp.typing import Bounds
+from skdp.typing import Bounds, TableLike
 
 _MECHANISMS: dict[str, tuple[type[Any], str]] = {
     "hybrid": (Hybrid, "hybrid mechanism"),
@@ -358,7 +358,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
             raise ValueError(f"n_sampled must be a number, or 'auto' with a named mechanism, got {self.n_sampled!r}")
         self._check_memo()
 
-    def encode(self, X: Any) -> Any:
+    def encode(self, X: TableLike) -> Any:
         """Clip the numbers of a table to their bounds, without noise. Not private.
 
         For rows that need no protection: `OnFitOnly` uses it.

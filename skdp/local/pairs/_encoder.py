@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from math import inf
 from typing import Any, Literal, TypeAlias
-
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import read_bounds
 from skdp.domain import Domain
 from skdp.frames import Table
-from skdp.local._oracle_encoder import input_names
 from skdp.local.pairs._estimation import pair_error
 from skdp.local.pairs._estimator import PairEstimator
 from skdp.local.pairs._protocol import PairProtocol
-from skdp.local.sets import check_limits, guarantee_of, read_lists_domain, read_sizes, row_of_lists
+from skdp.local.sets import ListEncoder, guarantee_of
 from skdp.oracles import SetOracle, SetSelection, SetUnaryEncoding, SignedUnaryEncoding
 from skdp.privacy import PrivacyLedger, Shuffled
 from skdp.typing import Bounds
@@ -39,7 +32,7 @@ _TITLES = {
 }
 
 
-class KeyValueEncoder(PairEstimator):
+class KeyValueEncoder(PairEstimator, ListEncoder):
     """Report columns of pairs: at most `max_size` keys of a declared domain, each with a number.
 
     A record may rate films, or report how long it used each of some programs. One epsilon protects all of it: which
@@ -138,11 +131,9 @@ class KeyValueEncoder(PairEstimator):
     """
 
     protocol_: PairProtocol
-    domain_: Domain
-    oracles_: tuple[SetOracle, ...]
+    _oracles = _ORACLES
+    _codes_a_value = 2
     _most_cells: float = 1 << 31
-    _most_columns: float = inf
-    _most_characters: float = inf
 
     def __init__(
         self,
@@ -165,31 +156,12 @@ class KeyValueEncoder(PairEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
     def _make_protocol(self, table: Table) -> PairProtocol:
-        if not isinstance(self.oracle, str) or self.oracle not in ("auto", *_ORACLES):
-            raise ValueError(f"oracle must be one of {('auto', *_ORACLES)}, got {self.oracle!r}")
-        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "ignore"):
-            raise ValueError(f"handle_unknown must be 'error' or 'ignore', got {self.handle_unknown!r}")
-        domain = read_lists_domain(table, self.categories)
-        bounds = read_bounds(self.bounds, table.names)
-        sizes = read_sizes(self.max_size, domain, "max_size")
-        if 2 * max(domain.sizes) >= self._most_cells:
-            raise ValueError(f"{max(domain.sizes):,} keys are too many")
-        share = self._local_epsilon() / len(domain.columns)
-        oracles = tuple(self._make_oracle(2 * k, size, share) for k, size in zip(domain.sizes, sizes, strict=True))
-        check_limits(self, oracles, domain)
+        domain, oracles = self._make_oracles(table)
         titles = (_TITLES[type(oracle)] for oracle in oracles)
         guarantee = guarantee_of(oracles, domain, titles, secure=self.random_state is None)
-        protocol = PairProtocol(domain, bounds, oracles, guarantee, self.handle_unknown)
-        _ = protocol.report_columns  # refuses two of one name
-        return protocol
+        bounds = read_bounds(self.bounds, table.names)
+        return PairProtocol(domain, oracles, guarantee, self.handle_unknown, bounds=bounds)
 
     def _make_oracle(self, k: int, size: int, epsilon: Any) -> SetOracle:
         if self.oracle != "auto":
@@ -198,12 +170,5 @@ class KeyValueEncoder(PairEstimator):
         return min((make(k, size, epsilon) for make in _ORACLES.values()), key=pair_error)
 
     def _set_fitted(self, protocol: PairProtocol) -> None:
-        self.domain_, self.bounds_, self.oracles_ = protocol.domain, protocol.bounds, protocol.oracles
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        check_is_fitted(self)
-        given = input_names(self, self.domain_.columns, input_features)
-        return np.array(self.protocol_.names(given), dtype=object)
-
-    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        return row_of_lists(self.categories)
+        super()._set_fitted(protocol)
+        self.bounds_ = protocol.bounds

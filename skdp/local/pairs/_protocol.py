@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import NormalDist
 from typing import Any
@@ -14,26 +14,20 @@ from numpy.typing import NDArray
 
 from skdp.base import check_confidence_level
 from skdp.coding import ColumnError, flatten_pairs, to_numbers
-from skdp.domain import Domain, Interval, pack
-from skdp.frames import Table
+from skdp.domain import Domain, pack
 from skdp.local.pairs._estimation import estimate_moments, mean_table
 from skdp.local.pairs._tally import PairTally
 from skdp.local.protocol import (
     Channel,
     Codes,
     Randomness,
-    ReportProtocol,
     Reports,
     SampledCounts,
     plain_values,
-    read_report_table,
-    read_whole_numbers,
-    value_labels,
 )
-from skdp.local.sets import blocks_of, check_postprocess
+from skdp.local.sets import ListProtocol, blocks_of, check_postprocess
 from skdp.oracles import SetOracle
 from skdp.oracles.sets import fill_sets, keep_members
-from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import ByteSource
 
 _ONE = 1 << 32
@@ -43,44 +37,24 @@ _PAIR = np.dtype([("key", "<u4"), ("share", "<u8")])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PairProtocol(ReportProtocol):
+class PairProtocol(ListProtocol):
     """Reports of keys and values, each column by a protocol for sets of signed keys, with a share of epsilon."""
 
     # Codes are an array of bytes for each column: of a row its keys, distinct and ascending, each with the probability
     # that its value becomes a plus. The codes of the oracles are 2 key for minus, and 2 key + 1 for plus.
 
-    domain: Domain
-    bounds: NDArray[np.float64]
-    oracles: tuple[SetOracle, ...]
-    guarantee: PrivacyGuarantee
-    unknown: str = "error"
-
-    @property
-    def report_columns(self) -> list[Any]:
-        return self.names(list(map(str, self.columns)))
+    bounds: NDArray[np.float64] = field(kw_only=True)
 
     @property
     def declared(self) -> dict[str, Any]:
-        attributes = {name: self.domain[name] for name in self.columns}
-        values = {name: own if isinstance(own, Interval) else list(own.values) for name, own in attributes.items()}
         bounds = {name: tuple(map(float, ends)) for name, ends in zip(self.columns, self.bounds, strict=True)}
-        return {"categories": values, "bounds": bounds}
+        return super().declared | {"bounds": bounds}
 
-    def names(self, inputs: Sequence[str]) -> list[str]:
-        """Name the report columns after the columns of the input."""
-        names = []
-        for name, given, oracle in zip(self.columns, inputs, self.oracles, strict=True):
-            labels = [f"{label}{sign}" for label in value_labels(self.domain.select([name])) for sign in "-+"]
-            names += [f"{given}_{suffix}" if suffix else given for suffix in oracle.fields(labels)]
-        if len(set(names)) < len(names):
-            raise ValueError("two columns of the output would have the same name; rename columns or keys")
-        return names
+    def _labels(self, name: Any) -> list[str]:
+        return [f"{label}{sign}" for label in super()._labels(name) for sign in "-+"]
 
-    def prepare(self, table: Table) -> Codes:
-        for oracle in self.oracles:
-            oracle.check_size(len(table.columns[0]))
-        triples = zip(self.columns, table.columns, self.bounds, strict=True)
-        return [read_pairs(self.domain, name, column, ends, self.unknown) for name, column, ends in triples]
+    def _code(self, name: Any, column: Any) -> NDArray[np.object_]:
+        return read_pairs(self.domain, name, column, self.bounds[self.columns.index(name)], self.unknown)
 
     def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
         reports = []
@@ -99,18 +73,6 @@ class PairProtocol(ReportProtocol):
         shares = pairs["share"].take(kept, mode="clip") if len(pairs) else np.zeros(kept.shape, np.uint64)
         sets = fill_sets(2 * pairs["key"], kept, oracle.k)
         return oracle.report(sets + ((words < shares) & (kept >= 0)).astype(sets.dtype), source)
-
-    def write(self, reports: Reports, table: Table) -> Any:
-        blocks = [report if report.ndim == 2 else report.reshape(-1, 1) for report in reports]
-        return table.rebuild(blocks, self.report_columns)
-
-    def read(self, reports: Any) -> Reports:
-        columns, arrays = list(read_report_table(reports, self.report_columns).columns), []
-        for oracle in self.oracles:
-            own, columns = columns[: oracle.width], columns[oracle.width :]
-            block = np.column_stack([np.asarray(column) for column in own])
-            arrays.append(oracle.read(block if block.dtype.kind in "iub" else read_whole_numbers(block)))
-        return arrays
 
     def tally(self, reports: Reports) -> PairTally:
         support = tuple(oracle.tally(report) for oracle, report in zip(self.oracles, reports, strict=True))
@@ -142,7 +104,6 @@ class PairProtocol(ReportProtocol):
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """What a server must know to read the reports."""
         return {
             "encoder": "KeyValueEncoder",
             "columns": list(self.columns),
@@ -156,11 +117,6 @@ class PairProtocol(ReportProtocol):
         if any(oracle.k > 8 or len(oracle.sets()) * oracle.n_reports > most_entries for oracle in self.oracles):
             return None
         return [oracle.channels() for oracle in self.oracles]
-
-    def parameters(self) -> dict[str, Any]:
-        meaning = self.meaning
-        columns = [[name, plain_values(self.domain[name])] for name in self.columns]
-        return meaning | {"columns": columns, "unknown": self.unknown}
 
 
 def read_pairs(domain: Domain, name: Any, column: Any, ends: Any, unknown: str) -> NDArray[np.object_]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -20,10 +20,12 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import OnSite, all_or_nothing, as_asked, check_confidence_level, check_names, read_input
 from skdp.frames import Table, read_table, rows_at
 from skdp.local._carried import text_in_memory, with_protocol
+from skdp.local._on_fit_only import FittedInside
 from skdp.local._transformer import ReportTransformer
 from skdp.local.persons._rows import choose_rows, number_persons, refuse_other_order
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyGuarantee, Shuffled, spend
+from skdp.typing import TableLike
 
 _MOST_ROWS = 1024
 
@@ -32,7 +34,7 @@ def _estimates(method: str) -> Callable[[Any], bool]:
     return lambda own: hasattr(own.transformer, method)
 
 
-class PerPerson(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
+class PerPerson(FittedInside, MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     """Report the same number of random rows of each person, with a guarantee for persons.
 
     In a table with several rows a person, a transformer that protects each row protects no person: r rows cost r times
@@ -126,7 +128,7 @@ class PerPerson(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         return tags
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: Any = None) -> Self:
         """Fit a clone of the transformer.
 
         Parameters
@@ -167,7 +169,7 @@ class PerPerson(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         self.transformer_, self.guarantee_, self.n_reports_ = inner, whole, most
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Any:
+    def fit_transform(self, X: TableLike, y: Any = None, groups: ArrayLike | None = None) -> Any:
         """Fit, and privatise the same table.
 
         Parameters
@@ -191,7 +193,7 @@ class PerPerson(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         """
         return self.fit(X, y).transform(X, groups=groups)
 
-    def transform(self, X: Any, groups: Any = None) -> Any:
+    def transform(self, X: TableLike, groups: ArrayLike | None = None) -> Any:
         """Privatise a few rows of each person: a new release at every call.
 
         Parameters
@@ -341,35 +343,3 @@ class PerPerson(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         estimator: Any = self.transformer_
         table: pd.DataFrame = estimator.estimate_mean(reports, confidence_level=confidence_level)
         return table
-
-    @property
-    def n_features_in_(self) -> int:  # numpydoc ignore=RT01
-        """Number of columns."""
-        return self.transformer_.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> NDArray[np.object_]:  # numpydoc ignore=RT01
-        """The names of the columns."""
-        names: NDArray[np.object_] = self.transformer_.feature_names_in_
-        return names
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the names of the columns of the reports.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            The names of the input columns, if `fit` saw none.
-
-        Returns
-        -------
-        ndarray of str
-            The transformer's own names.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        """
-        check_is_fitted(self, "transformer_")
-        return self.transformer_.get_feature_names_out(input_features)

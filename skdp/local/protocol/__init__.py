@@ -28,9 +28,7 @@ from skdp.local.protocol._protocol import (
     Tally,
     read_report_table,
 )
-from skdp.local.protocol._sampled_counts import SampledCounts
-from skdp.local.protocol._sampling import Sampling, whole_weights
-from skdp.local.protocol._shuffling import drawn_parts, shuffled_parts
+from skdp.local.protocol._sampling import SampledCounts, Sampling, drawn_parts, shuffled_parts, whole_weights
 
 __all__ = [
     "SAMPLED",

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import check_confidence_level
 from skdp.local._tallies import ReportTally
-from skdp.local.protocol._sampled_counts import SampledCounts
+from skdp.local.protocol._sampling import SampledCounts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, project_to_simplex
 
 # The protocol is an OracleProtocol, which imports this module.

@@ -34,7 +34,7 @@ from skdp.local.protocol._protocol import (
     Reports,
     read_report_table,
 )
-from skdp.local.protocol._shuffling import shuffled_parts
+from skdp.local.protocol._sampling import shuffled_parts
 from skdp.oracles import FrequencyOracle, RandomizedResponse, TwoRounds
 from skdp.privacy import PrivacyGuarantee
 from skdp.privacy.shuffle import Released, ReportPair

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skdp.exact import log_upper
@@ -287,7 +287,7 @@ class RapporEncoder(ReportTransformer):
         tally = reports if isinstance(reports, RapporTally) else self.tally(reports)
         return self.protocol_.estimate(tally, candidates, method=method)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
         return np.array(self.protocol_.names(names), dtype=object)

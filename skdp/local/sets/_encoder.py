@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import inf, prod
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import read_domain
@@ -17,9 +18,10 @@ from skdp.domain import Domain
 from skdp.exact import log_upper, round_up
 from skdp.frames import Table
 from skdp.local._oracle_encoder import input_names
+from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import named_characters
 from skdp.local.sets._estimator import SetEstimator
-from skdp.local.sets._protocol import SetProtocol
+from skdp.local.sets._protocol import ListProtocol, SetProtocol
 from skdp.oracles import SET_ORACLES, SetOracle, SetSelection, SetUnaryEncoding, check_size, choose_set_oracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, PureLoss, Shuffled
 
@@ -37,7 +39,70 @@ SetOracleName: TypeAlias = Literal[
 ]
 
 
-class SetValuedEncoder(SetEstimator):
+class ListEncoder(ReportTransformer):
+    """An encoder of columns of lists: what sets, and keys with values, have in common."""
+
+    categories: Any
+    max_size: Any
+    oracle: Any
+    handle_unknown: Any
+
+    protocol_: ListProtocol
+    domain_: Domain
+    oracles_: tuple[SetOracle, ...]
+    _oracles: ClassVar[Mapping[str, Any]]
+    _codes_a_value: ClassVar[int] = 1
+    _most_cells: float = 1 << 32
+    _most_columns: float = inf
+    _most_characters: float = inf
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _make_oracles(self, table: Table) -> tuple[Domain, tuple[SetOracle, ...]]:
+        """Check the parameters, and make the oracle of each column, with an equal share of epsilon."""
+        if not isinstance(self.oracle, str) or self.oracle not in ("auto", *self._oracles):
+            raise ValueError(f"oracle must be one of {('auto', *self._oracles)}, got {self.oracle!r}")
+        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "ignore"):
+            raise ValueError(f"handle_unknown must be 'error' or 'ignore', got {self.handle_unknown!r}")
+        domain = read_lists_domain(table, self.categories)
+        sizes = read_sizes(self.max_size, domain, "max_size")
+        if self._codes_a_value * max(domain.sizes) >= self._most_cells:
+            raise ValueError(f"{max(domain.sizes):,} values are too many")
+        share = self._local_epsilon() / len(domain.columns)
+        oracles = tuple(
+            self._make_oracle(self._codes_a_value * k, size, share) for k, size in zip(domain.sizes, sizes, strict=True)
+        )
+        check_limits(self, oracles, domain)
+        return domain, oracles
+
+    @abstractmethod
+    def _make_oracle(self, k: int, size: int, epsilon: Any) -> SetOracle: ...
+
+    def _set_fitted(self, protocol: Any) -> None:
+        self.domain_, self.oracles_ = protocol.domain, protocol.oracles
+        _ = protocol.report_columns  # refuses two of one name
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        check_is_fitted(self)
+        given = input_names(self, self.domain_.columns, input_features)
+        return np.array(self.protocol_.names(given), dtype=object)
+
+    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+        if not isinstance(self.categories, Mapping | Domain):
+            raise ValueError(
+                "which columns a list of categories is for is not known from a large table: declare them by name, as a "
+                "mapping or Domain, or fit the transformer before"
+            )
+        declared = self.categories.columns if isinstance(self.categories, Domain) else self.categories
+        return pd.DataFrame({name: pd.Series([[]], dtype=object) for name in declared})
+
+
+class SetValuedEncoder(SetEstimator, ListEncoder):
     """Report columns of sets: lists of at most `max_size` values of a declared domain.
 
     A record may hold any number of the values: the pages that it visited, the symptoms that it has. One epsilon
@@ -130,11 +195,7 @@ class SetValuedEncoder(SetEstimator):
     """
 
     protocol_: SetProtocol
-    domain_: Domain
-    oracles_: tuple[SetOracle, ...]
-    _most_cells: float = 1 << 32
-    _most_columns: float = inf
-    _most_characters: float = inf
+    _oracles = SET_ORACLES
 
     def __init__(
         self,
@@ -157,49 +218,17 @@ class SetValuedEncoder(SetEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
     def _make_protocol(self, table: Table) -> SetProtocol:
-        if not isinstance(self.oracle, str) or self.oracle not in ("auto", *SET_ORACLES):
-            raise ValueError(
-                f"oracle must be 'auto' or one of {', '.join(map(repr, SET_ORACLES))}, got {self.oracle!r}"
-            )
         if self.max_report_bytes is not None:
             check_size(self.max_report_bytes, least=1, name="max_report_bytes")
-        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "ignore"):
-            raise ValueError(f"handle_unknown must be 'error' or 'ignore', got {self.handle_unknown!r}")
-        domain = read_lists_domain(table, self.categories)
-        sizes = read_sizes(self.max_size, domain, "max_size")
-        if max(domain.sizes) >= self._most_cells:
-            raise ValueError(f"{max(domain.sizes):,} values are too many")
-        share = self._local_epsilon() / len(domain.columns)
-        oracles = tuple(self._make_oracle(k, size, share) for k, size in zip(domain.sizes, sizes, strict=True))
-        check_limits(self, oracles, domain)
+        domain, oracles = self._make_oracles(table)
         guarantee = guarantee_of(oracles, domain, map(title_of, oracles), secure=self.random_state is None)
-        protocol = SetProtocol(domain, oracles, guarantee, self.handle_unknown)
-        _ = protocol.report_columns  # refuses two of one name
-        return protocol
+        return SetProtocol(domain, oracles, guarantee, self.handle_unknown)
 
     def _make_oracle(self, k: int, size: int, epsilon: Any) -> SetOracle:
         if self.oracle != "auto":
             return SET_ORACLES[self.oracle](k, size, epsilon)
         return choose_set_oracle(k, size, epsilon, max_report_bytes=self.max_report_bytes)[1]
-
-    def _set_fitted(self, protocol: SetProtocol) -> None:
-        self.domain_, self.oracles_ = protocol.domain, protocol.oracles
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        check_is_fitted(self)
-        given = input_names(self, self.domain_.columns, input_features)
-        return np.array(self.protocol_.names(given), dtype=object)
-
-    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        return row_of_lists(self.categories)
 
 
 def guarantee_of(
@@ -257,14 +286,3 @@ def check_limits(transformer: Any, oracles: Sequence[SetOracle], domain: Domain)
     length = sum(named_characters(domain.select([name])) for name in domain.columns)
     if length > transformer._most_characters:
         raise ValueError(f"names of {length:,} characters are too long")
-
-
-def row_of_lists(categories: Any) -> pd.DataFrame:
-    """Make a row to fit on: empty lists."""
-    if not isinstance(categories, Mapping | Domain):
-        raise ValueError(
-            "which columns a list of categories is for is not known from a large table: declare them by name, as a "
-            "mapping or Domain, or fit the transformer before"
-        )
-    names = categories.columns if isinstance(categories, Domain) else categories
-    return pd.DataFrame({name: pd.Series([[]], dtype=object) for name in names})

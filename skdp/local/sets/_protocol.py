@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -37,10 +38,8 @@ SetPostprocess = Literal["none", "clip"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SetProtocol(ReportProtocol):
-    """Reports of sets, each column by a protocol for sets with a share of epsilon."""
-
-    # Codes are an array of bytes for each column: of a row the codes of its values, distinct and ascending.
+class ListProtocol(ReportProtocol):
+    """Reports of columns of lists, each by a protocol for sets with a share of epsilon."""
 
     domain: Domain
     oracles: tuple[SetOracle, ...]
@@ -57,12 +56,14 @@ class SetProtocol(ReportProtocol):
         values = {name: own if isinstance(own, Interval) else list(own.values) for name, own in attributes.items()}
         return {"categories": values}
 
+    def _labels(self, name: Any) -> list[str]:
+        return value_labels(self.domain.select([name]))
+
     def names(self, inputs: Sequence[str]) -> list[str]:
         """Name the report columns after the columns of the input."""
         names = []
         for name, given, oracle in zip(self.columns, inputs, self.oracles, strict=True):
-            suffixes = oracle.fields(value_labels(self.domain.select([name])))
-            names += [f"{given}_{suffix}" if suffix else given for suffix in suffixes]
+            names += [f"{given}_{suffix}" if suffix else given for suffix in oracle.fields(self._labels(name))]
         if len(set(names)) < len(names):
             raise ValueError("two columns of the output would have the same name; rename columns or values")
         return names
@@ -70,18 +71,10 @@ class SetProtocol(ReportProtocol):
     def prepare(self, table: Table) -> Codes:
         for oracle in self.oracles:
             oracle.check_size(len(table.columns[0]))
-        pairs = zip(self.columns, table.columns, strict=True)
-        return [read_sets(self.domain, name, column, self.unknown) for name, column in pairs]
+        return [self._code(name, column) for name, column in zip(self.columns, table.columns, strict=True)]
 
-    def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
-        reports = []
-        for name, own, oracle in zip(self.columns, codes, self.oracles, strict=True):
-            kept, source, parts = randomness("kept", name), randomness("report", name), []
-            for block in blocks_of(own, oracle):
-                values, sizes = joined(block, oracle.k)
-                parts.append(oracle.report(pad_sets(values, sizes, oracle.k, oracle.max_size, kept), source))
-            reports.append(np.concatenate(parts))
-        return reports
+    @abstractmethod
+    def _code(self, name: Any, column: Any) -> NDArray[np.object_]: ...
 
     def write(self, reports: Reports, table: Table) -> Any:
         blocks = [report if report.ndim == 2 else report.reshape(-1, 1) for report in reports]
@@ -94,6 +87,35 @@ class SetProtocol(ReportProtocol):
             block = np.column_stack([np.asarray(column) for column in own])
             arrays.append(oracle.read(block if block.dtype.kind in "iub" else read_whole_numbers(block)))
         return arrays
+
+    def parameters(self) -> dict[str, Any]:
+        columns = [[name, plain_values(self.domain[name])] for name in self.columns]
+        return {**self.meaning, "columns": columns, "unknown": self.unknown}
+
+    @property
+    @abstractmethod
+    def meaning(self) -> dict[str, Any]:
+        """What a server must know to read the reports."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SetProtocol(ListProtocol):
+    """Reports of sets."""
+
+    # Codes are an array of bytes for each column: of a row the codes of its values, distinct and ascending.
+
+    def _code(self, name: Any, column: Any) -> NDArray[np.object_]:
+        return read_sets(self.domain, name, column, self.unknown)
+
+    def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
+        reports = []
+        for name, own, oracle in zip(self.columns, codes, self.oracles, strict=True):
+            kept, source, parts = randomness("kept", name), randomness("report", name), []
+            for block in blocks_of(own, oracle):
+                values, sizes = joined(block, oracle.k)
+                parts.append(oracle.report(pad_sets(values, sizes, oracle.k, oracle.max_size, kept), source))
+            reports.append(np.concatenate(parts))
+        return reports
 
     def tally(self, reports: Reports) -> ReportTally:
         support = tuple(oracle.tally(report) for oracle, report in zip(self.oracles, reports, strict=True))
@@ -139,7 +161,6 @@ class SetProtocol(ReportProtocol):
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """What a server must know to read the reports, besides the domain."""
         oracles = [oracle.parameters() for oracle in self.oracles]
         return {"encoder": "SetValuedEncoder", "strategy": "split", "oracles": oracles}
 
@@ -147,10 +168,6 @@ class SetProtocol(ReportProtocol):
         if any(_entries(oracle, most_entries) > most_entries for oracle in self.oracles):
             return None
         return [oracle.channels() for oracle in self.oracles]
-
-    def parameters(self) -> dict[str, Any]:
-        columns = [[name, plain_values(self.domain[name])] for name in self.columns]
-        return {"columns": columns, **self.meaning, "unknown": self.unknown}
 
 
 def check_postprocess(postprocess: Any) -> None:

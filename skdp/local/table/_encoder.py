@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import declares_missing, read_domain
@@ -293,7 +293,7 @@ class LocalTableEncoder(TableEstimator):
         self.plan_ = self._plan
         del self._plan
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         check_is_fitted(self)
         given = input_names(self, self.protocol_.names, input_features)
         return np.array(self.protocol_.names_after(given), dtype=object)

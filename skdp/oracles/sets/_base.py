@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property
 from itertools import chain, combinations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from skdp.exact import log_upper
 from skdp.oracles._base import check_bytes
-from skdp.oracles._support import check_bits, check_size, column_sums, support_estimate, support_variance
+from skdp.oracles._support import SupportCounts, check_bits, check_size
 from skdp.randomness import ByteSource
 
-_CHUNK = 1 << 22
 _HALF = np.uint64(32)
 MOST_MEMBERS = 1024
 """Of a set, so that exact numbers are computed in less than a second."""
@@ -25,7 +22,7 @@ MOST_VALUES = 16
 """Of a channel whose reports are vectors of bits."""
 
 
-class SetOracle(ABC):
+class SetOracle(SupportCounts):
     """A local protocol for a set of at most m of k values, on integer codes ``0, ..., k - 1``.
 
     A set is first padded to m members (`pad_sets`); a larger one is replaced by m of its members. Then a report
@@ -52,6 +49,8 @@ class SetOracle(ABC):
     -----
     **Privacy.** Local model, replacement of the whole set, of whatever size, by any other one.
 
+    In `estimate`, a set of s > m values counts as m / s for each of them; in `variance`, it adds at most 1/4.
+
     Examples
     --------
     >>> from skdp.oracles import SetOracle, SetSelection
@@ -60,10 +59,7 @@ class SetOracle(ABC):
     (True, True)
     """
 
-    k: int
     max_size: int
-    p: Fraction
-    q: Fraction
     shows_hash: ClassVar[bool] = False
 
     def __init__(self, k: int, max_size: int) -> None:
@@ -108,46 +104,16 @@ class SetOracle(ABC):
             If there are more than 2**16 reports.
         """
 
-    def channels(self) -> Iterator[list[list[Fraction]]]:
-        """Yield the exact channel, for some of the public hash functions if the protocol has any.
-
-        Yields
-        ------
-        list of list of Fraction
-            The channel, as returned by `channel`.
-        """
-        yield self.channel()
-
     @property
     @abstractmethod
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """A bound of the ratio of the probabilities of a report under two sets: ``e**epsilon`` as achieved."""
 
     @property
-    def variation(self) -> Fraction:  # numpydoc ignore=RT01
-        """A bound of the largest total variation distance of the reports of two sets."""
-        return (self.worst_ratio - 1) / (self.worst_ratio + 1)
-
-    @property
     def share(self) -> Fraction:  # numpydoc ignore=RT01
         """The share of `skdp.privacy.PureLoss`: `variation`, over the largest one that `worst_ratio` allows."""
         ratio = self.worst_ratio
         return Fraction(1) if ratio == 1 else min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
-
-    @abstractmethod
-    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which values each report supports.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, …)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (n, k), dtype bool
-            True where the report supports the value.
-        """
 
     def sets(self) -> list[tuple[int, ...]]:
         """List the sets of at most m values, the smallest first.
@@ -185,11 +151,6 @@ class SetOracle(ABC):
         """The size of one report in bytes, without compression."""
         return -(-self.k // 8)
 
-    @cached_property
-    def epsilon(self) -> float:  # numpydoc ignore=RT01
-        """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
-        return log_upper(self.worst_ratio)
-
     def error(self, mean_size: float) -> float:
         """Return the mean over the values of n times the variance of a frequency.
 
@@ -212,60 +173,6 @@ class SetOracle(ABC):
     def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
         """The largest `error` over the mean sizes that sets may have."""
         return max(self.error(0), self.error(self.max_size))
-
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Count how many reports support each value.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, …)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (k,), dtype int64
-            Sums over the reports; the sums of two sets of reports can be added.
-        """
-        support, step = np.zeros(self.k, np.int64), max(1, _CHUNK // self.k)
-        for start in range(0, len(reports), step):
-            support += column_sums(self.supports(reports[start : start + step]))
-        return support
-
-    def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Compute unbiased estimates of how many sets hold each value.
-
-        Parameters
-        ----------
-        support : array-like of shape (k,)
-            The tally, as returned by `tally`.
-        n : int
-            The number of reports.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            ``(support - n q) / (p - q)``, which may be negative; nan if p = q. A set of s > m values counts as m / s
-            for each of them.
-        """
-        return support_estimate(self.p, self.q, support, n)
-
-    def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Return the variance of the estimated counts for given true counts.
-
-        Parameters
-        ----------
-        counts : array-like of shape (k,)
-            True counts, or estimates of them; they are clipped to ``[0, n]``.
-        n : int
-            The number of reports.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``; infinite if p = q. Each set of more than m values adds
-            at most 1/4.
-        """
-        return support_variance(self.p, self.q, counts, n)
 
     def fields(self, labels: Sequence[str]) -> list[str]:
         """Name the columns of a report.

@@ -18,13 +18,13 @@ from skdp.synthesis.tables._records import (
     Records,
     check_policy,
     find_codes,
+    lag,
     open_rows,
     read_codes,
     read_declared,
     with_target,
 )
 from skdp.synthesis.tables._shapes import Shape, Shapes, find_points, fine_grid
-from skdp.synthesis.tables._visits import lag
 
 __all__ = [
     "CodedRecords",
