@@ -85,6 +85,18 @@ def test_intervals_of_weighted_rows_cover(weights):
     assert 0.86 < covered / 300 < 0.94
 
 
+def test_rates_of_few_weighted_rows_are_covered():
+    """Weights that follow from the labels: of two or three rows that are counted, the mean weight is not known."""
+    rng, weights, covered = np.random.default_rng(0), np.array([[1.0, 2.0], [0.5, 3.0]]), []
+    for _ in range(100):
+        true, predicted = rng.random(1000) < 0.4, rng.random(1000) < 0.04
+        labels = Labels(true, predicted, weights[true.astype(int), predicted.astype(int)])
+        found = sums_of_known(np.arange(1000) % 10, np.eye(10, dtype=bool), labels).estimate("sampled", 0.95)[0][0]
+        truth = (counted := 0.04 * (0.4 * 3 + 0.6 * 2)) / (counted + 0.96 * (0.4 * 0.5 + 0.6))
+        covered.append((found.lower <= truth) & (truth <= found.upper))
+    assert np.mean(covered) > 0.94
+
+
 def test_control_features_split_the_rows():
     frame = people()
     found = report(frame, control_features=frame["site"], privileged="M", confidence_level=0.9)

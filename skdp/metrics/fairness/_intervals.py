@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc
 
 Numbers = NDArray[np.float64]
+
+_STEPS = 40  # of bisection
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,24 @@ def proportion(successes: ArrayLike, trials: ArrayLike, confidence_level: float)
     lower, upper = (np.where(n > 0, end, np.nan) for end in (lower, upper))
     variance = np.maximum(value * (1 - value), 0.0) / np.maximum(n, 1)  # a value of 1 may be rounded up
     return Estimate(value, np.sqrt(variance), lower, upper)
+
+
+def binomial_ends(successes: Numbers, failures: Numbers, level: float) -> tuple[Numbers, Numbers]:
+    """Return the ends of mid-P intervals of a probability (Lancaster 1961), also of counts that are no integers."""
+    # A probability is in the interval if more successes, and half of as many, are as likely as (1 − level) / 2, and so
+    # are fewer. Where few are expected, Wilson's interval leaves out probabilities under which what was found is
+    # likely: .84 is the coverage of one of 95 %, and the higher the level, the farther is it from it.
+    first = np.stack([successes, failures])
+    second = first[::-1]
+    low, high = np.zeros_like(first), np.ones_like(first)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        at_least = np.where(first > 0, betainc(np.maximum(first, 1e-9), second + 1, middle), 1)
+        more = np.where(second > 0, betainc(first + 1, np.maximum(second, 1e-9), middle), 0)
+        likely = at_least + more > 1 - level
+        low, high = np.where(likely, low, middle), np.where(likely, middle, high)
+    ends = np.where(first > 0, (low + high) / 2, 0)
+    return ends[0], 1 - ends[1]
 
 
 def combine(*terms: tuple[float, Estimate], common: tuple[Any, Any] = (0.0, 0.0)) -> Estimate:
