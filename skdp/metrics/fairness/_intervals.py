@@ -139,8 +139,9 @@ def theil(weights: Numbers, squares: Numbers, confidence_level: float) -> Estima
     # benefit b is ``f(b) = 2 ln 2 [b = 2] / μ - b (2 q2 ln 2 / μ² + 1 / μ)``, of mean -1; the variance is that of f
     # over n.
     total = weights.sum(axis=-1, keepdims=True)
-    shares, benefits = weights / total, np.arange(3)
+    benefits = np.arange(3)
     with np.errstate(divide="ignore", invalid="ignore"):
+        shares = weights / total
         mean = shares @ benefits
         mean = np.where(mean > 0, mean, np.nan)
         entropy = 2 * shares[..., 2] * np.log(2) / mean

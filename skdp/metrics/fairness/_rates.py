@@ -158,7 +158,8 @@ def _drawn(sums: Numbers, total: Numbers, weights: Numbers) -> tuple[Numbers, Nu
     # estimate. Few rows say little of these means: one row more has the mean of all groups, if that is larger.
     bottom, top, squares, squared_top, _ = np.moveaxis(sums[:3], -1, 0)
     every, all_top, all_squares, all_squared_top, _ = total[:3].T[..., np.newaxis]
-    average, ends = all_squares[0] / every[0], (weights[weights > 0].min(), weights.max())
+    given = weights[weights > 0] if weights.any() else np.ones(1)
+    average, ends = (given @ given) / given.sum(), (given.min(), given.max())
     means = []
     for square, plain, all_square, all_plain in (
         (squared_top, top, all_squared_top, all_top),
@@ -173,5 +174,5 @@ def _drawn(sums: Numbers, total: Numbers, weights: Numbers) -> tuple[Numbers, Nu
     rate = np.clip(np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0), 0, 1)
     size = np.maximum(bottom, 0) * ((1 - rate) * means[0] + rate * means[1])
     binary = np.stack([-size, -size / 2, np.zeros_like(size)], axis=-1)
-    residuals = sums[3:, :, 2:] + total[3:, np.newaxis, 2:] / (weights > 0).sum()
+    residuals = sums[3:, :, 2:] + total[3:, np.newaxis, 2:] / len(given)
     return np.concatenate([binary, residuals]), np.stack(means, axis=-1)
