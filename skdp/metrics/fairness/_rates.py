@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,9 +70,11 @@ class RateSums:
     """Of known groups, the mean weight of rows that are counted, and of others, in each rate of labels."""
 
     def __getitem__(self, groups: slice | NDArray[np.intp]) -> RateSums:
-        parts = [getattr(self, one.name) for one in fields(self)]
+        parts = (getattr(self, one.name) for one in fields(self))
         ndim = self.top.ndim
-        taken = (part if part is None else part[(..., groups, *[slice(None)] * (part.ndim - ndim))] for part in parts)
+        taken: list[Any] = [
+            part if part is None else part[(..., groups, *[slice(None)] * (part.ndim - ndim))] for part in parts
+        ]
         return RateSums(*taken)
 
     def moments(self, rows: str) -> Numbers:
@@ -84,7 +87,7 @@ class RateSums:
         moments = self.moments(rows)
         lower, upper, bounded = score_ends(self.top, self.bottom, two_sided(level) ** 2 * moments, least, most)
         if self.scales is not None and rows == "sampled":
-            binary = self._binomial_ends(level)
+            binary = self._binomial_ends(self.scales, level)
             for ends, own in zip((lower, upper), binary, strict=True):
                 ends[..., : own.shape[-2], :] = own
         known = self.bottom > 1e-9
@@ -94,12 +97,12 @@ class RateSums:
         found = Estimate(value, error, np.minimum(lower, value), np.maximum(upper, value)).where(self.defined)
         return found, bounded | ~self.defined
 
-    def _binomial_ends(self, level: float) -> tuple[Numbers, Numbers]:
+    def _binomial_ends(self, scales: Numbers, level: float) -> tuple[Numbers, Numbers]:
         """Return the ends of the rates of labels of known groups."""
         # The probability p that a row is counted is one of binomial counts: of rows with different weights, of those
         # that have the same errors. The rate is that of the sums of weights, ``a p / (a p + b (1 − p))`` for the mean
         # weights a of rows that are counted and b of others, which grows with p.
-        counted, others = np.moveaxis(self.scales, -1, 0)
+        counted, others = np.moveaxis(scales, -1, 0)
         n_rates = counted.shape[-2]
         top, bottom = (part[..., :n_rates, :] for part in (self.top, self.bottom))
         p = np.stack(binomial_ends(top / counted, np.maximum(bottom - top, 0) / others, level))
