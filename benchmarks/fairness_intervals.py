@@ -64,7 +64,8 @@ def labels_of(cells: np.ndarray, weighted: bool, scores: np.ndarray) -> tuple[np
 
 
 def stack(parts: list[RateSums]) -> RateSums:
-    return RateSums(*(np.stack([getattr(part, one.name) for part in parts]) for one in fields(RateSums)))
+    every = ([getattr(part, one.name) for part in parts] for one in fields(RateSums))
+    return RateSums(*(None if one[0] is None else np.stack(one) for one in every))
 
 
 class Study:
@@ -202,8 +203,9 @@ def main() -> None:
         "some are above it. Where reports of 100 rows say nothing of a group (ε = .3), most intervals are the whole "
         "possible range, which covers always. An interval that ends where the range does can miss on one side only, "
         'and so covers 97.5 % and more. A truth that is itself an end of the range, as that of equal rates ("four '
-        'alike"), is missed on one side only, or never. The others are mostly differences of rates whose sets are '
-        "unbounded. Without rows that a rate divides by, the interval is all that is possible. Rows are fixed: the "
+        'alike"), is missed on one side only, or never. The others are mostly rates of few rows of known groups, as '
+        "numbers of rows are whole, and of reports differences of rates whose sets are unbounded. Without rows that a "
+        "rate divides by, the interval is all that is possible. Rows are fixed: the "
         "metric of the rows drawn; sampled: that of the population.",
         tables,
     )

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp.metrics import fairness_report
@@ -58,7 +59,8 @@ def proportion(successes, trials, level):
     n = np.broadcast_to(n, np.broadcast_shapes(x.shape, n.shape))
     none = np.zeros((*n.shape, 3))
     some = np.ones(n.shape, bool)
-    sums = RateSums(np.broadcast_to(x, n.shape), n, np.stack([-n, -n / 2, 0 * n], axis=-1), none, none, some, some)
+    moments, scales = np.stack([-n, -n / 2, 0 * n], axis=-1), np.ones((*n.shape, 2))
+    sums = RateSums(np.broadcast_to(x, n.shape), n, moments, none, none, some, some, scales)
     return sums.estimate("sampled", level)[0][..., 0, 0]
 
 
@@ -329,10 +331,12 @@ def test_intervals_of_rates_and_differences_cover_exactly_summed_over_all_outcom
     assert np.mean(shares, axis=0) == pytest.approx([0.95, 0.95], abs=0.01)
 
 
-def test_a_rate_at_an_end_of_the_interval_is_z_of_its_own_standard_errors_away():
-    estimate = proportion(np.arange(1, 20), 20, 0.95)
-    for end in (estimate.lower, estimate.upper):
-        assert abs(estimate.value - end) == pytest.approx(1.959964 * np.sqrt(end * (1 - end) / 20), rel=1e-6)
+def test_at_an_end_of_the_interval_more_and_half_of_the_same_are_as_likely_as_one_tail():
+    counts = np.arange(1, 20)
+    found = proportion(counts, 20, 0.95)
+    half = stats.binom.pmf(counts, 20, [found.lower, found.upper]) / 2
+    assert stats.binom.sf(counts, 20, found.lower) + half[0] == pytest.approx(0.025, abs=1e-9)
+    assert stats.binom.cdf(counts, 20, found.upper) - half[1] == pytest.approx(0.025, abs=1e-9)
 
 
 def test_intervals_of_ratios_cover_exactly_summed_over_all_outcomes():
@@ -480,7 +484,18 @@ def test_a_rate_of_0_or_1_is_no_certainty():
     table = fairness_report([1, 1, 0, 0], [1, 1, 1, 1], list("abab"), positive_label=1, confidence_level=0.95)
     rate = table.set_index(["metric", "group"]).loc[("true_positive_rate", "a")]
     assert (rate["value"], rate["std_error"], rate["upper"]) == (1, 0, 1)
-    assert 0.1 < rate["lower"] < 0.3  # Wilson's, of one row
+    assert rate["lower"] == pytest.approx(0.05)  # of one row
+
+
+@pytest.mark.parametrize("n_groups", [1, 20])
+def test_rates_near_0_are_covered(n_groups):
+    """Also by simultaneous intervals: Wilson's cover .45 with 20 groups, and .85 with one."""
+    counts, rates = np.arange(21), np.linspace(0.002, 0.5, 60)[:, np.newaxis]
+    found = proportion(counts, 20, 0.95 ** (1 / n_groups))
+    inside = (found.lower <= rates) & (rates <= found.upper)
+    coverage = (inside * stats.binom.pmf(counts, 20, rates)).sum(axis=1) ** n_groups
+    assert coverage.min() > 0.92
+    assert coverage.mean() < 0.97
 
 
 def test_values_are_the_same_with_and_without_intervals():

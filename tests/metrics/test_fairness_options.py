@@ -85,6 +85,38 @@ def test_intervals_of_weighted_rows_cover(weights):
     assert 0.86 < covered / 300 < 0.94
 
 
+def test_rates_of_few_weighted_rows_are_covered():
+    """With weights that follow from the labels: without a row that is counted, its weight is that of other groups."""
+    rng, weights, covered = np.random.default_rng(0), np.array([[1.0, 2.0], [0.5, 3.0]]), []
+    for _ in range(100):
+        true, predicted = rng.random(1000) < 0.4, rng.random(1000) < 0.04
+        labels = Labels(true, predicted, weights[true.astype(int), predicted.astype(int)])
+        found = sums_of_known(np.arange(1000) % 10, np.eye(10, dtype=bool), labels).estimate("sampled", 0.95)[0][1]
+        truth = 0.04 * 3 / (0.04 * 3 + 0.96 * 0.5)
+        covered.append((found.lower <= truth) & (truth <= found.upper))
+    assert np.mean(covered) > 0.94
+
+
+def test_only_the_proportions_of_weights_matter():
+    frame = people()
+    expected = report(frame, confidence_level=0.9, sample_weight=np.ones(len(frame)))
+    for weight in (1e-300, 1e-12, 1e200):
+        found = report(frame, confidence_level=0.9, sample_weight=np.full(len(frame), weight))
+        pd.testing.assert_frame_equal(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+def test_of_rows_without_weight_nothing_is_known():
+    site, weights = np.repeat(["x", "y"], 4), np.repeat([1.0, 0.0], 4)
+    found = fairness_report(
+        [0, 1] * 4, [1, 1, 0, 0] * 2, list("aabb") * 2, positive_label=1, confidence_level=0.9,
+        sample_weight=weights, control_features=pd.Series(site, name="site"), y_score=[0.5] * 8,
+    ).set_index("site")  # fmt: skip
+    assert found.loc["y", "value"].isna().all()
+    bounded = found[~found["metric"].isin(["theil_index"])].loc["y"]
+    assert (bounded["upper"] - bounded["lower"] >= 1).all()
+
+
 def test_control_features_split_the_rows():
     frame = people()
     found = report(frame, control_features=frame["site"], privileged="M", confidence_level=0.9)

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc
 
 Numbers = NDArray[np.float64]
+
+_STEPS = 40  # of bisection
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,24 @@ def proportion(successes: ArrayLike, trials: ArrayLike, confidence_level: float)
     return Estimate(value, np.sqrt(variance), lower, upper)
 
 
+def binomial_ends(successes: Numbers, failures: Numbers, level: float) -> tuple[Numbers, Numbers]:
+    """Return the ends of mid-P intervals of a probability (Lancaster 1961), also of counts that are no integers."""
+    # A probability is in the interval if more successes, and half of as many, are as likely as (1 − level) / 2, and so
+    # are fewer. Where few are expected, Wilson's interval leaves out probabilities under which what was found is
+    # likely: .84 is the coverage of one of 95 %, and the higher the level, the farther is it from it.
+    first = np.stack([successes, failures])
+    second = first[::-1]
+    low, high = np.zeros_like(first), np.ones_like(first)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        at_least = np.where(first > 0, betainc(np.maximum(first, 1e-9), second + 1, middle), 1)
+        more = np.where(second > 0, betainc(first + 1, np.maximum(second, 1e-9), middle), 0)
+        likely = at_least + more > 1 - level
+        low, high = np.where(likely, low, middle), np.where(likely, middle, high)
+    ends = np.where(first > 0, (low + high) / 2, 0)
+    return ends[0], 1 - ends[1]
+
+
 def combine(*terms: tuple[float, Estimate], common: tuple[Any, Any] = (0.0, 0.0)) -> Estimate:
     """Add multiples of estimates, with the interval of Zou and Donner (2008)."""
     # The distances of the value to the ends of its interval add up like standard errors, which for the difference of
@@ -118,8 +139,9 @@ def theil(weights: Numbers, squares: Numbers, confidence_level: float) -> Estima
     # benefit b is ``f(b) = 2 ln 2 [b = 2] / μ - b (2 q2 ln 2 / μ² + 1 / μ)``, of mean -1; the variance is that of f
     # over n.
     total = weights.sum(axis=-1, keepdims=True)
-    shares, benefits = weights / total, np.arange(3)
+    benefits = np.arange(3)
     with np.errstate(divide="ignore", invalid="ignore"):
+        shares = weights / total
         mean = shares @ benefits
         mean = np.where(mean > 0, mean, np.nan)
         entropy = 2 * shares[..., 2] * np.log(2) / mean

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.metrics.fairness._intervals import Estimate, Numbers, score_ends, two_sided
+from skdp.metrics.fairness._intervals import Estimate, Numbers, binomial_ends, score_ends, two_sided
 
 Mask = NDArray[np.bool_]
 
@@ -65,10 +66,16 @@ class RateSums:
     shared: Numbers
     defined: Mask
     counted: Mask
+    scales: Numbers | None = None
+    """Of known groups, the mean weight of rows that are counted, and of others, in each rate of labels."""
 
     def __getitem__(self, groups: slice | NDArray[np.intp]) -> RateSums:
-        parts = [getattr(self, one.name) for one in fields(self)]
-        return RateSums(*(part[..., groups, :] if 1 < n < 5 else part[..., groups] for n, part in enumerate(parts)))
+        parts = (getattr(self, one.name) for one in fields(self))
+        ndim = self.top.ndim
+        taken: list[Any] = [
+            part if part is None else part[(..., groups, *[slice(None)] * (part.ndim - ndim))] for part in parts
+        ]
+        return RateSums(*taken)
 
     def moments(self, rows: str) -> Numbers:
         """Return the moments of the variance of ``top − t bottom``."""
@@ -79,12 +86,28 @@ class RateSums:
         least, most = (ends[: self.top.shape[-2], np.newaxis] for ends in (LEAST, MOST))
         moments = self.moments(rows)
         lower, upper, bounded = score_ends(self.top, self.bottom, two_sided(level) ** 2 * moments, least, most)
+        if self.scales is not None and rows == "sampled":
+            binary = self._binomial_ends(self.scales, level)
+            for ends, own in zip((lower, upper), binary, strict=True):
+                ends[..., : own.shape[-2], :] = own
         known = self.bottom > 1e-9
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.where(known, np.clip(self.top / self.bottom, least, most), (lower + upper) / 2)
             error = np.sqrt(np.maximum(variance_at(moments, value), 0)) / np.where(known, self.bottom, np.nan)
         found = Estimate(value, error, np.minimum(lower, value), np.maximum(upper, value)).where(self.defined)
         return found, bounded | ~self.defined
+
+    def _binomial_ends(self, scales: Numbers, level: float) -> tuple[Numbers, Numbers]:
+        """Return the ends of the rates of labels of known groups."""
+        # The probability p that a row is counted is one of binomial counts: of rows with different weights, of those
+        # that have the same errors. The rate is that of the sums of weights, ``a p / (a p + b (1 − p))`` for the mean
+        # weights a of rows that are counted and b of others, which grows with p.
+        counted, others = np.moveaxis(scales, -1, 0)
+        n_rates = counted.shape[-2]
+        top, bottom = (part[..., :n_rates, :] for part in (self.top, self.bottom))
+        p = np.stack(binomial_ends(top / counted, np.maximum(bottom - top, 0) / others, level))
+        lower, upper = counted * p / (counted * p + others * (1 - p))
+        return lower, upper
 
     def covariance(self, t: Numbers, u: Numbers) -> Numbers:
         """Return the covariance of the rates t of all groups but the last with the rate u of the last one."""
@@ -108,7 +131,8 @@ def sums_of_known(codes: NDArray[np.intp], members: NDArray[np.bool_], labels: L
     sums = (cells @ members).reshape(-1, 5, members.shape[1]).transpose(0, 2, 1)
     none = np.zeros_like(sums[..., :3])
     defined, counted = sums[..., 0] > 0, sums[..., 4] > 0
-    return RateSums(sums[..., 1], sums[..., 0], _drawn(sums, labels.weights), none, none, defined, counted)
+    drawn, scales = _drawn(sums, labels.moments().sum(axis=0), labels.weights)
+    return RateSums(sums[..., 1], sums[..., 0], drawn, none, none, defined, counted, scales)
 
 
 def sums_of_estimated(blocks: Iterable[tuple[slice, Numbers]], members: NDArray[np.bool_], labels: Labels) -> RateSums:
@@ -126,23 +150,32 @@ def sums_of_estimated(blocks: Iterable[tuple[slice, Numbers]], members: NDArray[
     own = np.maximum(noise, 0)
     own[..., 1] = np.clip(np.asarray(noise)[..., 1], -(reach := np.sqrt(own[..., 0] * own[..., 2])), reach)
     defined, counted = (np.broadcast_to(every[..., place] > 0, sums.shape[:2]) for place in (0, 4))
-    drawn = _drawn(sums, labels.weights)
+    drawn, _ = _drawn(sums, np.asarray(total), labels.weights)
     return RateSums(sums[..., 1], sums[..., 0], drawn, own, np.asarray(shared), defined, counted)
 
 
-def _drawn(sums: Numbers, weights: Numbers) -> Numbers:
-    """Return the moments of the variance of a sample; for rates that of binomial draws at t, as Wilson's."""
+def _drawn(sums: Numbers, total: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the moments of the variance of a sample, for rates of binomial draws at t, and the mean weights."""
     # Of rows with weights, the variance of ``top − t bottom`` is ``bottom t (1 − t)`` times the mean of the weights of
     # rows that are counted, with the factor 1 − t, and of those that are not, with the factor t, where t is the
-    # estimate.
+    # estimate. Few rows say little of these means: one row more has the mean of all groups, if that is larger.
     bottom, top, squares, squared_top, _ = np.moveaxis(sums[:3], -1, 0)
-    given = weights[weights > 0]
+    every, all_top, all_squares, all_squared_top, _ = total[:3].T[..., np.newaxis]
+    given = weights[weights > 0] if weights.any() else np.ones(1)
     average, ends = (given @ given) / given.sum(), (given.min(), given.max())
     means = []
-    for square, plain in ((squared_top, top), (squares - squared_top, bottom - top)):
-        some = plain > 1e-9 * np.abs(bottom)
-        means.append(np.clip(np.divide(square, plain, out=np.full_like(plain, average), where=some), *ends))
+    for square, plain, all_square, all_plain in (
+        (squared_top, top, all_squared_top, all_top),
+        (squares - squared_top, bottom - top, all_squares - all_squared_top, every - all_top),
+    ):
+        some = all_plain > 1e-9 * every
+        usual = np.divide(all_square, all_plain, out=np.full_like(all_plain, average), where=some)
+        own = np.divide(square, plain, out=np.zeros_like(plain), where=plain > 1e-9 * np.abs(bottom))
+        usual = np.clip(np.maximum(own, usual), *ends)
+        mean = (np.maximum(square, 0) + usual**2) / (np.maximum(plain, 0) + usual)
+        means.append(np.clip(mean, *ends))
     rate = np.clip(np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0), 0, 1)
     size = np.maximum(bottom, 0) * ((1 - rate) * means[0] + rate * means[1])
     binary = np.stack([-size, -size / 2, np.zeros_like(size)], axis=-1)
-    return np.concatenate([binary, sums[3:, :, 2:]])
+    residuals = sums[3:, :, 2:] + total[3:, np.newaxis, 2:] / len(given)
+    return np.concatenate([binary, residuals]), np.stack(means, axis=-1)

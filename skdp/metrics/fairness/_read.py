@@ -49,6 +49,7 @@ def read_predictions(
     weights = read.get("sample_weight", np.ones(len(true)))
     if (weights < 0).any() or not (weights > 0).any():
         raise ValueError("sample_weight must be at least 0, and not 0 for all rows")
+    weights = np.ldexp(weights, 1 - np.frexp(weights.max())[1])  # the largest from 1 to 2, without rounding
     scores = read.get("y_score")
     if scores is not None and ((scores < 0) | (scores > 1)).any():
         raise ValueError("y_score must hold probabilities of the positive label, from 0 to 1")

@@ -124,17 +124,20 @@ def fairness_report(
     minus the smallest. Unlike in fairlearn, the true positive rate of a group without a positive row is nan, and so are
     the ratio and "odds, smallest / largest" where all rates of one kind are 0.
 
-    Intervals treat the rows as an independent sample, and cover the metric of the population. Those of rates are
-    Wilson's (1927), with weights for the effective number of rows; those of differences and ratios combine these
-    (Newcombe 1998, Zou and Donner 2008, Donner and Zou 2012). Those between the largest and the smallest rate invert
-    the distribution of the estimate, without a standard error: the range of estimates is larger than that of the rates,
-    the more so the more groups there are, and the interval accounts for it. Simultaneous intervals are Šidák's (1967).
-    Other standard errors are by the delta method, and so is the interval of the Theil index, on a logarithmic scale.
-    The calibration gap has the interval of a mean. The error of the consistency is the jackknife's: without a row, each
-    row that it is a neighbour of has its sixth neighbour instead. It is on average too large rather than too small; the
-    interval, Wilson's with the number of rows that have this error, covers in 93 to 99 % of samples of 30 and 100 rows.
-    What the other intervals cover with small groups is in ``benchmarks/results/fairness_intervals.md``: 93 to 97 % in
-    most cases, and more for ratios of rates close to 0.
+    Intervals treat the rows as an independent sample, and cover the metric of the population. Those of rates are mid-P
+    intervals (Lancaster 1961) of the binomial distribution, with weights for the effective numbers of rows that are
+    counted and of others; those of differences and ratios combine these (as Newcombe 1998 and Zou and Donner 2008,
+    Donner and Zou 2012). Rates near 0 and simultaneous intervals of many groups are covered too: in 91 % of samples of
+    5 to 50 rows of a group at the least, for levels of 95 % and 1 to 20 groups. Those between the largest and the
+    smallest rate invert the distribution of the estimate, without a standard error: the range of estimates is larger
+    than that of the rates, the more so the more groups there are, and the interval accounts for it. Simultaneous
+    intervals are Šidák's (1967). Other standard errors are by the delta method, and so is the interval of the Theil
+    index, on a logarithmic scale. The calibration gap has the interval of a mean, with the variance of one average row
+    more. The error of the consistency is the jackknife's: without a row, each row that it is a neighbour of
+    has its sixth neighbour instead. It is on average too large rather than too small; the interval, Wilson's with the
+    number of rows that have this error, covers in 93 to 99 % of samples of 30 and 100 rows. What the other intervals
+    cover with small groups is in ``benchmarks/results/fairness_intervals.md``: 93 to 97 % in most cases, and more for
+    rates close to 0 and their ratios.
 
     References
     ----------
@@ -160,10 +163,10 @@ def fairness_report(
 
     >>> report.round(2).loc[[0, 1, 6, 7], ["metric", "group", "value", "std_error", "lower", "upper"]]
                               metric         group  value  std_error  lower  upper
-    0                 selection_rate  unprivileged   0.25       0.22   0.05   0.70
-    1                 selection_rate    privileged   0.75       0.22   0.30   0.95
-    6  statistical_parity_difference          None  -0.50       0.31  -0.79   0.14
-    7               disparate_impact          None   0.33       0.30   0.06   1.33
+    0                 selection_rate  unprivileged   0.25       0.22   0.01   0.76
+    1                 selection_rate    privileged   0.75       0.22   0.24   0.99
+    6  statistical_parity_difference          None  -0.50       0.31  -0.84   0.22
+    7               disparate_impact          None   0.33       0.30   0.02   1.62
 
     Groups formed by several columns are compared with each other:
 

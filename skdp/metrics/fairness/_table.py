@@ -192,6 +192,7 @@ def _with_error(estimate: Estimate, variance: Numbers) -> Estimate:
 def _ranges(sums: RateSums, precision: Precision) -> Iterator[Row]:
     """Compare the largest rate with the smallest, as fairlearn does."""
     present = sums.defined[..., 0, :].reshape(-1, sums.top.shape[-1]).any(axis=0)
+    present |= not present.any()  # if no row has a weight, nothing is known of any group
     sums = sums[np.flatnonzero(present)]
     # All groups at once, where one of them cannot be distinguished from none.
     wide, bounded = sums.estimate(precision.rows, precision.level ** (1 / max(2 * present.sum(), 1)))
