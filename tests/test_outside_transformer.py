@@ -34,6 +34,7 @@ def said(**parameters):
     return SaidTransformer(**{"epsilon": 2.0, "categories": CATEGORIES, "random_state": 3} | parameters)
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_it_keeps_the_contract():
     results = check_privatizer(SaidTransformer())
