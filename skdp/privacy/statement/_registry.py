@@ -146,7 +146,7 @@ def _filled(facts: Facts, total: PrivacyGuarantee) -> dict[str, dict[str, Any]]:
             "unprotected_quantities": _unprotected(facts, total),
         },
         "privacy_loss": {
-            "privacy_unit": "Record",
+            "privacy_unit": "Record" if total.max_rows_per_person == 1 else "Person",
             "privacy_unit_details": f"Unit: {means['unit']}. Adjacent: {means['neighbours']}. Protected: "
             f"{means['protected']}.",
             "privacy_parameters": parameters,
