@@ -161,7 +161,7 @@ class DPRobustScaler(InvertibleTransformer):
             if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
                 raise TypeError(f"quantile_range must be two numbers, got {type(end).__name__}")
         if not 0 < given[0] < given[1] < 100:
-            raise ValueError(f"quantile_range must be ascending, between 0 and 100 (per cent), got {given}")
+            raise ValueError(f"quantile_range must be ascending, above 0 and below 100 (per cent), got {given}")
         low, high = (read_probability(float(end) / 100, "quantile_range / 100") for end in given)
         return low, high
 

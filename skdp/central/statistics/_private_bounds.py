@@ -65,9 +65,9 @@ def split_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
         places = [place for place, name in enumerate(names) if name in bounds and name not in wanted]
         return places, dict(bounds) | {names[place]: NOWHERE for place in places}
     if isinstance(bounds, list | tuple):
-        places = [place for place, pair in enumerate(bounds) if _is_private(pair, "a row of bounds")]
-        filled = [NOWHERE if place in places else pair for place, pair in enumerate(bounds)] if places else bounds
-        return [place for place in places if place < len(names)], filled
+        of_names = enumerate(zip(names, bounds, strict=False))
+        places = [place for place, (name, pair) in of_names if _is_private(pair, f"bounds of column {name!r}")]
+        return places, [NOWHERE if isinstance(pair, str) else pair for pair in bounds] if places else bounds
     return [], bounds
 
 
