@@ -174,10 +174,10 @@ def unimodal_choice(
     1000000000000365
     """
     # Rejection sampling by bands: band t has the candidates with ``gap * rate`` from t log(2) to (t + 1) log(2), or a
-    # little more, and so with a weight ``exp(-gap * rate)`` of at most 2**-t. One of them is proposed with a probability
-    # in proportion to 2**-t, and accepted with ``2**t exp(-gap * rate)``: a uniform number below 2**-t is below the
-    # weight. That is about a half or more, but for the last band, which has all candidates that are left: together they
-    # are proposed at most 2**-20 times as often as the best one.
+    # little more, and so with a weight ``exp(-gap * rate)`` of at most 2**-t. One of them is proposed with a
+    # probability in proportion to 2**-t, and accepted if a uniform number below 2**-t is below its weight: in about
+    # half of the cases or more. The last band has all candidates that are left, which are rarely accepted: together
+    # they are proposed at most 2**-20 times as often as the best one.
     size, rate = check_positive_int("size", size), check_rational("rate", rate)
     ranges: list[tuple[int, int]] = []
     for band in range(size.bit_length() + 20):
