@@ -162,8 +162,8 @@ class PerPerson(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
                 "epsilon"
             )
         own = inner.guarantee_
-        rows = "1 row" if most == 1 else f"{most} rows"
-        whole = replace(reduce(add, [own] * most), mechanism=f"{own.mechanism}, {rows} of each person")
+        mechanism = f"{own.mechanism}, {'1 row' if most == 1 else f'{most} rows'} of each person"
+        whole = replace(reduce(add, [own] * most), mechanism=mechanism, max_rows_per_person=most)
         self.transformer_, self.guarantee_, self.n_reports_ = inner, whole, most
         return self
 
