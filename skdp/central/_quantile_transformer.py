@@ -236,8 +236,8 @@ class DPQuantileTransformer(InvertibleTransformer):
     input row, without noise.
 
     The quantiles of d columns come from noisy counts of the values at and between candidates, on h nested levels, as in
-    `DPKBinsDiscretizer`: of noise of scale d h / epsilon, whatever their number is. Up to seven inner
-    quantiles are chosen.
+    `DPKBinsDiscretizer`: of noise of scale d h / epsilon, whatever their number is. Up to seven between the bounds
+    (`n_quantiles` up to 9) are chosen instead, also as there.
 
     A missing value stays missing.
 
