@@ -213,7 +213,7 @@ class CentralStatistic(CentralEstimator):
         )
         hidden: list[Any] = []
         if plan.free and noise is None:
-            self.guarantee_ = PrivacyGuarantee(0.0, scope=table.names, mechanism=plan.mechanism)
+            self.guarantee_ = PrivacyGuarantee(0.0, relation="add_remove", scope=table.names, mechanism=plan.mechanism)
             source = coins(self.random_state, type(self).__name__)
         else:
             mechanism, losses = plan.mechanism, plan.losses

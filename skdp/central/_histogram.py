@@ -41,6 +41,7 @@ from skdp.typing import ColumnName
 
 Method = Literal["auto", "flat", "hierarchical"]
 _MOST_CELLS = 1 << 26
+_COLUMNS = ("count", "std_error", "lower", "upper")
 
 
 class DPHistogram(CentralStatistic):
@@ -179,6 +180,9 @@ class DPHistogram(CentralStatistic):
         domain = declared_domain(table, self.domain, "domain")
         if domain.size > _MOST_CELLS:
             raise ValueError(f"the domain has {domain.size:,} cells; at most {_MOST_CELLS:,} are counted")
+        library = library_of(table)
+        for name in (name for name in _COLUMNS if library != "pandas" and name in domain.columns):
+            raise ValueError(f"two columns of the result would be called {name!r}; rename a column of X")
         tree = plan_hierarchy(domain.size, share, _applicable(self.method, domain), branching)
         n_levels = len(tree.sizes)
         noise = integer_noise(share / n_levels)
@@ -188,7 +192,7 @@ class DPHistogram(CentralStatistic):
         def release(source: ByteSource) -> None:
             noisy = tree.measure(counts, noise, source)
             self.domain_ = domain
-            self._library = library_of(table)
+            self._library = library
             self.method_ = "flat" if n_levels == 1 else "hierarchical"
             self.branching_ = tree.branching
             if share.rate < 1:
@@ -223,20 +227,20 @@ class DPHistogram(CentralStatistic):
         Returns
         -------
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            Of the kind of X (pandas for an array): ``count, std_error, lower, upper``, by the values (for an
-            `Interval`, the bins) of one column, or of several, which are columns, or in pandas the index.
+            Of the library of X, pandas for an array: a row for each cell, with ``count, std_error, lower, upper``. The
+            values of the columns of X, or the bins of an `Interval`, are the index in pandas, and columns elsewhere.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If the confidence level is out of range; in polars and pyarrow, if a column has one of these names.
+            If the confidence level is out of range.
         """
         check_is_fitted(self)
         noise = np.sqrt(self._noise_variance())
         lower, upper = count_interval(self.counts_, noise, check_confidence_level(confidence_level), self._spread)
-        table = {"count": self.counts_, "std_error": self.std_error_, "lower": lower, "upper": upper}
+        table = dict(zip(_COLUMNS, (self.counts_, self.std_error_, lower, upper), strict=True))
         if self._library == "pandas":
             return pd.DataFrame(table, index=self.domain_.cells())
         names = self.domain_.columns

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import read_input, read_numbers
 from skdp.central._base import CentralTransformer, Plan, check_choice
-from skdp.central.statistics import plan_categories, undeclared_error
+from skdp.central.statistics import find_codes, plan_categories, undeclared_error
 from skdp.coding import as_objects, plain
 from skdp.domain import Domain, Interval
 from skdp.frames import LargeTable, Table
@@ -46,12 +46,12 @@ class DPOneHotEncoder(CentralTransformer):
     drop : {"first", "if_binary"} or array-like of shape (n_features,), optional
         The category of each column that gets no column of its own: the first; that of columns with two; or these.
     handle_unknown : {"auto", "error", "ignore", "infrequent_if_exist"}, default="auto"
-        What `transform` does with any other value. ``"auto"``: it is an error where categories are declared, and
-        where they are private, as most such columns have others, it is in a further column of the output,
-        ``<column>_infrequent_sklearn``, which is for all values that were not found. ``"infrequent_if_exist"`` is the
-        same, but without an error: all columns of an undeclared value are 0, which is what ``"ignore"`` does
-        everywhere. ``"error"`` is one everywhere, and comes after the charge. An error reveals that there is such a
-        value.
+        What is done with any other value. ``"auto"``: where categories are private, as most such columns have others,
+        it is in a further column of the output, ``<column>_infrequent_sklearn``, which is for all values that were not
+        found; where they are declared, it is an error, which reveals that there is such a value: in `transform`, or
+        before the charge of `fit`. ``"infrequent_if_exist"`` is the same without errors: all columns of an undeclared
+        value are 0. ``"ignore"``: so it is everywhere. ``"error"`` is one everywhere: of a value that was not found,
+        after the charge.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for. Further rows are left out if `fit` is given
         ``groups``, and the rest has less noise; without, the number is taken on trust.
@@ -147,6 +147,11 @@ class DPOneHotEncoder(CentralTransformer):
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         plan = plan_categories(table, large, self.categories, share, self.delta)
         self._codes_to_drop(plan.domain, plan.private)
+        if plan.private and self.handle_unknown in ("auto", "error"):
+            # `transform` would refuse it, but after the charge.
+            _, undeclared = find_codes(table, plan.domain, "error")
+            for name in (name for name in undeclared if name not in plan.private):
+                raise undeclared_error(name, "categories")
 
         def release(source: ByteSource) -> None:
             self.domain_, found = plan.find(source)

@@ -161,7 +161,7 @@ class DPRobustScaler(InvertibleTransformer):
             if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
                 raise TypeError(f"quantile_range must be two numbers, got {type(end).__name__}")
         if not 0 < given[0] < given[1] < 100:
-            raise ValueError(f"quantile_range must be ascending, between 0 and 100 (per cent), got {given}")
+            raise ValueError(f"quantile_range must be ascending, above 0 and below 100 (per cent), got {given}")
         low, high = (read_probability(float(end) / 100, "quantile_range / 100") for end in given)
         return low, high
 
@@ -236,8 +236,8 @@ class DPQuantileTransformer(InvertibleTransformer):
     input row, without noise.
 
     The quantiles of d columns come from noisy counts of the values at and between candidates, on h nested levels, as in
-    `DPKBinsDiscretizer`: of noise of scale d h / epsilon, whatever their number is. Up to seven inner
-    quantiles are chosen.
+    `DPKBinsDiscretizer`: of noise of scale d h / epsilon, whatever their number is. Up to seven between the bounds
+    (`n_quantiles` up to 9) are chosen instead, also as there.
 
     A missing value stays missing.
 

@@ -66,9 +66,9 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         The share of epsilon that finds bounds, if they are private.
     handle_unknown : {"auto", "error", "ignore"}, default="auto"
         What is done with any other value. ``"ignore"``: in `fit` it adds nothing to its column, and `transform` encodes
-        it by the mean of all rows. ``"auto"``: so it is where categories are private, as most such columns have values
-        that are not found; where they are declared, it is an error, which reveals that there is one. ``"error"`` is one
-        in `transform` everywhere, and there it comes after the charge.
+        it by the mean of all rows. ``"auto"``: the same where categories are private, as most such columns have values
+        that are not found; where they are declared, it is an error, which reveals that there is such a value.
+        ``"error"`` is one everywhere: of a value that was not found in `transform`, after the charge.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
@@ -210,7 +210,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         codes, undeclared = find_codes(table, self.domain_, self.handle_unknown)
-        private = private_columns(table, self.categories) if self.handle_unknown == "auto" else []
+        private = private_columns(self.domain_.columns, self.categories) if self.handle_unknown == "auto" else []
         for name in (name for name in undeclared if name not in private):
             raise undeclared_error(name, "categories", known="declared or found")
         return [np.append(known, self.target_mean_)[one] for known, one in zip(self.encodings_, codes, strict=True)]

@@ -97,7 +97,8 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         4,096 different ones, similar ones are rounded up together.
     max_rows_per_person : int, default=1
         Neighbouring inputs differ in up to as many records, all those of one person; with 1, in one record. Of releases
-        together it is the least: each of them protects persons with up to as many records.
+        together it is the least: each of them protects persons with up to as many records, and with any number where
+        epsilon and delta are 0.
 
     Raises
     ------
@@ -317,6 +318,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         ours, theirs = self._any_rho, other._any_rho
         stated = self.rho is not None or other.rho is not None
         rho = round_up(merge(ours, theirs)) if stated and ours is not None and theirs is not None else None
+        limited = [one for one in (self, other) if one.epsilon or one.delta] or [self, other]
         return PrivacyGuarantee(
             epsilon,
             delta,
@@ -327,7 +329,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             secure=self.secure and other.secure,
             rho=rho,
             losses=losses,
-            max_rows_per_person=min(self.max_rows_per_person, other.max_rows_per_person),
+            max_rows_per_person=min(one.max_rows_per_person for one in limited),
         )
 
     def __str__(self) -> str:

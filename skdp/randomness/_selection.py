@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_minus_bounds
-from skdp.randomness._draws import check_integers, check_rational, uniform_below, uniform_integers
+from skdp.randomness._draws import (
+    check_integers,
+    check_positive_int,
+    check_rational,
+    uniform_below,
+    uniform_integers,
+)
 from skdp.randomness._real import Uniform, bernoulli_exp
 from skdp.randomness._sources import ByteSource
 from skdp.randomness._watch import seen, watched
@@ -152,7 +158,7 @@ def unimodal_choice(
     Raises
     ------
     TypeError, ValueError
-        If the rate is not rational, or not positive.
+        If there is no candidate, or the rate is not rational, or not positive.
 
     Examples
     --------
@@ -167,10 +173,12 @@ def unimodal_choice(
     ... )
     1000000000000365
     """
-    # A candidate of band t, which has ``gap * rate >= t log(2)``, is drawn with a probability in proportion to 2**-t,
-    # and taken if a uniform number below 2**-t is also below ``e**(-gap * rate)``: mostly. The last band has all that
-    # are left: together they are drawn at most 2**-20 times as often as the best one.
-    rate = check_rational("rate", rate)
+    # Rejection sampling by bands: band t has the candidates with ``gap * rate`` from t log(2) to (t + 1) log(2), or a
+    # little more, and so with a weight ``exp(-gap * rate)`` of at most 2**-t. One of them is proposed with a
+    # probability in proportion to 2**-t, and accepted if a uniform number below 2**-t is below its weight: in about
+    # half of the cases or more. The last band has all candidates that are left, which are rarely accepted: together
+    # they are proposed at most 2**-20 times as often as the best one.
+    size, rate = check_positive_int("size", size), check_rational("rate", rate)
     ranges: list[tuple[int, int]] = []
     for band in range(size.bit_length() + 20):
         ranges.append(within(math.ceil((band + 1) * _HALVING / rate) - 1))
@@ -178,16 +186,17 @@ def unimodal_choice(
             break
     else:
         ranges.append((0, size))
+    # A band is what its range has on both sides of the one before.
     inner = [(ranges[0][0],) * 2, *ranges]
-    new = [stop - start - (end - begin) for (start, stop), (begin, end) in zip(ranges, inner, strict=False)]
-    last = len(new) - 1
-    ends = list(accumulate((count << last - band for band, count in enumerate(new)), initial=0))
+    sizes = [stop - start - (end - begin) for (start, stop), (begin, end) in zip(ranges, inner, strict=False)]
+    last = len(sizes) - 1
+    ends = list(accumulate((count << last - band for band, count in enumerate(sizes)), initial=0))
     while True:
         with watched(None):
             place = int(uniform_below(source, np.array([ends[-1]], object))[0])
         band = bisect_right(ends, place) - 1
         index = ranges[band][0] + (place - ends[band] >> last - band)
-        begin, end = inner[band]  # a band is what its range has on both sides of the one before
+        begin, end = inner[band]
         index += end - begin if index >= begin else 0
         if Uniform(source, 0, band).is_below(partial(exp_minus_bounds, gap(index) * rate)):
             return seen("exponential_mechanism", index, scores=scores, rate=rate)

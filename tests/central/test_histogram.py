@@ -297,9 +297,10 @@ class TestCells:
         assert histogram.guarantee_.scope == ("sex", "age")
 
     def test_a_frame_of_polars_has_no_two_columns_of_one_name(self):
-        fitted = DPHistogram(domain={"count": [0, 1]}, random_state=0).fit(pl.DataFrame({"count": [0, 1]}))
+        ledger = PrivacyLedger(epsilon=1.0)
         with pytest.raises(ValueError, match="two columns of the result would be called 'count'"):
-            fitted.to_frame()
+            DPHistogram(domain={"count": [0, 1]}, ledger=ledger).fit(pl.DataFrame({"count": [0, 1]}))
+        assert ledger.spent == (0, 0)
         assert len(DPHistogram(domain={"count": [0, 1]}).fit(pd.DataFrame({"count": [0]})).to_frame()) == 2
 
     def test_the_order_of_cells_is_that_of_the_columns(self):

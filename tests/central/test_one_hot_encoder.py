@@ -99,6 +99,14 @@ class TestPrivate:
         with pytest.raises(ValueError, match="can not be inverted"):
             fitted.set_params(handle_unknown="auto").inverse_transform(zeros)
 
+    def test_an_undeclared_value_is_refused_before_the_charge(self):
+        odd, ledger = WORDS.assign(sex="x"), PrivacyLedger(epsilon=1.0, delta=1e-6)
+        found = finder(categories=DECLARED | {"job": "private"}, ledger=ledger)
+        with pytest.raises(ValueError, match="column 'sex' holds a value, or a NaN or inf, outside the declared cat"):
+            found.fit(odd)
+        assert ledger.spent == (0, 0)
+        assert found.set_params(handle_unknown="ignore").fit_transform(odd).iloc[:, -2:].to_numpy().sum() == 0
+
     def test_some_columns_are_declared(self):
         for declared in ({"job": "private", "sex": ["f", "m", "x"]}, ["private", ["f", "m", "x"]]):
             fitted = finder(categories=declared).fit(WORDS)

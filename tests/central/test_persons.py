@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.pipeline import make_pipeline
 
 from skdp import (
     DPHistogram,
@@ -124,6 +125,12 @@ class TestSensitivity:
             meaning = privacy_statement(fitted).to_dict()["meaning"]
             assert meaning["unit"].startswith("one person with up to 4 records")
             assert meaning["neighbours"] == "one person with up to 4 records added or removed"
+
+    def test_a_step_that_costs_nothing_changes_no_guarantee(self):
+        steps = make_pipeline(DPMinMaxScaler(bounds=BOUNDS), DPStandardScaler(bounds=(0, 1), max_rows_per_person=4))
+        steps.fit(ROWS)
+        whole = steps[0].guarantee_ + steps[1].guarantee_
+        assert (whole.epsilon, whole.relation, whole.max_rows_per_person) == (1, "add_remove", 4)
 
     @pytest.mark.parametrize("epsilon", [0.5, 3.0])
     def test_a_delta_covers_all_rows_of_a_person(self, epsilon, monkeypatch):

@@ -264,7 +264,7 @@ class TestPromise:
             ValueError,
             "bounds of column 'a' must be 'private' or",
         ),
-        ({"bounds": [(0, 1), "auto"]}, ValueError, "a row of bounds must be 'private' or .*, got 'auto'"),
+        ({"bounds": [(0, 1), "auto"]}, ValueError, "bounds of column 'b' must be 'private' or .*, got 'auto'"),
         ({"bounds": {"a": "private"}}, ValueError, "bounds declares nothing for the columns"),
         ({"bounds": ["private"]}, ValueError, "bounds has 1 rows"),
         ({"bounds": ["private"] * 3}, ValueError, "bounds has 3 rows"),

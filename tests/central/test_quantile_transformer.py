@@ -108,8 +108,8 @@ class TestRobustScaler:
     @each(
         "parameters error match",
         [
-            ({"quantile_range": (0.0, 75.0)}, ValueError, "between 0 and 100"),
             ({"quantile_range": (75.0, 25.0)}, ValueError, "must be ascending"),
+            ({"quantile_range": (0, 100)}, ValueError, r"above 0 and below 100 \(per cent\), got \(0, 100\)"),
             ({"quantile_range": 25.0}, TypeError, "must be a pair"),
             ({"quantile_range": ("1", 2)}, TypeError, "must be two numbers"),
             ({"quantile_range": (1e-7, 50)}, ValueError, "at least a millionth"),

@@ -210,6 +210,8 @@ class TestPrivateCategories:
         assert some.transform(rare)["job"][:3].tolist() == [some.target_mean_] * 3
         with pytest.raises(ValueError, match="column 'sex' holds a value"):
             some.transform(rare.assign(sex="x"))
+        with pytest.warns(UserWarning, match="feature names"):
+            assert some.transform(rare.to_numpy())[:3, 0].tolist() == [some.target_mean_] * 3
         some.set_params(handle_unknown="error")
         with pytest.raises(ValueError, match="column 'job' holds a value"):
             some.transform(rare)

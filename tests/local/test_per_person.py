@@ -201,6 +201,10 @@ def test_a_person_is_charged_once_for_all_reports():
     stated = privacy_statement(private)
     assert "released as is" not in repr(stated)
     assert stated.total.epsilon == private.guarantee_.epsilon
+    page = stated.to_html()
+    assert "one person with up to 2 records replaced by another; the number of persons is public" in page
+    assert "number of records" not in page
+    assert PerPerson(encoder(2.0)).fit(ROWS).guarantee_.max_rows_per_person == 1
 
 
 def test_all_is_refused_before_the_charge():

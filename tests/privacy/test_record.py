@@ -286,6 +286,8 @@ def test_a_guarantee_for_persons_says_so(tmp_path):
     others = [replace(four, max_rows_per_person=rows) for rows in (1, 2, 9)]
     for joined in (operator.add, operator.or_, lambda *pair: compose(pair)):
         assert [joined(four, one).max_rows_per_person for one in others] == [1, 2, 4]
+        # What reveals nothing protects everybody.
+        assert joined(four, PrivacyGuarantee(0.0, relation="add_remove")).max_rows_per_person == 4
     assert four.to("replace").max_rows_per_person == 4
     for rows in (0, True, 1.5, None):
         with pytest.raises(ValueError, match="max_rows_per_person must be a whole number >= 1, got"):

@@ -67,6 +67,7 @@ def test_what_the_statement_fills():
     }
     loss = deployment["privacy_loss"]
     assert loss["privacy_parameters"] == {"epsilon": 1.0}
+    assert loss["privacy_unit"] == "Record"
     assert "one record replaced by another" in loss["privacy_unit_details"]
     assert "at most 74 times in 100" in loss["privacy_parameters_details"]
     assert deployment["deployment_model"]["model_name"] == "Local"
@@ -76,7 +77,9 @@ def test_what_the_statement_fills():
 
 
 def test_the_variant_follows_from_the_guarantee():
-    mean = privacy_statement(DPMean(0.5, bounds={"age": (0, 40)}).fit(X[["age"]])).to_registry(BASIC | MODEL)
+    of_persons = DPMean(0.5, bounds={"age": (0, 40)}, max_rows_per_person=2).fit(X[["age"]])
+    mean = privacy_statement(of_persons).to_registry(BASIC | MODEL)
+    assert mean["deployment"]["privacy_loss"]["privacy_unit"] == "Person"
     assert mean["deployment"]["dp_variant"]["variant_name"] == "Pure DP"
     assert mean["deployment"]["deployment_model"]["model_name"] == "Central"
     synthesizer = DPMarginalSynthesizer(1.0, delta=1e-9, domain={"sex": ["F", "M"]}).fit(X[["sex"]])

@@ -16,6 +16,7 @@ from skdp.randomness import (
     permute_and_flip,
     unimodal_choice,
 )
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
@@ -144,6 +145,19 @@ def test_a_unimodal_choice_draws_each_candidate_by_its_score(monkeypatch, rate):
     last = max(band for _, band in counts)
     assert sorted(index for index, _ in counts) == list(range(len(gaps)))
     assert all(count == 1 << last - band for (_, band), count in counts.items())
+
+
+@each(
+    "size rate error message",
+    [
+        (0, 1, ValueError, "size must be at least 1, got 0"),
+        (2.0, 1, TypeError, "size must be an int"),
+        (2, 0.5, TypeError, "rate must be a Fraction"),
+    ],
+)
+def test_a_unimodal_choice_refuses_bad_parameters_before_any_draw(scripted_source, size, rate, error, message):
+    with pytest.raises(error, match=message):
+        unimodal_choice(scripted_source(), size, lambda far: (0, size), lambda index: 0, rate)
 
 
 def test_a_unimodal_choice_has_its_law(fits):

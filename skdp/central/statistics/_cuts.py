@@ -1,4 +1,4 @@
-"""A few quantiles of a column at once: its values are cut in two, and each part is again."""
+"""A few quantiles of a column at once, by recursive halving: values are cut in two, and each part again."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ from skdp.privacy import Share
 from skdp.randomness import ByteSource, unimodal_choice
 
 PARTS = 1 << 32
-"""The parts of a cell and of the values in it."""
+"""The parts of a cell, and of each value in it."""
 
 _AUDITED = 500
+"""About how many scores an audit is shown."""
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """The places where values can be cut in two: cut c has c parts of the cells on its left."""
+    """The values of a column by cell, and the places where they can be cut in two."""
 
-    # Values that are equal lie evenly in their cell: with c = place * PARTS + part, so many parts of each of them are
-    # on the left. All numbers of values here are in these parts, so they are whole.
+    # Equal values are taken to lie evenly in their cell. Cut c has c parts of cells on its left: ``c // PARTS`` whole
+    # cells and, of each value of the next one, ``c % PARTS`` parts. The mass of values is in these parts, too, and so
+    # an integer.
 
     before: NDArray[np.int64]
-    """The number of values in the cells before each of them, and of all."""
+    """The number of values in the cells before each cell, and in all."""
 
     @property
     def last(self) -> int:
+        """The cut with all cells on its left."""
         return (self.before.size - 1) * PARTS
 
     def mass(self, cut: int) -> int:
-        """Return the number of parts of values on the left of a cut."""
+        """Return the mass of the values on the left of a cut."""
         place, part = divmod(cut, PARTS)
         here = int(self.before[place])
         return PARTS * here + (part * (int(self.before[place + 1]) - here) if part else 0)
@@ -52,13 +55,14 @@ class Cuts:
 def cut_positions(
     counts: NDArray[np.int64], probabilities: Sequence[Fraction], share: Share, source: ByteSource
 ) -> list[int]:
-    """Choose the cells that hold the quantiles of ascending probabilities, with a half of them: in half cells."""
-    # The middle one is chosen among all cuts; those below it are then quantiles of what is on its left, and those above
-    # of what is on its right ([1]_). Each level of this recursion gets an equal share, since no part of a row is in two
-    # of its sets: with the fraction w of a row in a set, its scores change by w times their sensitivity. So all choices
-    # of a level together are one exponential mechanism, whose candidates are the tuples of their candidates, and whose
-    # scores are the sums of theirs, each over its sensitivity: a row changes one of them less another by no more than
-    # in a single set. The levels compose adaptively.
+    """Choose where the quantiles of ascending probabilities are: each as a number of half cells on its left."""
+    # The middle one is chosen among all cuts. Those below it are then quantiles of the values on its left, and those
+    # above of the values on its right, in the same way ([1]_).
+    # The values of a level of this recursion are in disjoint sets. Of a row, a fraction may be in each of several sets:
+    # together at most 1. A fraction w changes the scores of a set by w times their sensitivity. So all choices of a
+    # level are one exponential mechanism for one share of the budget: its candidates are tuples, a cut for each set,
+    # and the score of a tuple is the sum of the scores of its cuts, each over its sensitivity. Levels compose
+    # adaptively, with an equal share each.
     # .. [1] H. Kaplan, S. Schnapp, U. Stemmer (2022). Differentially private approximate quantiles. ICML.
     cuts = Cuts(np.append(0, np.cumsum(counts)))
     share /= len(probabilities).bit_length()
@@ -78,9 +82,9 @@ def cut_positions(
 
 
 def _cut(cuts: Cuts, low: int, high: int, portion: Fraction, share: Share, source: ByteSource) -> int:
-    """Choose the cut between two others that has a portion of what is between them on its left."""
-    # The score is minus the distance from the portion, times its denominator: a value that is added moves what is on
-    # the left, less the portion, by 1 - portion or by minus the portion.
+    """Choose the cut that has a portion of the values between two others on its left."""
+    # The score of a cut is minus how far the mass on its left is from that portion, times the denominator. A value that
+    # is added changes the mass on the left less the portion of all by minus the portion to 1 - portion.
     start, stop = cuts.mass(low), cuts.mass(high)
     wanted = portion.denominator * start + portion.numerator * (stop - start)
 

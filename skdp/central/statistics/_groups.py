@@ -184,11 +184,9 @@ def library_of(table: Table) -> str:
 
 
 def keyed_frame(keys: Mapping[str, NDArray[Any]], columns: Mapping[str, NDArray[Any]], library: Any) -> Any:
-    """Build a table of polars or pyarrow whose first columns are keys."""
-    for name in keys.keys() & columns.keys():
-        raise ValueError(f"two columns of the result would be called {name!r}; rename a column of X")
-    whole = {name: _plain(values) for name, values in keys.items()}
-    return nw.from_dict(whole | dict(columns), backend=library).to_native()
+    """Build a table of polars or pyarrow whose first columns are keys; no two columns have one name."""
+    of_keys = {name: _plain(values) for name, values in keys.items()}
+    return nw.from_dict(of_keys | dict(columns), backend=library).to_native()
 
 
 def _plain(values: NDArray[Any]) -> list[Any]:

@@ -221,7 +221,7 @@ class CategoryPlan:
 
 def plan_categories(table: Table, large: LargeTable | None, declared: Any, share: Share, delta: Any) -> CategoryPlan:
     """Check what is declared of the categories of a table, and plan how the others are found."""
-    private, declared = _split_categories(table, declared)
+    private, declared = _split_categories(table.names, declared)
     domain = declared_domain(table, declared, "categories")
     if not private:
         return CategoryPlan(domain)
@@ -271,22 +271,22 @@ def code_together(table: Table, names: Sequence[Any], what: str) -> Coded:
     return list(zip(*columns, strict=True)), together
 
 
-def private_columns(table: Table, declared: Any) -> list[Any]:
+def private_columns(names: Sequence[Any], declared: Any) -> list[Any]:
     """Return the columns whose categories are to be found."""
-    return _split_categories(table, declared)[0]
+    return _split_categories(names, declared)[0]
 
 
-def _split_categories(table: Table, declared: Any) -> tuple[list[Any], Any]:
+def _split_categories(names: Sequence[Any], declared: Any) -> tuple[list[Any], Any]:
     """Return the columns whose categories are to be found, and what is declared, with None for these."""
     if isinstance(declared, str):
         if declared != PRIVATE:
             raise ValueError(f"categories must be {PRIVATE!r}, or declare the values of each column, got {declared!r}")
-        declared = dict.fromkeys(table.names, PRIVATE)
+        declared = dict.fromkeys(names, PRIVATE)
     if isinstance(declared, Mapping):
-        private = [name for name in table.names if _is_private(declared.get(name))]
+        private = [name for name in names if _is_private(declared.get(name))]
         return private, {name: [None] if _is_private(one) else one for name, one in declared.items()}
     if isinstance(declared, list | tuple):
-        private = [name for name, one in zip(table.names, declared, strict=False) if _is_private(one)]
+        private = [name for name, one in zip(names, declared, strict=False) if _is_private(one)]
         return private, [[None] if _is_private(one) else one for one in declared]
     return [], declared
 

@@ -164,8 +164,8 @@ class PerPerson(FittedInside, MetaEstimatorMixin, TransformerMixin, OnSite, Base
                 "epsilon"
             )
         own = inner.guarantee_
-        rows = "1 row" if most == 1 else f"{most} rows"
-        whole = replace(reduce(add, [own] * most), mechanism=f"{own.mechanism}, {rows} of each person")
+        mechanism = f"{own.mechanism}, {'1 row' if most == 1 else f'{most} rows'} of each person"
+        whole = replace(reduce(add, [own] * most), mechanism=mechanism, max_rows_per_person=most)
         self.transformer_, self.guarantee_, self.n_reports_ = inner, whole, most
         return self
 

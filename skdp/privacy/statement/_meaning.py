@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._numbers import SECRET_SAMPLE, shown
 from skdp.privacy._odds import best_guess, largest_ratio
 from skdp.privacy.statement._facts import Facts
@@ -38,6 +39,11 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def unit_of(total: PrivacyGuarantee) -> str:
+    """Return what is protected as a whole."""
+    return "record" if total.max_rows_per_person == 1 else "person"
+
+
 def meaning(facts: Facts) -> dict[str, Any] | None:
     """Return the total in words and odds; None if nothing is promised."""
     total = facts.total
@@ -45,20 +51,20 @@ def meaning(facts: Facts) -> dict[str, Any] | None:
         return None
     columns = ", ".join(map(str, total.scope))
     replaced = total.relation == "replace"
-    rows = total.max_rows_per_person
-    one = "record" if rows == 1 else f"person with up to {rows} records"
+    rows, unit = total.max_rows_per_person, unit_of(total)
+    one = unit if rows == 1 else f"{unit} with up to {rows} records"
     known_to, trusted = _TRUST[total.trust]
     ratio = largest_ratio(total.epsilon)
     return {
         "text": str(total),
-        "protected": f"the values of {columns} in each record{'' if rows == 1 else ' of a person'}"
+        "protected": f"the values of {columns} {'in each record' if rows == 1 else f'of each {one}'}"
         if replaced
         else f"each {one}, in the columns {columns}; whether {'it is' if rows == 1 else 'they are'} in the data at all",
         "against": ("" if total.secure else "NOT SECURE, only those who do not know the seed: ")
         + f"everyone who sees what is released, {known_to}",
         "trusted": trusted,
         "unit": _unit(rows, total.delta),
-        "neighbours": f"one {one} replaced by another; the number of records is public"
+        "neighbours": f"one {one} replaced by another; the number of {unit}s is public"
         if replaced
         else f"one {one} added or removed",
         "largest_ratio": None if math.isinf(ratio) else ratio,
@@ -123,7 +129,8 @@ def not_covered(facts: Facts) -> list[str]:
     total = facts.total
     texts = [f"{name}: {how}." for name, how in facts.open_columns]
     if total is not None and total.relation == "replace":
-        texts.append("The number of records, their order and their index.")
+        of_records = "The number of records, their order and their index."
+        texts.append(of_records if unit_of(total) == "record" else "Which persons there are, and their order.")
     texts += [
         "What other columns of the same record, and other sources, tell of the protected ones.",
         "Releases that are charged to no ledger listed here, or made by others about the same persons.",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy.statement._facts import Facts
-from skdp.privacy.statement._meaning import SECURE, composition, meaning
+from skdp.privacy.statement._meaning import SECURE, composition, meaning, unit_of
 
 
 class Human(NamedTuple):
@@ -146,7 +146,7 @@ def _filled(facts: Facts, total: PrivacyGuarantee) -> dict[str, dict[str, Any]]:
             "unprotected_quantities": _unprotected(facts, total),
         },
         "privacy_loss": {
-            "privacy_unit": "Record",
+            "privacy_unit": unit_of(total).capitalize(),
             "privacy_unit_details": f"Unit: {means['unit']}. Adjacent: {means['neighbours']}. Protected: "
             f"{means['protected']}.",
             "privacy_parameters": parameters,
@@ -173,7 +173,7 @@ def _variant(total: PrivacyGuarantee) -> str:
 def _unprotected(facts: Facts, total: PrivacyGuarantee) -> str:
     texts = [f"{name}: {how}" for name, how in facts.open_columns]
     if total.relation == "replace":
-        texts.append("the number of records")
+        texts.append(f"the number of {unit_of(total)}s")
     return f"{'; '.join(texts)}." if texts else "None."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skdp.privacy._numbers import shown
 from skdp.privacy.statement._facts import Facts
-from skdp.privacy.statement._meaning import composition, meaning, randomness, sentence
+from skdp.privacy.statement._meaning import composition, meaning, randomness, sentence, unit_of
 
 # The items are those of NIST SP 800-226 (2025), "Guidelines for evaluating differential privacy guarantees", in our
 # words: from the parameters at the top to the collection of the data at the bottom.
@@ -64,7 +64,7 @@ def _system(facts: Facts) -> list[Item]:
     level, total, means = "3. The system", facts.total, meaning(facts)
     read = [name for name, _ in facts.read_columns]
     open_columns = list(dict.fromkeys(name for name, _ in facts.open_columns))
-    counts = "" if total is None or total.relation == "add_remove" else " The number of records is public."
+    counts = "" if total is None or total.relation == "add_remove" else f" The number of {unit_of(total)}s is public."
     return [
         (
             level,
