@@ -242,8 +242,8 @@ class CentralStatistic(CentralEstimator):
             self.bounds_ = read_bounds(bounds, bounded.names)
         if hidden:
             warnings.warn(
-                f"the noise hides where the values of {hidden} are, and bounds_ says {NOWHERE}: there are too few rows "
-                "for this epsilon, or for bounds_share",
+                f"the noise hides where the values of {hidden} are, if they are not 0, and bounds_ says {NOWHERE}: "
+                "there may be too few rows for this epsilon, or for bounds_share",
                 UserWarning,
                 stacklevel=level_of_the_caller(),
             )

@@ -129,7 +129,7 @@ class TestAccuracy:
     @pytest.mark.parametrize("numbers", [[1.7e308, 1e308], [-1.7e308, 1.7e308], [1e-300, 5e-324], [1e-290, -1e300]])
     def test_the_ends_of_the_floats_have_bounds(self, numbers):
         counts = 5000 * count_values(read_table(np.array(numbers).reshape(-1, 1)), None, [0])[0]
-        low, high = find_bounds(counts.astype(float), 7.0)
+        low, high = find_bounds(counts.astype(float), 7.0) or NOWHERE
         assert -math.inf < low < high < math.inf
 
     def test_values_far_from_0_are_found(self):
@@ -143,8 +143,12 @@ class TestAccuracy:
             low, high = DPMinMaxScaler(bounds="private", random_state=seed).fit(X).bounds_[0]
             assert -10_000 < low <= 0
             assert 99_999 <= high < 150_000
-        constant = DPMean(bounds="private", random_state=0).fit(np.zeros((5000, 1)))
-        assert constant.bounds_.tolist() == [[*NOWHERE]]
+
+    @pytest.mark.parametrize("others", [0, 100])
+    def test_a_column_of_which_zeros_alone_are_clear(self, others):
+        X = np.repeat([0.0, 90.0], [5000 - others, others]).reshape(-1, 1)
+        with pytest.warns(UserWarning, match="if they are not 0"):
+            assert DPMean(bounds="private", random_state=0).fit(X).bounds_.tolist() == [[*NOWHERE]]
 
     def test_tiny_and_huge_epsilons(self):
         X = column("skewed", 500).reshape(-1, 1)

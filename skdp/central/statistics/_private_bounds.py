@@ -139,13 +139,13 @@ def place_bounds(
 
 
 def find_bounds(counts: Floats, error: float) -> tuple[float, float] | None:
-    """Return bounds that hold nearly all values, None if the noise hides them."""
+    """Return bounds that hold nearly all values, None if the noise hides all but zeros."""
     # 1. How large the values are, by windows: neighbouring cells together, from a number to about its double.
     below, zero, above = counts[:_N][::-1], counts[_N], counts[_N + 1 :]
     clear = [np.flatnonzero(_windows(side) >= _CLEAR_ANYWHERE * error) for side in (below, above)]
     tops = [int(found[-1]) for found in clear if found.size]
     if not tops:
-        return NOWHERE if zero >= _CLEAR_ANYWHERE * error else None
+        return None
     top = max(tops)
     # 2. The cells of numbers that are not much smaller or larger. Those around 0 are one.
     low, high = max(top - _PARTS * _INSIDE, 0), min(top + _PARTS * _OUTSIDE, _N)
