@@ -322,7 +322,7 @@ def test_a_sample_of_records_promises_nothing_more_to_persons_with_several():
     persons = PrivacyGuarantee(math.log(3), relation="add_remove", trust="central", max_rows_per_person=2)
     stated = subsampled_guarantee(persons, 0.5)
     laws = [poisson((1,) * rows, Fraction(1, 2), present) for rows in range(3)]
-    one, two = (worst_ratio([(laws[0], law)]) for law in laws[1:])
+    one, two = (worst_ratio([(law, laws[0])]) for law in laws[1:])
     assert one == pytest.approx(math.exp(stated.epsilon))
     assert one < two
     assert stated.max_rows_per_person == 1
