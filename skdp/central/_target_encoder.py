@@ -210,7 +210,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         codes, undeclared = find_codes(table, self.domain_, self.handle_unknown)
-        private = private_columns(table, self.categories) if self.handle_unknown == "auto" else []
+        fitted = replace(table, names=self.domain_.columns)  # an array has other names
+        private = private_columns(fitted, self.categories) if self.handle_unknown == "auto" else []
         for name in (name for name in undeclared if name not in private):
             raise undeclared_error(name, "categories", known="declared or found")
         return [np.append(known, self.target_mean_)[one] for known, one in zip(self.encodings_, codes, strict=True)]
