@@ -9,6 +9,7 @@ import secrets
 from collections import Counter
 from contextlib import contextmanager
 from functools import partialmethod, wraps
+from unittest import SkipTest
 from zlib import crc32
 
 # Tests run in several processes already, and threads that wait for each other on busy cores make seconds minutes.
@@ -211,6 +212,7 @@ def often(values, chosen):
 def each(names, values):
     """Run a test for each value of a parameter in one case: for what takes less time than a case of pytest."""
     values = list(values)  # of an iterator, too, each time
+    assert values, "a loop of no cases would pass"
 
     def decorate(test):
         given = inspect.signature(test)
@@ -222,6 +224,8 @@ def each(names, values):
                 case = dict(zip(own, value if len(own) > 1 else [value], strict=True))
                 try:
                     test(*args, **fixtures, **case)
+                except (pytest.skip.Exception, SkipTest) as error:
+                    raise AssertionError(f"the case {case} would leave out those after it") from error
                 except BaseException as error:
                     error.add_note(f"in the case {case}")
                     raise

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -69,20 +70,26 @@ def pack(value: Any) -> Any:
 def check_hashes(values: Iterable[Any]) -> None:
     """Refuse values of others that were chosen for their hash: a set or mapping of them would take quadratic time."""
     values = list(values)
+    _check_fractions(values)
+    _check_counts(values)
+
+
+def _check_fractions(values: Iterable[Any]) -> None:
     # Python keeps the hashes of fractions in a mapping of their pairs of whole numbers, which are therefore looked at
     # before any fraction is hashed.
-    pairs = sorted((one.numerator, one.denominator) for one in _fractions(values))
-    for some in ((pair for pair, _ in groupby(pairs)), values):
-        if max(Counter(map(hash, some)).values(), default=0) > _MOST_OF_ONE_HASH:
-            raise ValueError("too many values have one hash")
-
-
-def _fractions(values: Iterable[Any]) -> Iterator[Fraction]:
-    for value in values:
+    pairs, left = [], [*values]
+    while left:
+        value = left.pop()
         if isinstance(value, Fraction):
-            yield value
+            pairs.append((value.numerator, value.denominator))
         elif isinstance(value, tuple):
-            yield from _fractions(value)
+            left += value
+    _check_counts(pair for pair, _ in groupby(sorted(pairs)))
+
+
+def _check_counts(values: Iterable[Any]) -> None:
+    if max(Counter(map(hash, values)).values(), default=0) > _MOST_OF_ONE_HASH:
+        raise ValueError("too many values have one hash")
 
 
 def unpack(packed: Any) -> Any:
@@ -113,10 +120,20 @@ def parse_json(text: str, what: str, most_items: int = _MOST_ITEMS) -> Any:
         raise ValueError(f"{what} has at most {_MOST_CHARACTERS:,} characters, got {len(text):,}")
     if (items := sum(map(text.count, "[,")) + 4 * text.count("{")) > most_items:
         raise ValueError(f"{what} has at most {most_items:,} values, got {items:,}")
+    fractions: list[Fraction] = []
+
+    def collect(found: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(found.get("fraction"), str):
+            with suppress(ValueError, ArithmeticError, TypeError):
+                fractions.append(unpack(found))
+        return found
+
     try:
-        return json.loads(text, parse_int=_whole, parse_constant=_refuse)
+        content = json.loads(text, parse_int=_whole, parse_constant=_refuse, object_hook=collect)
     except (ValueError, RecursionError, MemoryError):
         return None
+    _check_fractions(fractions)  # those of all columns: they share the mapping
+    return content
 
 
 def _whole(text: str) -> int:

@@ -265,7 +265,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             "secure": bool(self.secure),
             "rho": self.rho,
             "losses": [loss._content() for loss in self.losses],
-        } | ({} if self.max_rows_per_person == 1 else {"max_rows_per_person": self.max_rows_per_person})
+        } | self._further()
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
@@ -284,9 +284,13 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         )
 
     def _packed(self) -> dict[str, Any]:
-        """Return the fields as they are, but the losses as JSON text."""
-        stated = {one.name: getattr(self, one.name) for one in dataclass_fields(self)}
-        return stated | {"losses": json.dumps([loss._content() for loss in self.losses])}
+        """Return the fields as they are, but the losses as JSON text; without what earlier versions do not know."""
+        known = [one.name for one in dataclass_fields(self) if one.name != "max_rows_per_person"]
+        losses = {"losses": json.dumps([loss._content() for loss in self.losses])}
+        return {name: getattr(self, name) for name in known} | losses | self._further()
+
+    def _further(self) -> dict[str, int]:
+        return {} if self.max_rows_per_person == 1 else {"max_rows_per_person": self.max_rows_per_person}
 
     @classmethod
     def _unpacked(cls, stated: Mapping[str, Any]) -> Self:

@@ -52,10 +52,11 @@ def subsampled_guarantee(guarantee: PrivacyGuarantee, rate: float | Fraction) ->
 
     The sampler is trusted. **Who is in the sample must stay secret**, also from those who can see the size of files or
     the time that it takes, and **be drawn again for each release**: of two releases from one sample, the sum is
-    subsampled; it is not the sum of two subsampled guarantees. A record is a row: if a person has several, all must be
-    in the sample or none. Reports that are sampled independently gain nothing under ``"replace"``, as it shows whether
-    a report is there. A sample hides nothing in rho and mu, as the record that is in it has the loss of the whole, so
-    ledgers in rho and mu are charged as if there were none, unless delta is 0.
+    subsampled; it is not the sum of two subsampled guarantees. A record is a row: what is stated is for persons with
+    one; it holds for all rows of a person only if all are in the sample or none. Reports that are sampled independently
+    gain nothing under ``"replace"``, as it shows whether a report is there. A sample hides nothing in rho and mu, as
+    the record that is in it has the loss of the whole, so ledgers in rho and mu are charged as if there were none,
+    unless delta is 0.
 
     References
     ----------
@@ -82,6 +83,7 @@ def subsampled_guarantee(guarantee: PrivacyGuarantee, rate: float | Fraction) ->
         trust=max(guarantee.trust, "shuffle", key=TRUSTS.index),
         mechanism=f"{guarantee.mechanism}, {name}" if guarantee.mechanism else name,
         losses=sampled(guarantee._all_losses(), exact),
+        max_rows_per_person=1,  # some row of a person with several is in the sample more often than a single one
     )
 
 

@@ -208,6 +208,8 @@ class TestPrivateCategories:
         some = encoder(5.0, delta=1e-6, categories=DECLARED | {"job": "private"}).fit(rare, ILL)
         assert some.guarantee_.delta == 1e-6
         assert some.transform(rare)["job"][:3].tolist() == [some.target_mean_] * 3
+        with pytest.warns(UserWarning, match="does not have valid feature names"):
+            assert some.transform(rare.to_numpy())[:3, 0].tolist() == [some.target_mean_] * 3
         with pytest.raises(ValueError, match="column 'sex' holds a value"):
             some.transform(rare.assign(sex="x"))
         with pytest.warns(UserWarning, match="feature names"):

@@ -5,6 +5,7 @@ import math
 import pickle
 from collections import Counter
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -30,7 +31,7 @@ from skdp.central import DPMean
 from skdp.evaluation import audit_epsilon
 from skdp.local import SecretKey, shuffle_reports
 from skdp.oracles import RandomizedResponse, UnaryEncoding
-from skdp.privacy import Shuffled, local_epsilon, shuffled_guarantee, subsampled_guarantee
+from skdp.privacy import PrivacyGuarantee, Shuffled, local_epsilon, shuffled_guarantee, subsampled_guarantee
 from skdp.randomness import SecureSource
 from tests.conftest import each, often
 
@@ -181,6 +182,9 @@ def test_only_local_transformers_are_shuffled():
         shuffled_guarantee(encoder(), N, DELTA)
     with pytest.raises(ValueError, match="reporter must randomise each record by itself"):
         shuffled_guarantee(DPMean(bounds=(0, 1)).fit(np.zeros((5, 1))), N, DELTA)
+    persons = SimpleNamespace(guarantee_=PrivacyGuarantee(1.0, max_rows_per_person=3))
+    with pytest.raises(ValueError, match=r"randomise each record by itself.*3 records"):
+        shuffled_guarantee(persons, N, DELTA)
 
 
 def test_the_ledger_is_charged_with_the_local_guarantee():

@@ -294,3 +294,6 @@ def test_a_guarantee_for_persons_says_so(tmp_path):
             PrivacyGuarantee(1.0, max_rows_per_person=rows)
     PrivacyLedger(tmp_path / "ledger", epsilon=2.0).charge(four, "a release")
     assert [one.guarantee for one in PrivacyLedger(tmp_path / "ledger")._book.charges()] == [four]
+    # Earlier versions read files that do not need it.
+    PrivacyLedger(tmp_path / "records", epsilon=2.0).charge(PrivacyGuarantee(1.0), "a release")
+    assert "max_rows_per_person" not in (tmp_path / "records").read_text()

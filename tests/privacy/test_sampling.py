@@ -311,3 +311,19 @@ def test_samples_of_hardly_anything_have_a_finite_loss(mu):
     found = compose([one], delta=1e-12).epsilon
     whole = replace(one, losses=(GaussianLoss(mu, count=100),))
     assert 0 <= found <= 1.01 * compose([whole], delta=1e-12).epsilon + 1e-9
+
+
+def test_a_sample_of_records_promises_nothing_more_to_persons_with_several():
+    """Whether a person has a row in the data, of whom one of two rows is in the sample more often than one of one."""
+
+    def present(table):
+        return noisy_count(table[:1], 3)
+
+    persons = PrivacyGuarantee(math.log(3), relation="add_remove", trust="central", max_rows_per_person=2)
+    stated = subsampled_guarantee(persons, 0.5)
+    laws = [poisson((1,) * rows, Fraction(1, 2), present) for rows in range(3)]
+    one, two = (worst_ratio([(law, laws[0])]) for law in laws[1:])
+    assert one == pytest.approx(math.exp(stated.epsilon))
+    assert one < two
+    assert stated.max_rows_per_person == 1
+    assert subsampled_guarantee(persons, 1) == persons

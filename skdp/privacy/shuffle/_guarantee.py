@@ -260,7 +260,8 @@ def _parts_of(reporter: Any, released: Released) -> tuple[Pairs, PrivacyGuarante
             "reporter must be a fitted local transformer, its protocol, or an oracle, got "
             f"{type(reporter).__name__}{' that is not fitted' if hasattr(reporter, 'fit') else ''}"
         )
-    if local.trust != "local" or local.delta or local.relation != "replace":
+    of_records = local.relation == "replace" and local.max_rows_per_person == 1
+    if local.trust != "local" or local.delta or not of_records:
         raise ValueError(f"reporter must randomise each record by itself, without delta; its guarantee is: {local}")
     _refuse_permanent(reporter)
     protocol = getattr(reporter, "protocol_", reporter)
