@@ -30,7 +30,7 @@ SIZES, EPSILONS, REPEATS, POPULATION = (1_000, 5_000, 30_000), (0.3, 1.0, 3.0), 
 DELTAS = (0.0, 1e-6)
 COUNT_EPSILONS, COUNT_SIZES, COUNT_REPEATS = (0.1, 1.0, 10.0, 30.0, 100.0), (1_000, 30_000), 10
 AGAIN, BOOTSTRAP_ROWS = 30, 20_000
-LEAST, MOST, MOST_ERRORS = 0.93, 0.97, 0.06
+LEAST, MOST, MOST_ERRORS, WIDEST = 0.93, 0.97, 0.06, 1e6
 
 
 @dataclass(frozen=True)
@@ -389,7 +389,8 @@ def _covered(key: tuple[str, ...], own: pd.DataFrame) -> tuple[str, ...]:
     if held.empty:
         return (*key, supported, "—", "—", "—", naive)
     inside = verdict(LEAST <= held["covered"].mean() <= MOST)
-    return (*key, supported, share(held["covered"]), inside, f"{held['width'].median():.2f}", naive)
+    width = held["width"].median()
+    return (*key, supported, share(held["covered"]), inside, "∞" if width > WIDEST else f"{width:.2f}", naive)
 
 
 def errors(runs: pd.DataFrame) -> list[tuple[str, ...]]:
@@ -445,7 +446,8 @@ def publish(runs: pd.DataFrame, chosen: pd.DataFrame, cells: pd.DataFrame, again
         "population (Adult: all 45,222 without missing values, drawn with replacement; the others: a million "
         "drawn rows), released with delta 0 or 1e-6 in turn. With the binomial standard error; terms of one model"
         " count as repeats, so it is a little too small. `width` is that of the interval over that of the same "
-        "analysis of the private rows, the median. Beside it, the coverage of the usual intervals from as many "
+        "analysis of the private rows, the median (∞ where most of those have none but rounding, as in a regression on "
+        "columns of which one follows the others). Beside it, the coverage of the usual intervals from as many "
         "synthetic rows, as if they were rows of persons. What is estimated has the numbers of Adult in the "
         "middle of their bins, which is all that the synthesizer counts. The marginals that the analyses need are"
         " listed in `marginals=`: all columns of an analysis, but pairs for a linear regression. In the third "
