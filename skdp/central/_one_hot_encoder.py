@@ -266,7 +266,7 @@ class DPOneHotEncoder(CentralTransformer):
 
     def _labels(self) -> list[list[Any]]:
         return [
-            [*known, *([_INFREQUENT] if further else [])]
+            [*known, *([_name_unlike(known)] if further else [])]
             for known, further in zip(self.categories_, self.infrequent_, strict=True)
         ]
 
@@ -280,3 +280,11 @@ class DPOneHotEncoder(CentralTransformer):
             out = None if dropped is None or not labels else dropped[place]
             names += [f"{column}_{label}" for code, label in enumerate(labels) if code != out]
         return names
+
+
+def _name_unlike(known: Sequence[Any]) -> str:
+    """Name the column of what was not found."""
+    name, others = _INFREQUENT, {str(one) for one in known}
+    while name in others:
+        name += "_"
+    return name

@@ -88,6 +88,14 @@ class TestPrivate:
         with pytest.warns(UserWarning, match="Found unknown categories"):  # of scikit-learn
             assert ignored.transform(RARE).shape == (493, 3)
 
+    def test_a_category_may_be_called_like_the_column_of_the_others(self):
+        found = finder().fit(pd.DataFrame({"job": ["infrequent_sklearn"] * 400}))
+        assert found.get_feature_names_out().tolist() == ["job_infrequent_sklearn", "job_infrequent_sklearn_"]
+        assert found.inverse_transform([[1.0, 0.0], [0.0, 1.0]]).tolist() == [
+            ["infrequent_sklearn"],
+            ["infrequent_sklearn_"],
+        ]
+
     def test_by_default_unknown_is_an_error_where_categories_are_declared(self):
         fitted = finder(categories=DECLARED | {"job": "private"}).fit(WORDS)
         odd = WORDS.assign(job="pilot")

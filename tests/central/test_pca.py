@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from contextlib import nullcontext
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -233,6 +236,17 @@ def test_a_pipeline_states_that_its_rows_are_not_private():
 
 class TestPlaces:
     """Rows are read in blocks, from one array or from columns."""
+
+    def test_only_the_main_thread_limits_those_of_the_process(self, monkeypatch):
+        asked = []
+        libraries = SimpleNamespace(limit=lambda *, limits, user_api: nullcontext(asked.append(limits)))
+        monkeypatch.setattr(_rows, "_libraries", lambda: libraries)
+        rows = placed(rng.normal(size=(5, 3)))
+        rows.sum(Rows.moments)
+        other = threading.Thread(target=rows.sum, args=[Rows.moments])
+        other.start()
+        other.join()
+        assert asked == [1, None]
 
     def test_an_array_has_the_places_of_its_columns(self, monkeypatch):
         monkeypatch.setattr(_rows, "_BLOCK", 7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -112,7 +113,9 @@ class Rows:
 
     def sum(self, what: Callable[[Rows], NDArray[np.int64]]) -> NDArray[np.int64]:
         """Return sums over the rows."""
-        with _libraries().limit(limits=1 if self.n_columns < _MANY_COLUMNS else None, user_api="blas"):
+        # The limit is one of the process: two threads, of which the first ends first, would leave it behind.
+        alone = self.n_columns < _MANY_COLUMNS and threading.current_thread() is threading.main_thread()
+        with _libraries().limit(limits=1 if alone else None, user_api="blas"):
             return what(self)
 
     def map(self, change: Callable[[Rows], Rows]) -> Rows:
