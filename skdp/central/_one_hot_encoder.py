@@ -282,7 +282,7 @@ class DPOneHotEncoder(CentralTransformer):
         return names
 
 
-def _name_unlike(known: Sequence[Any]) -> str:
+def _name_unlike(known: Iterable[Any]) -> str:
     """Name the column of what was not found."""
     name, others = _INFREQUENT, {str(one) for one in known}
     while name in others:
