@@ -24,7 +24,7 @@ docs: .venv/docs
 test: lint
 	$(MAKE) --no-print-directory -j 3 types layers pytest
 
-# For the edit loop: the first case of each test, if it takes no second.
+# For the edit loop: the first case of each test, if it takes no quarter of a second.
 test-fast: .venv/installed
 	$(BIN)/pytest -q -n 2 --dist worksteal --first -m "not long and not slow" $(ROOMS)
 

@@ -154,6 +154,7 @@ def test_the_version(capsys):
     assert capsys.readouterr().out == f"skdp {skdp.__version__}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["privatize", "estimate"])
 def test_bars_are_for_terminals_and_not_for_the_quiet(files, capsys, monkeypatch, command):
     seen = {}

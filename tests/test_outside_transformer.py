@@ -67,6 +67,7 @@ def frames(table, folder):
     yield dask.from_pandas(table.to_pandas(), npartitions=3)
 
 
+@pytest.mark.slow
 def test_engines_take_it(tmp_path):
     table, sums = pa.Table.from_pandas(people(), preserve_index=False), []
     for frame in frames(table, tmp_path):

@@ -255,6 +255,7 @@ class _Listed:
         return self.script[self.used - size : self.used]
 
 
+@pytest.mark.slow
 def test_eight_coins_follow_the_exact_number_that_is_drawn():
     """A reference in plain integers, place by place, for words that tie often: a base where ties are common."""
     rng = np.random.default_rng(0)

@@ -4,6 +4,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import skdp
 
 ROOT = Path(skdp.__file__).parent
@@ -54,6 +56,7 @@ def foreign_private(module, source):
     ]
 
 
+@pytest.mark.slow
 def test_no_private_module_of_another_room():
     for module, source in SOURCES.items():
         assert not foreign_private(module, source), module
@@ -81,6 +84,7 @@ def at_import(body):
             yield from at_import(node.body)
 
 
+@pytest.mark.slow
 def test_no_circles():
     arrows = {}
     for module, source in SOURCES.items():

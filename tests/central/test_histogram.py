@@ -161,6 +161,7 @@ class TestSensitivity:
         assert [size for _, size in asked] == sizes
         assert sum(1 / scale for scale, _ in asked) == Fraction(0.7)
 
+    @pytest.mark.slow
     def test_cells_that_nobody_is_in_get_the_same_noise(self):
         """The law of the count of every cell of a table without rows; one false alarm in a million."""
         noise = np.concatenate(
@@ -182,6 +183,7 @@ def empty(*names):
 
 
 class TestAccuracy:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("size", "branching", "gain"), [(64, 8, 0.9), pytest.param(1024, 11, 0.27, marks=pytest.mark.long)]
     )
@@ -260,6 +262,7 @@ class TestAccuracy:
             assert estimate.std_error < 1e-20
             assert estimate.upper - estimate.lower == 2
 
+    @pytest.mark.slow
     def test_tiny_epsilons(self):
         for method, epsilon in itertools.product(("flat", "hierarchical"), (5e-324, 1e-15)):
             domain = Interval(0, 8, bins=100)

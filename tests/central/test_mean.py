@@ -48,6 +48,7 @@ def fits(X, repeats, **parameters):
 
 
 class TestAccuracy:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", often(ALL, [ALL[0], ALL[4], ALL[8]]), ids=ids)
     def test_the_standard_error_is_right_and_the_intervals_cover(self, kind):
         if kind["mechanism"] == "smooth_sensitivity" and "min_n" not in kind:
@@ -97,6 +98,7 @@ class TestAccuracy:
             covered = np.mean([(run.interval_[:, 0] <= place) & (place <= run.interval_[:, 1]) for run in runs])
             assert 0.93 <= covered <= 0.97
 
+    @pytest.mark.slow
     def test_without_missing_values_one_count_is_enough(self):
         """The error is that of the means of a scaler, two thirds of that with a count for each of five columns."""
         X = table(4000, 5)
@@ -249,6 +251,7 @@ class TestData:
         mean = DPMean(epsilon=50.0, bounds=(0, 100), random_state=0).fit(make_frame({"age": [17, None, 90, 40] * 200}))
         assert mean.mean_ == pytest.approx([49.0], abs=0.5)
 
+    @pytest.mark.slow
     def test_tiny_epsilons_give_wide_answers_and_no_errors(self):
         for kind in ALL:
             with warnings.catch_warnings():

@@ -205,6 +205,7 @@ class TestScores:
 
 
 class TestRelease:
+    @pytest.mark.slow
     def test_follows_the_law(self):
         """2,000 medians of three values, by a seeded stream."""
         source, column = SeededSource(4), np.array([1.0, 1.0, 3.0])

@@ -105,6 +105,7 @@ def test_the_losses_are_those_of_a_sample():
     assert subsampled_guarantee(given.guarantee_, rate).delta == pytest.approx(1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", [{}, pytest.param({"mechanism": "noisy_sum_count"}, marks=pytest.mark.long)])
 def test_intervals_of_means_cover(parameters):
     X = rng.choice([0.0, 100.0], (3000, 1), p=[0.3, 0.7])
@@ -131,6 +132,7 @@ def test_intervals_of_rare_values_cover():
     assert np.mean([one.lower <= 70 <= one.upper for one in few]) > 0.87
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
     [{"method": "flat"}, pytest.param({"method": "hierarchical", "branching": 3}, marks=pytest.mark.long)],
@@ -150,6 +152,7 @@ def test_intervals_of_counts_cover(parameters):
     assert 0.85 < np.mean(inside) <= 1
 
 
+@pytest.mark.slow
 def test_synthetic_tables_have_the_size_of_the_table():
     runs = [DPMarginalSynthesizer(Sampled(1.0, 0.2), domain=DOMAIN, random_state=seed).fit(CODES) for seed in range(20)]
     errors = [run.n_rows_ - 4000 for run in runs]

@@ -190,6 +190,7 @@ def test_intervals_cover(oracle):
     assert (np.array(errors) ** 2).mean() == pytest.approx(1, abs=0.25)
 
 
+@pytest.mark.slow
 def test_means_of_many_records():
     """Values between the bounds, of any scale, beyond them, and of keys that come twice."""
     cells = [[("a", 12.5), ("b", 30.0)], [("b", 12.0), ("b", 18.0)], [("c", -5.0)], []] * 20_000
@@ -290,6 +291,7 @@ def test_it_is_carried_as_json(oracle):
             PairTally.from_json(json.dumps(content | change))
 
 
+@pytest.mark.slow
 @each(
     "parameters",
     [

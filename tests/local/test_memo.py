@@ -289,6 +289,7 @@ class TestChannel:
         supports = oracle.supports(reports.astype(np.uint64)).mean(axis=0)
         assert supports == pytest.approx([float(oracle.p if v == 2 else oracle.q) for v in range(5)], abs=0.035)
 
+    @pytest.mark.slow
     def test_of_buckets(self):
         """Two values of a record share its seed, and no coin of their reports if their buckets differ."""
         encoder, reports = self.reports(LocalHashingEncoder, "a")
@@ -348,6 +349,7 @@ def attack(encoder, n=400, calls=100):
 
 
 class TestAveraging:
+    @pytest.mark.slow
     def test_many_reports_show_no_more_than_the_permanent_one(self):
         encoder = make(epsilon=1.0, instantaneous_epsilon=0.7, categories={"x": DOMAIN["x"]}, random_state=0)
         bound = float(RandomizedResponseEncoder(1.0, categories=[DOMAIN["x"]]).fit([["a"]]).oracles_[0].p)

@@ -580,6 +580,7 @@ def test_bounds_that_floats_cannot_tell_apart(bounds):
 
 
 class TestIntervalsOfDistributions:
+    @pytest.mark.slow
     @pytest.mark.parametrize("mechanism", often(["square_wave", "piecewise", "hybrid", "laplace"], ["square_wave"]))
     @pytest.mark.parametrize("data", often(["skewed", "ends"], ["skewed"]))
     def test_they_cover(self, data, mechanism):
@@ -611,6 +612,7 @@ class TestIntervalsOfDistributions:
         with pytest.raises(ValueError, match="confidence_level must be"):
             fitted.estimate_distribution(reports, confidence_level=1)
 
+    @pytest.mark.slow
     def test_too_few_reports_have_no_errors(self):
         fitted = NumericPerturber(1.0, mechanism="optimal", bounds=(0, 1), random_state=0).fit([[0.5]])
         found = fitted.estimate_distribution(fitted.transform(np.full((200, 1), 0.3)), n_bins=16)

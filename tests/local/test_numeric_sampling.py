@@ -73,6 +73,7 @@ def test_columns_are_drawn_without_looking_at_a_value(weights, n_sampled):
         assert (first["age"] & first["hours"]).mean() == pytest.approx(1 / 3, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_number_of_columns_is_the_best_one():
     for d, epsilon, mechanism in product((2, 5, 8), (0.3, 1, 4, 8), ("hybrid", "duchi", "piecewise", "laplace")):
         rows, settings = np.zeros((1, d)), {"mechanism": mechanism, "bounds": (0, 1), "grid_size": 64}
@@ -113,6 +114,7 @@ def test_means_of_five_columns_are_more_accurate_than_those_of_split(epsilon, mo
         assert sampled < most_of_split * split
 
 
+@pytest.mark.slow
 def test_intervals_cover_and_errors_are_as_stated():
     rng = np.random.default_rng(3)
     fitted = perturber(3.0, weights={"age": 2, "hours": 1, "gain": 1}, n_sampled=2, random_state=1).fit(PEOPLE)
@@ -130,6 +132,7 @@ def test_intervals_cover_and_errors_are_as_stated():
     assert np.mean(stated, axis=0) == pytest.approx(spread, rel=0.2)
 
 
+@pytest.mark.slow
 def test_distributions_are_those_of_the_records_that_report():
     ages = load_adult().data["age"]
     rows = pd.DataFrame({"age": ages, "hours": ages % 60, "gain": 0})
@@ -223,6 +226,7 @@ class TestPermanentReports:
         assert "of 2 of 3 columns, drawn at random, memoised" in fitted.guarantee_.mechanism
 
 
+@pytest.mark.slow
 def test_shuffled_reports():
     fitted = perturber(2.0, n_sampled=2).fit(PEOPLE)
     for released in ("reports", "tally"):
@@ -258,6 +262,7 @@ def test_odd_parameters_are_refused_before_any_charge(parameters, message):
     assert ledger.spent.epsilon == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("released", ["reports", "tally"])
 def test_two_reports_of_each_of_several_columns_are_not_two_reports(released):
     """Others who agree with one value in one column, and with the other one in another, are between neither."""

@@ -288,6 +288,7 @@ EXPECTED_FAILURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyLeakWarning")
 def test_scikit_learn_checks():
     estimator = OnFitOnly(RandomizedResponseEncoder(random_state=0))

@@ -352,6 +352,7 @@ def test_shares_and_given_probabilities_do_not_mix():
 
 
 class TestFrequencyOracle:
+    @pytest.mark.slow
     @each("k, epsilon", list(product([2, 3, 5, 14, 40, 100, 300, 1000], [0.25, 0.5, 1.0, 2.0, 4.0])))
     def test_auto_is_never_beaten(self, k, epsilon):
         encoder = FrequencyOracleEncoder(epsilon, categories=[range(k)], max_report_bytes=None).fit([[0]])
@@ -574,6 +575,7 @@ def test_bits_feed_a_classifier():
         assert model.score(table, y) > 0.85
 
 
+@pytest.mark.slow
 def test_reports_that_do_not_fit_are_refused_before_a_charge():
     ledger = PrivacyLedger(epsilon=10)
     table = pd.DataFrame({"x": np.zeros(60_000, int)})

@@ -141,6 +141,7 @@ def test_every_person_has_as_many_reports(most):
     assert array.shape == (300, 1)
 
 
+@pytest.mark.slow
 @each("most", [1, 2])
 def test_estimates_are_about_persons(most):
     private = PerPerson(encoder(3.0, random_state=None), max_rows_per_person=most).fit(ROWS)

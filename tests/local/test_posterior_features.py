@@ -390,6 +390,7 @@ DATAFRAME_CHECKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyLeakWarning")
 def test_scikit_learn_checks():
     estimator = PosteriorFeatures(RandomizedResponseEncoder(random_state=0))

@@ -267,6 +267,7 @@ def test_a_transformer_of_arrays_is_one_again():
     assert copy.to_json() == encoder.to_json()
 
 
+@pytest.mark.slow
 def test_seeds_of_hashes_may_be_text():
     """JSON numbers of 62 bits are not read exactly everywhere; as floats they would be other seeds."""
     encoder, reports = reports_of("large hashing")
@@ -311,6 +312,7 @@ class TestJavaScript:
         assert off.abs().max() < 5.5
 
 
+@pytest.mark.slow
 def test_the_collector_keeps_reports_and_refuses_others(tmp_path):
     namespace = {"__name__": "collector", "__file__": str(CLIENT / "collector.py")}
     exec(compile((CLIENT / "collector.py").read_text(), "collector.py", "exec"), namespace)

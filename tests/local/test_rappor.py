@@ -346,6 +346,7 @@ class TestDecoding:
         if method != "least_squares":
             assert (table["count"] >= 0).all()
 
+    @pytest.mark.slow
     def test_a_lasso_takes_more_candidates_than_there_are_bits(self):
         rows = example(100_000)
         encoder = RapporEncoder(None, f=0.25, p=0.1, q=0.9, n_bits=32, n_cohorts=4, random_state=2)
@@ -407,6 +408,7 @@ class TestDecoding:
         with pytest.raises(error, match=message):
             encoder.decode(encoder.transform(rows), candidates, method=method)
 
+    @pytest.mark.slow
     def test_too_many_candidates(self):
         rows = example(80)
         encoder = RapporEncoder(n_bits=1024, random_state=0).fit(rows)

@@ -339,6 +339,7 @@ class TestReports:
             others = [name for name in reports if name != "sampled" and not str(name).startswith(str(group[0]))]
             assert reports.loc[reports["sampled"] == place, others].isna().all(axis=None)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("ending", often(["csv", "jsonl", "parquet"], ["csv"]))
     def test_files(self, tmp_path, ending):
         PEOPLE.to_csv(tmp_path / "people.csv", index=False)
@@ -450,6 +451,7 @@ class TestShuffled:
         assert fitted.protocol_.shuffle_pairs("tally") == (any_pair(fitted.guarantee_.epsilon),)
         assert shuffled_guarantee(fitted, wanted.n, wanted.delta).epsilon <= wanted.epsilon
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("strategy", ["split", "weighted"])
     def test_no_table_of_others_reveals_more_than_is_promised(self, strategy):
         fitted = LocalTableEncoder(

@@ -607,6 +607,7 @@ def test_what_cannot_be_told_from_zero_is_shown_with_a_wide_interval():
         assert wide[5] < 0.2  # of the false positive rate of the privileged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ["fixed", "sampled"])
 def test_values_and_ends_are_possible_ones(rows):
     least, most = np.r_[np.zeros(6), -1, 0, -1, -1], np.r_[np.ones(6), 1, np.inf, 1, 1]
@@ -620,6 +621,7 @@ def test_values_and_ends_are_possible_ones(rows):
         assert ((found.lower <= found.value) & (found.value <= found.upper)).all()
 
 
+@pytest.mark.slow
 def test_the_table_is_that_of_known_groups():
     """Without noise, with weights, scores, control features, missing values and intervals of all groups at once."""
     people, true, predicted = table(400)
@@ -656,6 +658,7 @@ def test_what_no_row_is_divided_by_is_undefined():
     assert found["value"].isna().tolist() == [False, False, True, True, False, False, False, False, True, True, False]
 
 
+@pytest.mark.slow
 def test_a_ratio_that_is_infinite_by_noise_is_no_undefined_metric():
     people, true, predicted = table(60)
     impacts = []

@@ -318,6 +318,7 @@ def covered(estimate, truth, weight):
 RATE_PAIRS = list(itertools.product([0.1, 0.3, 0.5, 0.8], repeat=2))
 
 
+@pytest.mark.slow
 def test_intervals_of_rates_and_differences_cover_exactly_summed_over_all_outcomes():
     shares = []
     for p, q in RATE_PAIRS:
@@ -339,6 +340,7 @@ def test_at_an_end_of_the_interval_more_and_half_of_the_same_are_as_likely_as_on
     assert stats.binom.cdf(counts, 20, found.upper) - half[1] == pytest.approx(0.025, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_intervals_of_ratios_cover_exactly_summed_over_all_outcomes():
     shares = []
     for p, q in RATE_PAIRS:
@@ -358,6 +360,7 @@ def test_the_interval_of_a_ratio_ends_where_that_of_a_difference_meets_0():
             assert reach[place] == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_average_odds_are_covered():
     (a, b, c, d), weight = binomials((12, 14, 16, 10), rates := (0.3, 0.5, 0.7, 0.4))
     parts = [proportion(x, n, 0.9) for x, n in zip((a, b, c, d), (12, 14, 16, 10), strict=True)]
@@ -367,6 +370,7 @@ def test_average_odds_are_covered():
     assert 0.87 < covered(odds, truth, weight) < 0.93
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", [(0.3, 0.3, 0.3), (0.1, 0.4, 0.4), (0.2, 0.5, 0.7)])
 def test_intervals_between_the_extreme_groups_cover_with_ties_and_without(rates):
     """Over 300 draws; the study over more of them is benchmarks/fairness_intervals.py."""
@@ -426,6 +430,7 @@ def test_of_two_groups_the_range_has_about_the_interval_of_the_difference():
     assert float(found.upper) == pytest.approx(float(pair.upper), abs=0.01)
 
 
+@pytest.mark.slow
 def test_intervals_of_all_groups_at_once_are_those_of_a_higher_level():
     frame = rows(Female=UNPRIVILEGED, Male=PRIVILEGED, Other={(1, 1): 3, (1, 0): 7, (0, 1): 5, (0, 0): 15})
     given = {"by_group": True, "confidence_level": 0.9}
@@ -454,6 +459,7 @@ def test_the_theil_index_has_the_error_of_the_delta_method_and_covers():
     assert 0.92 < share < 0.97
 
 
+@pytest.mark.slow
 @given(groups, st.sampled_from([0.5, 0.95, 0.999]))
 def test_every_interval_holds_its_value_and_possible_values_only(parts, level):
     frame = rows(**dict(zip("abcd", parts, strict=False)))

@@ -142,6 +142,7 @@ def test_a_product_of_more_than_2_to_the_64_cells_is_counted():
     assert marginal_error(real, synthetic, order=14, domain=domain) == float(want)
 
 
+@pytest.mark.slow
 @given(rows)
 def test_equal_shares_have_no_error_and_disjoint_ones_an_error_of_exactly_one(real):
     table = pd.DataFrame(real, columns=list("abcd"))

@@ -287,6 +287,7 @@ def test_arguments_of_the_threshold_optimiser_are_checked(change, message):
         private_threshold_optimizer(**given | change)
 
 
+@pytest.mark.slow
 def test_more_levels_of_scores_than_rows_can_stand_for_are_refused():
     people, X, true, _ = table(4_000)
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)

@@ -424,6 +424,7 @@ def test_the_report_without_noise_supports_the_value_alone(name):
 DTYPES = [np.uint8, np.uint16, np.uint32, np.uint64, np.int16, np.int64]
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=60)
 def test_every_report_is_accepted_and_alike_whatever_the_dtype(all_oracles, data):

@@ -81,6 +81,7 @@ def test_over_all_functions_the_variance_is_the_stated_one(small_prime):
     assert oracle.variance(counts, 11) == pytest.approx(total, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_over_all_functions_the_floor_is_what_collisions_leave(small_prime):
     """Of one function and of two: the bias of each value, over all functions, when all records have the value 2."""
     for g in (2, 4, 11):

@@ -75,6 +75,7 @@ def test_nodes_are_symmetric_and_on_the_grid(steps):
     assert len(nodes) <= 33
 
 
+@pytest.mark.slow
 def test_the_outcomes_make_the_same_mechanism_again():
     one = Optimal(40, 1.5)
     same = Optimal(40, 1.5, outcomes=json.loads(json.dumps(one.outcomes)))
@@ -134,6 +135,7 @@ def people(n=4000):
     return pd.DataFrame({"age": np.random.default_rng(0).normal(40, 12, n).clip(0, 100)})
 
 
+@pytest.mark.slow
 def test_reports_of_a_solution_are_read_with_another(monkeypatch):
     """Another version of the solver may find other outcomes: the protocol holds those that were drawn."""
     fitted = NumericPerturber(2.0, mechanism="optimal", bounds={"age": (0, 100)}).fit(people())
@@ -151,6 +153,7 @@ def test_reports_of_a_solution_are_read_with_another(monkeypatch):
         NumericPerturber.from_json(json.dumps(other))
 
 
+@pytest.mark.slow
 def test_permanent_reports_need_the_outcomes():
     given = {"bounds": {"age": (0, 100)}, "memoize": True, "secret_key": bytes(range(32))}
     with pytest.raises(ValueError, match=r"mechanism_\.outcomes"):

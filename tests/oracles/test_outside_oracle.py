@@ -53,6 +53,7 @@ def test_its_channel_keeps_the_promise(oracle):
     assert exact_epsilon(SimpleNamespace(channel=lambda: [oracle.channel()])) == oracle.epsilon
 
 
+@pytest.mark.slow
 def test_its_permanent_reports_stay_the_same_and_follow_the_channel(oracle):
     memo = Memo(KEY, "outside", Domain({"x": range(K)}), [("x",)], (oracle,), sample=False, unknown=False)
     assert memo.n_states == [K]

@@ -26,6 +26,7 @@ def worst_ratio(channel):
     return max(max(column) / min(column) for column in zip(*channel, strict=True))
 
 
+@pytest.mark.slow
 @each("k, epsilon", [*product(KS[:-1], EPSILONS), (KS[-1], 1)])
 def test_no_report_is_more_than_e_to_the_epsilon_times_likelier(k, epsilon):
     oracle = RandomizedResponse(k, epsilon)

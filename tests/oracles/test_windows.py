@@ -54,6 +54,7 @@ def test_reports_spread_as_the_channel_has_it(steps, epsilon):
     assert mechanism.spread(weights) == pytest.approx(expected, rel=1e-9, abs=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", [0, 7, 16])
 def test_reports_follow_the_channel(position):
     mechanism, n = Windows(16, 1.0), 200_000
@@ -63,6 +64,7 @@ def test_reports_follow_the_channel(position):
     assert chisquare(np.bincount(reports, minlength=mechanism.n_reports), expected).pvalue > 1e-6
 
 
+@pytest.mark.slow
 def test_all_draws_of_a_small_one_are_counted(monkeypatch):
     """Enumerated: every uniform draw over all its values, and both outcomes of each lie."""
     mechanism = Windows(16, 0.5)

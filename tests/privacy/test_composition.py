@@ -48,6 +48,7 @@ PAIRS = st.lists(
 )
 
 
+@pytest.mark.slow
 @example([(5e-324, 0.0)], 1e-12)
 @example([(1e-300, 0.0)] * 3 + [(5e-324, 0.0)], 0.3)
 @example([(1e-280, 0.0)] * 7, 1e-290)
@@ -168,6 +169,7 @@ def test_a_failing_release_takes_its_part_of_delta():
         compose(parts, delta=3e-7)
 
 
+@pytest.mark.slow
 def test_what_is_spent_on_the_rhos_is_not_spent_on_the_others():
     """The bound must be the truth for a release of (epsilon, part) in the place of the noise, for one of the parts."""
     answers, rho, delta = [(0.3, 0.0)] * 7 + [(0.3, 1e-4)], 0.02, 1e-2

@@ -247,6 +247,7 @@ class TestWhatIsNoLedger:
         assert ledger.spent == (0, 0)
 
 
+@pytest.mark.slow
 @forks
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_fork_waits_for_a_charge(path):

@@ -187,6 +187,7 @@ def test_sums_are_exact_to_the_last_digit(make):
     ledger.charge(PrivacyGuarantee(1.5), "release")
 
 
+@pytest.mark.slow
 def test_a_charge_waits_for_the_one_before_it(make):
     """Both threads see an empty ledger unless the second waits until the first has charged."""
     ledger, meeting = make(epsilon=1), threading.Barrier(2)

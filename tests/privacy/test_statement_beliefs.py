@@ -382,6 +382,7 @@ def test_none_of_scikit_learn_is_called_protected(part):
     assert seen > 50
 
 
+@pytest.mark.slow
 def test_of_what_is_made_of_estimators_only_what_is_known_to_hand_its_table_on_is_followed():
     followed, others = set(), set()
     for name, kind in KINDS.items():

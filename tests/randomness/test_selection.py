@@ -67,6 +67,7 @@ def test_choices_have_their_laws(fits, scores):
     assert fits(chosen, [p / sum(heads) for p in heads], n // 4) > FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.chosen("permute")
 @pytest.mark.parametrize("choose", [permute_and_flip, exponential_mechanism])
 def test_without_a_rate_all_are_equally_likely(fits, choose):

@@ -63,6 +63,7 @@ def small_mix(seed):
     return [drawn.choice(kinds)(drawn.choice([0.1, 0.5, drawn.uniform(0, 3)])) for _ in range(drawn.randint(1, 4))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("points", often([1 << 5, 1 << 8, _total._POINTS], [1 << 5, _total._POINTS]))
 def test_never_below_the_truth_and_close_on_a_fine_grid(points, monkeypatch):
     """On a coarse grid a bound that rounds down, or to the nearest, would be far below."""

@@ -78,6 +78,7 @@ def test_fifty_random_mixes(seed):
     check_mix(seed)
 
 
+@pytest.mark.slow
 def test_ten_thousand_charges_of_twenty_kinds_take_less_than_a_second():
     kinds = [
         *(PrivacyGuarantee(0.002 * (i + 1)) for i in range(10)),
