@@ -137,6 +137,8 @@ def read_numbers(table: Table, *, missing: bool = False, truth: bool = True) -> 
 def together(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64] | None:
     """Return the array that columns are views of, without a copy, if they lie side by side in memory."""
     # The caller keeps the columns, and so the memory.
+    if not columns:
+        return None
     first = columns[0]
     places = [column.__array_interface__["data"][0] for column in columns]
     step = places[1] - places[0] if len(places) > 1 else 8

@@ -142,9 +142,9 @@ class DPMean(CentralStatistic):
     Private bounds come from the number of values in each of 16,089 cells, which cover all floats, four from each power
     of 2 to the next. A record is in one cell of each of d columns at most, so noise of scale d over the share of
     epsilon protects all counts together. The bounds hold all cells that are clearly not empty (after [4]_). Tails that
-    agree with the noisy counts say what would be clipped beyond, and the bounds end where wider ones would have more
-    noise than that; a bound next to 0 may be 0. Some 30 d values between a number and its double, over this share, are
-    needed to find any; bounds of values far from 0, compared with their spread, are better declared.
+    agree with the noisy counts estimate what would be clipped beyond, and the bounds end where wider ones would have
+    more noise than that; a bound next to 0 may be 0. Some 30 d values between a number and its double, over this
+    share, are needed to find any; bounds of values far from 0, compared with their spread, are better declared.
 
     References
     ----------

@@ -267,6 +267,8 @@ class TestPlaces:
         assert together([values[:, 0], values[:, 1], values[:, 3]]) is None
         assert together([values[:, 0], values[::-1, 1]]) is None
         assert together(list(values.astype(np.float32).T)) is None
+        assert together([]) is None
+        assert read_numbers(read_table(values[:, :0])) == []
 
     @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
     def test_a_missing_value_of_an_array_is_an_error_of_its_column(self, odd):

@@ -184,7 +184,7 @@ def library_of(table: Table) -> str:
 
 
 def keyed_frame(keys: Mapping[str, NDArray[Any]], columns: Mapping[str, NDArray[Any]], library: Any) -> Any:
-    """Build a table of polars or pyarrow whose first columns are keys; no two columns have one name."""
+    """Build a table of a library whose first columns are keys; no two columns have one name."""
     of_keys = {name: _plain(values) for name, values in keys.items()}
     return nw.from_dict(of_keys | dict(columns), backend=library).to_native()
 
