@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from os import PathLike
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
 
+import numpy as np
 from narwhals.typing import IntoDataFrame, IntoSeries
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:  # an optional dependency
+    from matplotlib.axes import Axes
 
 __all__ = [
+    "AxesLike",
     "Bounds",
     "ColumnLike",
     "ColumnName",
     "HandleUnknown",
+    "Label",
     "PathType",
+    "Privileged",
     "ReportStrategy",
     "TableLike",
 ]
@@ -28,7 +35,7 @@ ColumnLike: TypeAlias = IntoSeries | ArrayLike
 ColumnName: TypeAlias = Hashable
 """The name of a column; in an array, its number."""
 
-Bounds: TypeAlias = ArrayLike | Mapping[ColumnName, tuple[float, float] | str]
+Bounds: TypeAlias = ArrayLike | Mapping[Any, tuple[float, float] | str]
 """A pair (low, high) for all columns, an array of shape (n_features, 2), or a pair by column name. For estimators of
 the curator also "private", in place of all or of a pair."""
 
@@ -40,3 +47,13 @@ ReportStrategy: TypeAlias = Literal["split", "joint", "sample"]
 
 HandleUnknown: TypeAlias = Hashable | Literal["error", "uniform"]
 """What stands for an undeclared value: an error, a uniform draw, or a declared value."""
+
+Label: TypeAlias = Hashable
+"""A label of a target: text, a number or a bool."""
+
+Privileged: TypeAlias = Hashable | Sequence[Hashable] | Mapping[Any, Hashable | Sequence[Hashable]]
+"""The values that make a row privileged: one, several, or those of each column by name. Of several columns, a value is
+a tuple."""
+
+AxesLike: TypeAlias = Union["Axes", Sequence["Axes"], NDArray[np.object_]]
+"""Matplotlib axes to draw on: one, or one for each panel."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -41,7 +41,7 @@ from skdp.central.statistics import (
     undeclared_error,
 )
 from skdp.coding import as_objects
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain, DomainLike
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
 from skdp.randomness import ByteSource
@@ -165,7 +165,7 @@ class DPGroupBy(CentralStatistic):
         epsilon: float | Rho | Mu = 1.0,
         *,
         delta: float = 0.0,
-        keys: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | Literal["private"] | None = None,
+        keys: DomainLike | Literal["private"] | None = None,
         keys_share: float = 0.2,
         statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
         missing: Unknown = "ignore",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, Literal, get_args
@@ -32,12 +31,11 @@ from skdp.central.statistics import (
     plan_hierarchy,
 )
 from skdp.coding import as_objects
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain, DomainLike
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size, project_to_simplex
 from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share, read_share
 from skdp.randomness import ByteSource
-from skdp.typing import ColumnName
 
 Method = Literal["auto", "flat", "hierarchical"]
 _MOST_CELLS = 1 << 26
@@ -149,7 +147,7 @@ class DPHistogram(CentralStatistic):
         self,
         epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
-        domain: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
+        domain: DomainLike | None = None,
         method: Method = "auto",
         branching: int | None = None,
         handle_unknown: Unknown = "error",
@@ -247,7 +245,7 @@ class DPHistogram(CentralStatistic):
         cells = zip(*product(*(self.domain_[name].labels for name in names)), strict=True)
         return keyed_frame(dict(zip(names, map(as_objects, cells), strict=True)), table, self._library)
 
-    def range_count(self, low: Any = None, high: Any = None) -> int:
+    def range_count(self, low: float | None = None, high: float | None = None) -> int:
         """Return the noisy number of records from a value up to another one, which is excluded.
 
         Parameters
@@ -271,7 +269,9 @@ class DPHistogram(CentralStatistic):
         """
         return int(self.counts_[self._find_range(low, high)].sum())
 
-    def range_estimate(self, low: Any = None, high: Any = None, *, confidence_level: float = 0.95) -> CountEstimate:
+    def range_estimate(
+        self, low: float | None = None, high: float | None = None, *, confidence_level: float = 0.95
+    ) -> CountEstimate:
         """Return `range_count` with its error.
 
         Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,11 +16,11 @@ from skdp.base import read_input, read_numbers
 from skdp.central._base import CentralTransformer, Plan, check_choice
 from skdp.central.statistics import find_codes, plan_categories, undeclared_error
 from skdp.coding import as_objects, plain
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain, DomainLike
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import ColumnName, TableLike
+from skdp.typing import TableLike
 
 Unknown = Literal["auto", "error", "ignore", "infrequent_if_exist"]
 _INFREQUENT = "infrequent_sklearn"
@@ -119,7 +119,7 @@ class DPOneHotEncoder(CentralTransformer):
         epsilon: float | Rho | Mu = 1.0,
         *,
         delta: float = 0.0,
-        categories: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | Literal["private"] | None = None,
+        categories: DomainLike | Literal["private"] | None = None,
         drop: Literal["first", "if_binary"] | Sequence[Any] | None = None,
         handle_unknown: Unknown = "auto",
         max_rows_per_person: int = 1,

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 
 from skdp.base import read_numbers
@@ -150,7 +150,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         delta: float | None = None,
         bounds: Bounds | None = None,
         bounds_share: float = 0.2,
-        classes: Any = None,
+        classes: ArrayLike | None = None,
         target_bounds: tuple[float, float] | str | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,

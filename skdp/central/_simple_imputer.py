@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
@@ -28,11 +28,11 @@ from skdp.central.statistics import (
     two_sums,
 )
 from skdp.coding import kind_of
-from skdp.domain import Domain, Interval
+from skdp.domain import DomainLike
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
 from skdp.randomness import ByteSource
-from skdp.typing import Bounds, ColumnName
+from skdp.typing import Bounds
 
 Strategy = Literal["mean", "median", "most_frequent"]
 Draw = Callable[[ByteSource], NDArray[Any]]
@@ -133,7 +133,7 @@ class DPSimpleImputer(CentralTransformer):
         strategy: Strategy = "mean",
         bounds: Bounds | None = None,
         bounds_share: float = 0.2,
-        categories: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
+        categories: DomainLike | None = None,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,

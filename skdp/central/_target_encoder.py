@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, get_args
@@ -29,11 +29,10 @@ from skdp.central.statistics import (
     to_places,
     undeclared_error,
 )
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain, DomainLike
 from skdp.frames import LargeTable, Table, read_table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import ColumnName
 
 Unknown = Literal["auto", "error", "ignore"]
 _SQUARES = Fraction(1, 20)
@@ -139,7 +138,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         epsilon: float | Rho | Mu = 1.0,
         *,
         delta: float = 0.0,
-        categories: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | Literal["private"] | None = None,
+        categories: DomainLike | Literal["private"] | None = None,
         categories_share: float = 0.2,
         bounds: tuple[float, float] | str | None = None,
         bounds_share: float = 0.2,

@@ -2,6 +2,7 @@
 
 from skdp.domain._bins import Grid as Grid
 from skdp.domain._domain import Codes, Domain
+from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._packing import check_hashes as check_hashes
 from skdp.domain._packing import pack as pack
 from skdp.domain._packing import parse_json as parse_json

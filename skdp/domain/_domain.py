@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -355,3 +355,7 @@ def _naming(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     except Exception as error:
         message = f" cannot be coded ({type(error).__name__})"
     raise ColumnError(f"column {name!r}{message}")  # outside of the handler: the context may hold a value
+
+
+DomainLike: TypeAlias = Domain | Mapping[Any, Any] | Sequence[Any] | Interval
+"""A domain, or what declares one: values by column name, a list of them for each column, or bins of all columns."""

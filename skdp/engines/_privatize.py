@@ -10,11 +10,12 @@ from typing import Any
 from skdp.engines._batch_release import Release, check_flags
 from skdp.engines._record_ids import check_distinct
 from skdp.engines._registry import engine_of
+from skdp.local import ReportTransformer
 
 
 def privatize(
     frame: Any,
-    transformer: Any,
+    transformer: ReportTransformer,
     *,
     persist: bool = True,
     keep: Sequence[str] = (),

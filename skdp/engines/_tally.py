@@ -10,10 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.engines._batch_release import check_transformer
 from skdp.engines._engine import ReportSums, add_up_batches
 from skdp.engines._registry import engine_of
-from skdp.local import ReportProtocol, carried_text, check_carried
+from skdp.local import ReportProtocol, ReportTransformer, carried_text, check_carried
 
 
-def tally(frame: Any, transformer: Any) -> Any:
+def tally(frame: Any, transformer: ReportTransformer) -> Any:
     """Sum up the reports of a table of any engine: only sums come to Python.
 
     Reports of randomised response are counted by the engine itself where it can count by value (DuckDB, Polars,
@@ -73,7 +73,7 @@ def tally(frame: Any, transformer: Any) -> Any:
     return engine.tally(protocol.without_secrets())
 
 
-def tally_batches(batches: Iterable[Any], transformer: Any) -> Any:
+def tally_batches(batches: Iterable[Any], transformer: ReportTransformer) -> Any:
     """Sum up a stream of reports, batch by batch.
 
     Parameters

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 
 from skdp.base import read_domain
-from skdp.domain import Domain
+from skdp.domain import Domain, DomainLike
 from skdp.frames import is_frame, read_table
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares, attribute_epsilons
 from skdp.local.protocol import OracleProtocol, margin_error
 from skdp.oracles import ORACLES, FrequencyOracle, check_size, choose_oracle, names_with
 from skdp.privacy import PrivacyLedger, Shuffled, check_epsilon
-from skdp.typing import HandleUnknown, ReportStrategy
+from skdp.typing import HandleUnknown, ReportStrategy, TableLike
 
 Target: TypeAlias = Literal["joint", "margins"]
 
@@ -179,7 +179,12 @@ def _those_of(names: list[str], ability: str, need: str) -> list[str]:
 
 
 def recommend_strategy(
-    domain: Any, epsilon: float, *, target: Target = "joint", oracle: str = "auto", shares: Shares = "uniform"
+    domain: DomainLike | TableLike,
+    epsilon: float,
+    *,
+    target: Target = "joint",
+    oracle: str = "auto",
+    shares: Shares = "uniform",
 ) -> pd.DataFrame:
     """Compare the expected errors of reporting columns jointly, apart, or one of them.
 

@@ -13,8 +13,9 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import OnSite, all_or_nothing, as_asked
+from skdp.local._transformer import ReportTransformer
 from skdp.privacy import PrivacyGuarantee
-from skdp.typing import TableLike
+from skdp.typing import ColumnLike, TableLike
 
 
 class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
@@ -159,11 +160,11 @@ class OnFitOnly(FittedInside, WrapsTransformer):
     _wrapped = "transformer"
     _releasing = ("fit_transform",)
 
-    def __init__(self, transformer: Any) -> None:
+    def __init__(self, transformer: ReportTransformer) -> None:
         self.transformer = transformer
 
     @all_or_nothing
-    def fit(self, X: TableLike, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
         """Fit a clone of the transformer, without releasing anything.
 
         Parameters
@@ -199,7 +200,7 @@ class OnFitOnly(FittedInside, WrapsTransformer):
         self.transformer_ = inner
         return self
 
-    def fit_transform(self, X: TableLike, y: Any = None, **params: Any) -> Any:
+    def fit_transform(self, X: TableLike, y: ColumnLike | None = None, **params: Any) -> Any:
         """Fit a clone of the transformer and privatise the rows with it.
 
         Not the same as ``fit(X).transform(X)``, which returns the true values.

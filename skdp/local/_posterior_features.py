@@ -18,7 +18,7 @@ from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import OracleProtocol, split_counts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee
-from skdp.typing import TableLike
+from skdp.typing import ColumnLike, TableLike
 
 _WANTED = "encoder must be a local transformer with frequency oracles, such as RandomizedResponseEncoder(), got "
 
@@ -108,12 +108,14 @@ class PosteriorFeatures(WrapsTransformer):
 
     _wrapped = "encoder"
 
-    def __init__(self, encoder: Any, *, privatize: bool = True, postprocess: Postprocess = "simplex") -> None:
+    def __init__(
+        self, encoder: ReportTransformer, *, privatize: bool = True, postprocess: Postprocess = "simplex"
+    ) -> None:
         self.encoder = encoder
         self.privatize = privatize
         self.postprocess = postprocess
 
-    def fit(self, X: TableLike, y: Any = None, **params: Any) -> Self:
+    def fit(self, X: TableLike, y: ColumnLike | None = None, **params: Any) -> Self:
         """Privatise rows to estimate the prior from their reports. A release: it charges the ledger.
 
         Parameters
@@ -145,7 +147,7 @@ class PosteriorFeatures(WrapsTransformer):
             self.encoder_._calls = CallCounter()
         return self
 
-    def fit_transform(self, X: TableLike, y: Any = None, **params: Any) -> Any:
+    def fit_transform(self, X: TableLike, y: ColumnLike | None = None, **params: Any) -> Any:
         """Privatise rows once, estimate the prior from their reports, and return their features.
 
         Not the same as ``fit(X).transform(X)``, which is two releases (of the same reports, if a seed is set).

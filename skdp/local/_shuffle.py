@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -14,9 +14,10 @@ from skdp.frames import is_frame
 from skdp.local._carried import carried_text, pandas_note, with_protocol
 from skdp.oracles import check_size
 from skdp.randomness import ByteSource
+from skdp.typing import TableLike
 
 
-def shuffle_reports(reports: Any, *, n_sampled: int | None = None, random_state: int | None = None) -> Any:
+def shuffle_reports(reports: TableLike, *, n_sampled: int | None = None, random_state: int | None = None) -> Any:
     """Put the rows of a table of reports into a random order, and drop the row index.
 
     Parameters
@@ -75,8 +76,9 @@ def shuffle_reports(reports: Any, *, n_sampled: int | None = None, random_state:
         if rows.ndim != 2:
             raise ValueError(f"reports must be a table, got {rows.ndim} dimensions")
         return rows[_order(len(rows), n_sampled, random_state)]
-    frame = nw.from_native(reports, eager_only=True)
-    native, said = frame.to_native(), carried_text(frame.to_native())
+    frame: nw.DataFrame[Any] = nw.from_native(cast(Any, reports), eager_only=True)
+    native = frame.to_native()
+    said = carried_text(native)
     order = _order(len(frame), n_sampled, random_state)
     if frame.implementation.is_pandas():
         sampled = len(order) < len(native)

@@ -32,7 +32,7 @@ from skdp.local._protocol_file import WrittenProtocol
 from skdp.local.protocol import ReportProtocol, Reports
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
-from skdp.typing import TableLike
+from skdp.typing import ColumnLike, TableLike
 
 
 class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
@@ -82,7 +82,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         """Set the fitted attributes besides `protocol_` and `guarantee_`."""
 
     @all_or_nothing
-    def fit(self, X: TableLike, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
         """Make the protocol from what is declared.
 
         Parameters
@@ -115,7 +115,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "protocol_")  # a `fit` that failed has set n_features_in_
 
-    def fit_transform(self, X: TableLike, y: Any = None, record_id: ArrayLike | None = None) -> Any:
+    def fit_transform(self, X: TableLike, y: ColumnLike | None = None, record_id: ArrayLike | None = None) -> Any:
         """Fit, and privatise the same table.
 
         Parameters
@@ -179,7 +179,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         check_names(self, table, self.protocol_.columns)
         return table
 
-    def tally(self, reports: Any) -> Any:
+    def tally(self, reports: TableLike) -> Any:
         """Sum up reports.
 
         Parameters

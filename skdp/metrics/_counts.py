@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import read_array
 from skdp.coding import is_missing, plain
+from skdp.local import ReportTransformer
 
 Numbers = NDArray[np.float64]
 
@@ -95,7 +96,7 @@ def percent_error(true: float, estimate: float) -> float: ...
 def percent_error(true: pd.Series, estimate: ArrayLike) -> pd.Series: ...
 @overload
 def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | Numbers: ...
-def percent_error(true: Any, estimate: Any) -> float | pd.Series | Numbers:
+def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | Numbers:
     """Compute each error as a percentage of the true count.
 
     Parameters
@@ -171,7 +172,7 @@ def total_variation(true: ArrayLike, estimate: ArrayLike) -> float:
     return float(np.abs(_shares(right, "estimate") - _shares(left, "true")).sum() / 2)
 
 
-def expected_l2_error(encoder: Any, counts: ArrayLike) -> float:
+def expected_l2_error(encoder: ReportTransformer, counts: ArrayLike) -> float:
     """Compute the expected L2 error of unbiased estimates from the encoder's variances.
 
     Parameters

@@ -205,7 +205,7 @@ class ModelAnswers(OnSite, BaseEstimator):
         check_is_fitted(self)
         return self._estimate(self._in_range(column, low, high), check_confidence_level(confidence_level))
 
-    def count(self, conditions: Mapping[ColumnName, Any]) -> float:
+    def count(self, conditions: Mapping[Any, Any]) -> float:
         """Estimate the number of records that fulfil conditions on several columns.
 
         Parameters
@@ -232,7 +232,7 @@ class ModelAnswers(OnSite, BaseEstimator):
         check_is_fitted(self)
         return self._count(self._read(conditions))
 
-    def count_estimate(self, conditions: Mapping[ColumnName, Any], *, confidence_level: float = 0.95) -> ModelCount:
+    def count_estimate(self, conditions: Mapping[Any, Any], *, confidence_level: float = 0.95) -> ModelCount:
         """Return `count` with its error.
 
         Parameters

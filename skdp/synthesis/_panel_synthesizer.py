@@ -33,7 +33,7 @@ from skdp.synthesis.tables import (
     read_codes,
     read_declared,
 )
-from skdp.typing import ColumnName, TableLike
+from skdp.typing import ColumnLike, ColumnName, TableLike
 
 VISIT, LAST = "visit", "last"
 _SET_HERE = ("workload", "target", "structural_zeros", "max_rows_per_person", "bins", "discover", "redraw")
@@ -123,13 +123,15 @@ class DPPanelSynthesizer(MetaEstimatorMixin, OnSite, BaseEstimator):
 
     _doc_link_template = f"{SITE}/api/generated/skdp.synthesis.{{estimator_name}}.html"
 
-    def __init__(self, synthesizer: Any, *, person: ColumnName, time: ColumnName, max_visits: int) -> None:
+    def __init__(
+        self, synthesizer: DPMarginalSynthesizer, *, person: ColumnName, time: ColumnName, max_visits: int
+    ) -> None:
         self.synthesizer = synthesizer
         self.person = person
         self.time = time
         self.max_visits = max_visits
 
-    def fit(self, X: TableLike, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
         """Measure a table of visits, and fit a model of each visit given the one before.
 
         Parameters

@@ -16,7 +16,7 @@ from skdp.base import CallCounter, all_or_nothing, check_random_state, level_of_
 from skdp.central.statistics import is_ordered
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, is_frame, read_table
-from skdp.local import ReportTransformer
+from skdp.local import ReportTally, ReportTransformer, TableTally
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._count_errors import CountErrors, Quantile, Query, errors_of_estimates
@@ -32,7 +32,7 @@ from skdp.synthesis.reports import (
 )
 from skdp.synthesis.selection import Plan, check_size_of_model, given, read_zeros
 from skdp.synthesis.tables import public_template
-from skdp.typing import ColumnName
+from skdp.typing import ColumnLike, ColumnName, TableLike
 
 Marginals = Literal["auto", "independent"] | Sequence[Sequence[ColumnName]]
 """Which columns a model has together."""
@@ -160,10 +160,10 @@ class ReportSynthesizer(ModelRows):
 
     def __init__(
         self,
-        encoder: Any,
+        encoder: ReportTransformer,
         *,
         marginals: Marginals = "auto",
-        structural_zeros: Sequence[Mapping[ColumnName, Any] | tuple[Any, ...]] | None = None,
+        structural_zeros: Sequence[Mapping[Any, Any] | tuple[Any, ...]] | None = None,
         max_cells: int = 100_000,
         max_iter: int = 300,
         random_state: int | None = None,
@@ -175,7 +175,7 @@ class ReportSynthesizer(ModelRows):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: TableLike | ReportTally | TableTally, y: ColumnLike | None = None) -> Self:
         """Fit a model to reports.
 
         Parameters

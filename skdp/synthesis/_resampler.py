@@ -85,7 +85,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     # As scikit-learn's splitters have it: where metadata are routed, groups are asked for.
     __metadata_request__fit_resample = {"groups": True}  # noqa: RUF012
 
-    def __init__(self, synthesizer: Any, *, n_samples: int | None = None) -> None:
+    def __init__(self, synthesizer: DPMarginalSynthesizer, *, n_samples: int | None = None) -> None:
         self.synthesizer = synthesizer
         self.n_samples = n_samples
 

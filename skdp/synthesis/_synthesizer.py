@@ -16,7 +16,7 @@ from sklearn.utils import Tags
 from skdp.base import CallCounter, all_or_nothing, declares_missing
 from skdp.central import CentralEstimator, draw_sample
 from skdp.central.statistics import rows_within
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain, DomainLike
 from skdp.frames import open_large
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, check_delta
@@ -227,18 +227,18 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         delta: float = 0.0,
-        domain: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
+        domain: DomainLike | None = None,
         marginals: str | Sequence[Sequence[ColumnName]] = "auto",
         workload: Sequence[Sequence[ColumnName]] | None = None,
         target: ColumnName | None = None,
-        structural_zeros: Sequence[Mapping[ColumnName, Any] | tuple[Any, ...]] | None = None,
+        structural_zeros: Sequence[Mapping[Any, Any] | tuple[Any, ...]] | None = None,
         max_cells: int = 100_000,
         max_iter: int = 300,
         tol: float = 0.5,
         max_rows_per_person: int = 1,
         bins: Literal["declared", "private"] = "declared",
         discover: float | None = None,
-        handle_unknown: Policy | Mapping[ColumnName, Any] = "error",
+        handle_unknown: Policy | Mapping[Any, Any] = "error",
         redraw: Sequence[ColumnName] | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,

@@ -16,7 +16,7 @@ from unittest import SkipTest
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from skdp.exact import round_up
 from skdp.privacy import BudgetExceeded, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Sampled, check_epsilon, read_share
@@ -35,7 +35,7 @@ _SECRET = "hunter2"
 _KINDS = ("pandas", "pandas, category", "pyarrow", "pyarrow, dictionary", "polars", "polars, Categorical")
 
 
-def curator_checks(estimator: Any, X: Any) -> Iterator[tuple[str, Callable[[], None]]]:
+def curator_checks(estimator: BaseEstimator, X: pd.DataFrame) -> Iterator[tuple[str, Callable[[], None]]]:
     """List the checks of `check_curator`, to be run separately by a test runner.
 
     Parameters
@@ -67,7 +67,7 @@ def curator_checks(estimator: Any, X: Any) -> Iterator[tuple[str, Callable[[], N
         yield check.__name__.removeprefix("_"), partial(check, estimator, X)
 
 
-def check_curator(estimator: Any, X: Any) -> None:
+def check_curator(estimator: BaseEstimator, X: pd.DataFrame) -> None:
     """Check that an estimator which releases statistics of a table satisfies the contract of this library.
 
     The counterpart of `check_privatizer` for estimators whose `fit` releases statistics of a table. It checks that the

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 from unittest import SkipTest
 
 import pandas as pd
+from sklearn.base import BaseEstimator
 
 from skdp.testing import (
     _carry_checks,
@@ -21,6 +22,7 @@ from skdp.testing import (
 )
 from skdp.testing._subject import Subject
 from skdp.testing._tools import named
+from skdp.typing import TableLike
 
 Check = Callable[[Subject], None]
 
@@ -41,7 +43,7 @@ _ALL = _named(
 _OF_MEMORY = _named(*_randomness_checks.MEMORY_CHECKS)
 
 
-def privatizer_checks(estimator: Any, X: Any = None) -> Iterator[tuple[str, Callable[[], None]]]:
+def privatizer_checks(estimator: BaseEstimator, X: TableLike | None = None) -> Iterator[tuple[str, Callable[[], None]]]:
     """List the checks of `check_privatizer`, to be run separately by a test runner.
 
     Parameters
@@ -90,8 +92,8 @@ def privatizer_checks(estimator: Any, X: Any = None) -> Iterator[tuple[str, Call
 
 
 def check_privatizer(
-    estimator: Any,
-    X: Any = None,
+    estimator: BaseEstimator,
+    X: TableLike | None = None,
     *,
     expected_failed_checks: Mapping[str, str] | None = None,
     on_fail: Literal["raise"] | None = "raise",

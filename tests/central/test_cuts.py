@@ -9,15 +9,8 @@ import numpy as np
 import pytest
 
 from skdp import DPKBinsDiscretizer
-from skdp.central.statistics import _cuts, equal_steps
-from skdp.central.statistics._quantiles import (
-    cells_of,
-    count_below,
-    halved_quantiles,
-    plan_quantiles,
-    ranked_quantiles,
-    scores,
-)
+from skdp.central.statistics import _cuts, equal_steps, plan_quantiles
+from skdp.central.statistics._quantiles import cells_of, count_below, halved_quantiles, ranked_quantiles, scores
 from skdp.frames import read_table
 from skdp.privacy import Rho, Share, read_share
 from skdp.randomness import SeededSource

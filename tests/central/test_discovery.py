@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from skdp import Domain
-from skdp.central.statistics import _discovery
-from skdp.central.statistics._discovery import count_distinct, discover_values, discovery_threshold
+from skdp.central.statistics import _discovery, count_distinct, discover_values
+from skdp.central.statistics._discovery import discovery_threshold
 from skdp.coding import ColumnError
 from skdp.randomness import SeededSource
 from tests.conftest import each

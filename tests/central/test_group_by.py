@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from skdp import Domain, DPGroupBy, DPMean, Interval, PrivacyLedger, load, privacy_cost, privacy_statement, save
-from skdp.central.statistics import GRID, GroupSums, join_codes
-from skdp.central.statistics._noise import CubeNoise, GaussianNoise, LaplaceNoise
+from skdp.central.statistics import GRID, GaussianNoise, GroupSums, join_codes
+from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
 from skdp.privacy import Mu, Rho, Sampled
 from tests.conftest import each
 

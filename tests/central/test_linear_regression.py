@@ -17,8 +17,7 @@ from sklearn.pipeline import make_pipeline
 from skdp import DPLinearRegression, DPRidge, DPStandardScaler, PrivacyLedger, privacy_statement
 from skdp.central.linear_model import _moments
 from skdp.central.linear_model._moments import ExactMoments
-from skdp.central.statistics import GaussianNoise, _rows
-from skdp.central.statistics._rows import UNIT, Rows, largest_moments
+from skdp.central.statistics import UNIT, GaussianNoise, Rows, _rows, largest_moments
 from skdp.privacy import Mu, Rho, Sampled
 from skdp.testing import curator_checks
 from tests.conftest import each

@@ -32,8 +32,8 @@ from skdp import (
 )
 from skdp.central.linear_model import _descent
 from skdp.central.linear_model._descent import _CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
-from skdp.central.statistics import GaussianNoise, _rows
-from skdp.central.statistics._rows import UNIT, Rows, choose_limit, largest_moments
+from skdp.central.statistics import UNIT, GaussianNoise, Rows, _rows, largest_moments
+from skdp.central.statistics._rows import choose_limit
 from skdp.privacy import Mu, Rho, Sampled
 from skdp.randomness import SeededSource
 from skdp.testing import curator_checks

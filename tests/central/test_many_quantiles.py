@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from skdp import DPKBinsDiscretizer
-from skdp.central.statistics import Hierarchy, Noise, equal_steps
-from skdp.central.statistics._quantiles import count_below, counted_quantiles, plan_quantiles, ranked_quantiles, scores
+from skdp.central.statistics import Hierarchy, Noise, equal_steps, plan_quantiles
+from skdp.central.statistics._quantiles import count_below, counted_quantiles, ranked_quantiles, scores
 from skdp.frames import read_table
 from skdp.oracles import project_to_simplex
 from skdp.privacy import GaussianLoss, Mu, Rho, Share, read_share

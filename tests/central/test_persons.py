@@ -27,9 +27,17 @@ from skdp import (
     PrivacyLedger,
     privacy_statement,
 )
-from skdp.central.statistics import GRID, BoundedColumn, _cuts, _noise, choose, integer_noise, joint_noise
-from skdp.central.statistics._moments import query
-from skdp.central.statistics._private_bounds import count_values
+from skdp.central.statistics import (
+    GRID,
+    BoundedColumn,
+    _cuts,
+    _noise,
+    choose,
+    count_values,
+    integer_noise,
+    joint_noise,
+    query,
+)
 from skdp.central.statistics._quantiles import count_below, scores
 from skdp.frames import read_table
 from skdp.privacy import Mu, Rho, Sampled, Share, read_share

@@ -22,9 +22,9 @@ from skdp import (
     PrivacyLedger,
     privacy_cost,
 )
-from skdp.central.statistics import NOWHERE, GaussianNoise
+from skdp.central.statistics import NOWHERE, GaussianNoise, count_values
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
-from skdp.central.statistics._private_bounds import CellCounts, cells_of, count_values, find_bounds
+from skdp.central.statistics._private_bounds import CellCounts, cells_of, find_bounds
 from skdp.frames import read_table
 from skdp.privacy import Mu, Rho, Sampled
 from tests.conftest import each

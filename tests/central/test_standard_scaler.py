@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdp import BudgetExceeded, DPStandardScaler, PrivacyLedger
-from skdp.central.statistics import GRID, BoundedColumn, joint_noise, noisy_moments
-from skdp.central.statistics._moments import UNIFORM_VARIANCE, query
+from skdp.central.statistics import GRID, BoundedColumn, joint_noise, noisy_moments, query
+from skdp.central.statistics._moments import UNIFORM_VARIANCE
 from skdp.datasets import load_adult
 from skdp.privacy import Share
 from skdp.randomness import SeededSource

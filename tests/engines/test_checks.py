@@ -155,7 +155,7 @@ def test_so_it_is_with_a_file_and_the_run_can_be_resumed(form, tmp_path, monkeyp
     import pyarrow.csv
     import pyarrow.parquet
 
-    from skdp.engines.files._formats import TableFile
+    from skdp.engines.files import TableFile
 
     write = {"csv": pyarrow.csv.write_csv, "parquet": pyarrow.parquet.write_table}[form]
     source, target = tmp_path / f"in.{form}", tmp_path / "out.parquet"

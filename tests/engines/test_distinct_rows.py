@@ -13,15 +13,14 @@ import pyarrow as pa
 import pytest
 
 from skdp import Domain, DPHistogram, Interval, NumericPerturber, UnaryEncodingTransformer
-from skdp.central.statistics import CellTally
+from skdp.central.statistics import CellTally, SumTally
 from skdp.central.statistics._quantiles import RankTally
-from skdp.central.statistics._sums import SumTally
 from skdp.domain import Grid
 from skdp.domain._bins import find_bins
 from skdp.engines import _engine, tally
 from skdp.engines._registry import open_table
 from skdp.engines.backends import duckdb as _large_duckdb
-from skdp.synthesis.tables._records import find_codes
+from skdp.synthesis.tables import find_codes
 
 BIG = 1 << 53
 EDGES = np.array([-1.0, 0.0, 0.1, 10.0, BIG])

@@ -20,9 +20,8 @@ from skdp import (
     DPStandardScaler,
     PrivacyLedger,
 )
-from skdp.central.statistics import sum_columns
+from skdp.central.statistics import SumTally, sum_columns
 from skdp.central.statistics._quantiles import rank_columns
-from skdp.central.statistics._sums import SumTally
 from skdp.frames import open_large, read_table
 
 N = 3_000

@@ -26,9 +26,17 @@ from skdp.metrics.fairness import (
     measure,
     sums_of_estimated,
     sums_of_known,
-    two_sided,
 )
-from skdp.metrics.fairness._table import _odds_ends, compare
+from skdp.metrics.fairness._comparisons import (
+    _ANGLES,
+    _DIFFERENCES,
+    _difference_scores,
+    _ends,
+    _odds_scores,
+    _ratio_scores,
+    compare,
+)
+from skdp.metrics.fairness._rates import variance_at
 from skdp.metrics.private_groups._reports import GroupReports, find_privileged, indicate_privileged_rows, read_groups
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import SeededSource
@@ -749,14 +757,48 @@ def odds_of_noisy_counts(spread, n):
 
 
 def test_average_odds_cover_where_a_group_may_have_no_rows():
-    sums, odds, truth = odds_of_noisy_counts(8.0, 300)
+    sums, odds, truth = odds_of_noisy_counts(8.0, 100)
     assert ((odds.lower <= truth) & (truth <= odds.upper)).mean() > 0.94
     tpr, fpr = (compare_rates(sums, "fixed", 0.95)[0][:, place] for place in (1, 2))
     worst = (tpr.upper + fpr.upper - tpr.lower - fpr.lower) / 2
     assert np.median(odds.upper - odds.lower) < 0.9 * np.median(worst)
 
 
-def test_where_all_groups_have_rows_the_pairs_of_differences_give_the_usual_ends():
+def test_where_all_groups_have_rows_the_scores_give_the_usual_ends():
     sums, odds, _ = odds_of_noisy_counts(0.3, 20)
-    for ends, usual in zip(_odds_ends(sums, "fixed", two_sided(0.95)), (odds.lower, odds.upper), strict=True):
-        np.testing.assert_allclose(ends, usual, atol=0.003)
+    difference, impact, usual = compare_rates(sums, "fixed", 0.95)
+    assert usual.all()
+    of_odds = _odds_scores(sums, "fixed")
+    found = [(difference, *_ends(_DIFFERENCES, _difference_scores(sums, "fixed"), 0.95))]
+    found.append((odds, *_ends(np.linspace(-1, 1, len(of_odds)), of_odds, 0.95)))
+    found.append((impact, *np.tan(_ends(_ANGLES, _ratio_scores(sums, "fixed")[:, :, 0], 0.95))))
+    for estimate, lower, upper in found:
+        np.testing.assert_allclose(lower, estimate.lower, atol=0.005)
+        np.testing.assert_allclose(upper, estimate.upper, atol=0.005)
+
+
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_differences_of_groups_that_may_have_no_rows_cover_and_are_no_pairs_of_worst_ends(n_groups):
+    """Of two groups that are all rows, the sums are known, and only rates that give these are possible."""
+    shares, n = np.array([0.2, 0.3, 0.5] if n_groups == 3 else [0.3, 0.7]), 100
+    rng = np.random.default_rng(n_groups)
+    codes = rng.permutation(np.repeat(np.arange(n_groups), np.round(n * shares).astype(int)))
+    predicted = rng.random(n) < np.array([0.7, 0.5, 0.3])[codes]
+    labels = Labels(rng.random(n) < 0.5, predicted, np.ones(n))
+    oracle, domain = RandomizedResponse(n_groups, 0.4), Domain({"group": range(n_groups)})
+    reports = oracle.report(np.tile(codes, 200).astype(np.uint8), SeededSource("few rows")).reshape(200, n)
+    drawn = (GroupReports(domain, domain, (oracle,), (part,)).indicators() for part in reports)
+    parts = [vars(sums_of_estimated(blocks, np.eye(n_groups, dtype=bool), labels)) for blocks in drawn]
+    sums = RateSums(**{name: np.stack([part[name] for part in parts]) for name in parts[0] if name != "scales"})
+    rates = np.array([predicted[codes == group].mean() for group in range(n_groups)])
+    difference, _, usual = compare_rates(sums, "fixed", 0.95)
+    truth, found = rates[:-1] - rates[-1], difference[:, 0]
+    assert not usual[:, 0].all()
+    assert ((found.lower <= truth) & (truth <= found.upper)).mean() > 0.93
+    if n_groups == 2:  # with equal rates, that of all rows, what is noise in one group is missing in the other
+        alike, place = _difference_scores(sums, "fixed")[len(_DIFFERENCES) // 2, :, 0, 0], (slice(None), 0, 0)
+        error = sums.top[place] - predicted.mean() * sums.bottom[place]
+        np.testing.assert_allclose(alike, error**2 / variance_at(sums.noise[place], predicted.mean()), atol=1e-4)
+    own, _ = sums.estimate("fixed", 0.95)
+    worst = own.upper[:, 0, :-1] - own.lower[:, 0, -1:] - own.lower[:, 0, :-1] + own.upper[:, 0, -1:]
+    assert (found.upper - found.lower).mean() < 0.97 * np.minimum(worst, 2).mean()

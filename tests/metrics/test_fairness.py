@@ -16,8 +16,8 @@ from scipy import stats
 from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp.metrics import fairness_report
-from skdp.metrics.fairness import RateSums
-from skdp.metrics.fairness._intervals import Estimate, combine, ratio
+from skdp.metrics.fairness import Estimate, RateSums
+from skdp.metrics.fairness._intervals import combine, ratio
 from skdp.metrics.fairness._intervals import theil as theil_of_sums
 from skdp.metrics.fairness._ranges import Rates, compare_extremes
 from skdp.metrics.fairness._table import _outer_ends

@@ -5,7 +5,8 @@ import pytest
 
 from skdp.synthesis.model import Marginal, estimate_total, group, merge
 from skdp.synthesis.selection import _strategy as module
-from skdp.synthesis.selection._strategy import fit_table, one_way_counts
+from skdp.synthesis.selection import fit_table
+from skdp.synthesis.selection._strategy import one_way_counts
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows
 
 SIZES = (3, 4, 2)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp.synthesis.selection import Plan
+from skdp.synthesis.selection import given as given_cliques
 from skdp.synthesis.selection._registry import FULL, INDEPENDENT
-from skdp.synthesis.selection._registry import given as given_cliques
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_table
 
 SIZES = (2, 3, 4)

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis.model import Marginal, group, merge
-from skdp.synthesis.model._tables import spread
+from skdp.synthesis.model import Marginal, group, merge, spread
 
 
 @st.composite

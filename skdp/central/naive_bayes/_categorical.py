@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any, get_args
@@ -26,11 +25,10 @@ from skdp.central.statistics import (
     shrunk_shifts,
     undeclared_error,
 )
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain, DomainLike
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import ColumnName
 
 
 class DPCategoricalNB(NaiveBayes):
@@ -127,7 +125,7 @@ class DPCategoricalNB(NaiveBayes):
         epsilon: float | Rho | Mu = 1.0,
         *,
         delta: float | None = None,
-        categories: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
+        categories: DomainLike | None = None,
         classes: list[Any] | None = None,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,

@@ -21,13 +21,12 @@ from skdp.frames import LargeTable, Table, read_table
 from skdp.oracles import check_size
 from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
-from skdp.typing import ColumnName
 
 FINEST = 1_000_000
 """The largest denominator of a probability: scores are then integers of 64 bits for up to 9 * 10**12 values."""
 
 _OneColumn: TypeAlias = Literal["integers"] | ArrayLike
-Candidates: TypeAlias = _OneColumn | Mapping[ColumnName, _OneColumn]
+Candidates: TypeAlias = _OneColumn | Mapping[Any, _OneColumn]
 
 Ranks = tuple[NDArray[np.int64], NDArray[np.int64], int]
 """The number of values less than each candidate, of those not greater, and of all values."""

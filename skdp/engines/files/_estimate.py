@@ -13,14 +13,14 @@ from skdp.engines._extras import Extra
 from skdp.engines.files._formats import format_of, write_file
 from skdp.engines.files._sums import checked_paths, sum_file, transformer_of
 from skdp.frames import flatten_index
-from skdp.local import RapporEncoder
+from skdp.local import RapporEncoder, ReportTransformer
 
 pyarrow = Extra("pyarrow")
 
 
 def estimate_file(
     source: str | os.PathLike[str],
-    transformer: Any = None,
+    transformer: ReportTransformer | None = None,
     *,
     target: str | os.PathLike[str] | None = None,
     postprocess: str = "none",

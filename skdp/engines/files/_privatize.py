@@ -23,7 +23,7 @@ from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_readable, check_writable, format_of, write_file
 from skdp.engines.files._run import carry_out, declared_columns, describe_release, output_schema
 from skdp.engines.files._said import sidecar_of
-from skdp.local import protocol_text, schema_with_protocol
+from skdp.local import ReportTransformer, protocol_text, schema_with_protocol
 
 pyarrow = Extra("pyarrow")
 
@@ -31,7 +31,7 @@ pyarrow = Extra("pyarrow")
 def privatize_file(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
-    transformer: Any,
+    transformer: ReportTransformer,
     *,
     keep: Sequence[str] = (),
     record_id: str | None = None,

@@ -9,11 +9,12 @@ from typing import Any
 from skdp.engines._atomic import NoBar, Progress, check_path, sync, written_beside
 from skdp.engines._batch_release import check_flags
 from skdp.engines.files._sums import check_counted_once, checked_paths, sum_file, tally_text, transformer_of
+from skdp.local import ReportTransformer
 
 
 def tally_files(
     sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    transformer: Any = None,
+    transformer: ReportTransformer | None = None,
     *,
     target: str | os.PathLike[str] | None = None,
     progress: Progress = NoBar,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_confidence_level, check_random_state
@@ -144,9 +144,9 @@ def attribute_inference(
     known: Sequence[ColumnName] | None = None,
     *,
     report: Sequence[ColumnName] | None = None,
-    encoder: Any = None,
+    encoder: ReportTransformer | None = None,
     epsilon: float | None = None,
-    estimator: Any = None,
+    estimator: BaseEstimator | None = None,
     cv: int = 5,
     random_state: int | None = None,
     progress: bool = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,9 @@ from skdp.evaluation.displays import (
     tidy_axes,
 )
 from skdp.typing import ColumnLike, TableLike
+
+if TYPE_CHECKING:  # an optional dependency
+    from matplotlib.axes import Axes
 
 _PRIOR, _BOUND = "prior: most frequent value", "bound for the report alone"
 _ATTACKS = ("with the report", "without the report")
@@ -110,7 +113,12 @@ class LeakageDisplay:
 
     @classmethod
     def from_results(
-        cls, results: Any, *, measure: str = "accuracy", confidence_level: float = 0.95, ax: Any = None
+        cls,
+        results: AttackResult | Mapping[Any, AttackResult],
+        *,
+        measure: str = "accuracy",
+        confidence_level: float = 0.95,
+        ax: Axes | None = None,
     ) -> LeakageDisplay:
         """Draw results of `attribute_inference`.
 
@@ -158,7 +166,7 @@ class LeakageDisplay:
         *,
         name: str = "release",
         measure: str = "accuracy",
-        ax: Any = None,
+        ax: Axes | None = None,
         **options: Any,
     ) -> LeakageDisplay:
         """Attack a release and draw the result.
@@ -190,7 +198,7 @@ class LeakageDisplay:
         result = attribute_inference(X_released, y, sensitive, **options)
         return cls.from_results({name: result}, measure=measure, ax=ax)
 
-    def plot(self, *, measure: str = "accuracy", ax: Any = None) -> LeakageDisplay:
+    def plot(self, *, measure: str = "accuracy", ax: Axes | None = None) -> LeakageDisplay:
         """Draw the accuracies, or a measure of each value.
 
         Parameters
@@ -217,24 +225,22 @@ class LeakageDisplay:
             return self._plot_values(measure, ax)
         releases = list(dict.fromkeys(self.data["release"]))
         by_epsilon = all(isinstance(release, Real) for release in releases)
-        own = ax is None
-        if own:
-            width = 6.4 if by_epsilon else 2.6 + 1.4 * max(len(releases), 2)
-            _, ax = pyplot.subplots(figsize=(width, 4.2), layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
-        tidy_axes(ax)
+        width = 6.4 if by_epsilon else 2.6 + 1.4 * max(len(releases), 2)
+        axes: Any = pyplot.subplots(figsize=(width, 4.2), layout="constrained")[1] if ax is None else ax
+        self.ax_, self.figure_ = axes, axes.figure
+        tidy_axes(axes)
         places = dict(zip(releases, map(float, releases) if by_epsilon else range(len(releases)), strict=True))
         self._points(places, by_epsilon)
         self._references(places, by_epsilon)
         if by_epsilon:
-            label_epsilons(ax, sorted(places.values()))
+            label_epsilons(axes, sorted(places.values()))
         else:
-            ax.set_xticks(list(places.values()), [str(release) for release in releases], parse_math=False)
-            ax.set_xlim(-0.6, len(releases) - 0.4)
-        ax.set_ylabel("protected values guessed right (share)")
+            axes.set_xticks(list(places.values()), [str(release) for release in releases], parse_math=False)
+            axes.set_xlim(-0.6, len(releases) - 0.4)
+        axes.set_ylabel("protected values guessed right (share)")
         lowest = float(self.data[["lower", "baseline"]].to_numpy(float).min())
-        ax.set_ylim(max(0.0, math.floor(10 * lowest - 0.5) / 10), 1.02)
-        if own:
+        axes.set_ylim(max(0.0, math.floor(10 * lowest - 0.5) / 10), 1.02)
+        if ax is None:
             self.figure_.legend(loc="outside upper center", ncols=2, frameon=False)
         else:
             ax.legend(loc="best", frameon=False)

@@ -18,6 +18,7 @@ from skdp.evaluation.attacks._ranking import area
 from skdp.evaluation.audits import clopper_pearson
 from skdp.markup import html_facts
 from skdp.privacy import PrivacyGuarantee
+from skdp.synthesis import DPMarginalSynthesizer
 from skdp.typing import TableLike
 
 Method = Literal["nearest", "likelihood"]
@@ -86,7 +87,7 @@ def membership_inference(
     non_members: TableLike,
     *,
     method: Method = "nearest",
-    synthesizer: Any = None,
+    synthesizer: DPMarginalSynthesizer | None = None,
     guarantee: PrivacyGuarantee | None = None,
     confidence_level: float = 0.95,
     random_state: int | None = None,

@@ -23,7 +23,7 @@ from skdp.typing import ColumnLike, TableLike
 
 
 def repeated_releases(
-    encoder: Any,
+    encoder: ReportTransformer,
     X: TableLike,
     *,
     n_releases: Iterable[int] = (1, 2, 4, 8, 16, 32),
@@ -151,7 +151,7 @@ def _judge(
     }
 
 
-def poisoning_gain(encoder: Any, n_fake: int, n_genuine: int) -> pd.DataFrame:
+def poisoning_gain(encoder: ReportTransformer, n_fake: int, n_genuine: int) -> pd.DataFrame:
     """Compute how much fake reports can change the unbiased estimate of a count.
 
     A crafted report cannot be distinguished from a noisy one, and the estimate, which removes the noise, amplifies it

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from sklearn.base import BaseEstimator
+
 from skdp.base import check_random_state
 from skdp.evaluation.audits._calls import Audited
 from skdp.evaluation.audits._neighbours import (
@@ -115,7 +117,7 @@ class AuditResult:  # numpydoc ignore=PR02
 
 
 def audit_epsilon(
-    release: Any,
+    release: BaseEstimator | Callable[..., Any],
     neighbours: Sequence[Any] | None = None,
     *,
     epsilon: float | None = None,

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator
 
 from skdp.evaluation.curves._comparison import compare_to_baseline
 from skdp.evaluation.curves._privacy_curve import privacy_curve
@@ -24,7 +25,7 @@ from skdp.evaluation.displays import (
     new_grid,
     tidy_axes,
 )
-from skdp.typing import TableLike
+from skdp.typing import AxesLike, ColumnLike, TableLike
 
 CurveKind = Literal["score", "difference"]
 Band = Literal["auto", "std", "range"] | None
@@ -90,13 +91,13 @@ class PrivacyCurveDisplay(PanelDisplay):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         X: TableLike,
-        y: Any,
+        y: ColumnLike,
         *,
         kind: CurveKind = "score",
         band: Band = "auto",
-        ax: Any = None,
+        ax: AxesLike | None = None,
         **options: Any,
     ) -> PrivacyCurveDisplay:
         """Compute the scores of an estimator and draw them.
@@ -130,7 +131,7 @@ class PrivacyCurveDisplay(PanelDisplay):
 
     @classmethod
     def from_curve(
-        cls, curve: pd.DataFrame, *, kind: CurveKind = "score", band: Band = "auto", ax: Any = None
+        cls, curve: pd.DataFrame, *, kind: CurveKind = "score", band: Band = "auto", ax: AxesLike | None = None
     ) -> PrivacyCurveDisplay:
         """Draw scores that were computed before.
 
@@ -184,7 +185,9 @@ class PrivacyCurveDisplay(PanelDisplay):
         names = {"difference": "mean", "lower": "low", "upper": "high"}
         return found.drop(columns="std_error").rename(columns=names)
 
-    def plot(self, *, kind: CurveKind = "score", band: Band = "auto", ax: Any = None) -> PrivacyCurveDisplay:
+    def plot(
+        self, *, kind: CurveKind = "score", band: Band = "auto", ax: AxesLike | None = None
+    ) -> PrivacyCurveDisplay:
         """Draw the scores.
 
         Parameters

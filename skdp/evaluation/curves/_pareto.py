@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,9 @@ from skdp.evaluation.curves._comparison import corrected_error
 from skdp.evaluation.curves._scoring import AIF360, ALL
 from skdp.evaluation.curves._table import check_curve, rows_of_group
 from skdp.evaluation.displays import COLOURS, INK, MARKERS, PanelDisplay, import_pyplot, new_grid, tidy_axes
+
+if TYPE_CHECKING:  # an optional dependency
+    from matplotlib.axes import Axes
 
 Ideal = float | Literal["high", "low"]
 
@@ -78,7 +81,7 @@ class ParetoDisplay(PanelDisplay):
         *,
         x: str,
         y: str,
-        group: Any = ALL,
+        group: Hashable = ALL,
         ideal: Mapping[str, Ideal] | None = None,
     ) -> None:
         self.curves, self.x, self.y, self.group, self.ideal = curves, x, y, group, ideal
@@ -86,7 +89,13 @@ class ParetoDisplay(PanelDisplay):
 
     @classmethod
     def from_curves(
-        cls, curves: pd.DataFrame | Mapping[str, pd.DataFrame], *, x: str, y: str, ax: Any = None, **options: Any
+        cls,
+        curves: pd.DataFrame | Mapping[str, pd.DataFrame],
+        *,
+        x: str,
+        y: str,
+        ax: Axes | None = None,
+        **options: Any,
     ) -> ParetoDisplay:
         """Draw the scores of one or several curves.
 
@@ -150,7 +159,7 @@ class ParetoDisplay(PanelDisplay):
             rows.append((name, epsilon, *means, *errors))
         return rows
 
-    def plot(self, *, ax: Any = None) -> ParetoDisplay:
+    def plot(self, *, ax: Axes | None = None) -> ParetoDisplay:
         """Draw the scores.
 
         Parameters

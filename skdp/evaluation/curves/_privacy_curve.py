@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_consistent_length
@@ -26,24 +26,24 @@ from skdp.evaluation.curves._table import COLUMNS, SIZES
 from skdp.evaluation.displays import check_count
 from skdp.frames import is_frame
 from skdp.privacy import check_epsilon
-from skdp.typing import ColumnLike, PathType, TableLike
+from skdp.typing import ColumnLike, ColumnName, Label, PathType, Privileged, TableLike
 
 Privatize = Literal["always", "fit"]
 
 
 def privacy_curve(
-    estimator: Any,
+    estimator: BaseEstimator,
     X: TableLike,
     y: ColumnLike,
     *,
     param_name: str,
     epsilons: Iterable[float],
-    sensitive_features: Any = None,
-    privileged: Any = None,
-    positive_label: Any = None,
+    sensitive_features: ColumnName | TableLike | ColumnLike | None = None,
+    privileged: Privileged | None = None,
+    positive_label: Label | None = None,
     scoring: Any = None,
     cv: Any = None,
-    groups: Any = None,
+    groups: ColumnLike | None = None,
     sample_weight: ColumnLike | None = None,
     params: Mapping[str, Any] | None = None,
     n_repeats: int = 1,

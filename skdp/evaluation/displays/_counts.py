@@ -19,7 +19,9 @@ from skdp.evaluation.displays._style import (
     new_grid,
     tidy_axes,
 )
+from skdp.local import ReportTally, ReportTransformer
 from skdp.oracles import Postprocess
+from skdp.typing import AxesLike, TableLike
 
 _ORDER = {"estimate": 0, "true count": 2}  # of the legend
 
@@ -88,14 +90,14 @@ class CountEstimateDisplay(PanelDisplay):
     @classmethod
     def from_estimator(
         cls,
-        encoder: Any,
-        reports: Any,
+        encoder: ReportTransformer,
+        reports: TableLike | ReportTally,
         *,
         true_counts: pd.Series | None = None,
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
         max_values: int = 20,
-        ax: Any = None,
+        ax: AxesLike | None = None,
     ) -> CountEstimateDisplay:
         """Estimate the counts from reports and draw them.
 
@@ -138,7 +140,7 @@ class CountEstimateDisplay(PanelDisplay):
         true_counts: pd.Series | None = None,
         confidence_level: float | None = None,
         max_values: int = 20,
-        ax: Any = None,
+        ax: AxesLike | None = None,
     ) -> CountEstimateDisplay:
         """Draw counts that were estimated before.
 
@@ -165,7 +167,7 @@ class CountEstimateDisplay(PanelDisplay):
         display = cls(estimates, true_counts=true_counts, confidence_level=confidence_level)
         return display.plot(max_values=max_values, ax=ax)
 
-    def plot(self, *, max_values: int = 20, ax: Any = None) -> CountEstimateDisplay:
+    def plot(self, *, max_values: int = 20, ax: AxesLike | None = None) -> CountEstimateDisplay:
         """Draw the estimates.
 
         Parameters

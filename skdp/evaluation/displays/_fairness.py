@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator
 
 from skdp.evaluation.displays._style import (
     COLOURS,
@@ -22,7 +23,7 @@ from skdp.evaluation.displays._style import (
 )
 from skdp.metrics import fairness_report
 from skdp.metrics.fairness import LABELS
-from skdp.typing import TableLike
+from skdp.typing import AxesLike, ColumnLike, Label, Privileged, TableLike
 
 _KINDS = {
     "rate": ("Rates", None),
@@ -34,8 +35,7 @@ _KINDS = {
 _ROW_HEIGHT, _LOW_ROW_HEIGHT, _MANY = 0.3, 0.22, 10  # inches, with many rows
 _WIDTH = 11.4
 
-_ALONE = "all"
-_FAR = 1e6
+_ALONE, _FAR = "all", 1e6
 
 
 class FairnessDisplay(PanelDisplay):
@@ -106,16 +106,16 @@ class FairnessDisplay(PanelDisplay):
     @classmethod
     def from_predictions(
         cls,
-        y_true: Any,
-        y_pred: Any,
-        sensitive_features: Any,
+        y_true: ColumnLike,
+        y_pred: ColumnLike,
+        sensitive_features: TableLike | ColumnLike,
         *,
-        privileged: Any = None,
-        positive_label: Any,
+        privileged: Privileged | None = None,
+        positive_label: Label,
         by_group: bool = True,
         confidence_level: float = 0.95,
         name: str = "predictions",
-        ax: Any = None,
+        ax: AxesLike | None = None,
     ) -> FairnessDisplay:
         """Compute fairness metrics of predictions and draw them.
 
@@ -157,17 +157,17 @@ class FairnessDisplay(PanelDisplay):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         X: TableLike,
-        y: Any,
-        sensitive_features: Any,
+        y: ColumnLike,
+        sensitive_features: TableLike | ColumnLike,
         *,
-        privileged: Any = None,
-        positive_label: Any,
+        privileged: Privileged | None = None,
+        positive_label: Label,
         by_group: bool = True,
         confidence_level: float = 0.95,
         name: str | None = None,
-        ax: Any = None,
+        ax: AxesLike | None = None,
     ) -> FairnessDisplay:
         """Compute fairness metrics of the predictions of a fitted estimator and draw them.
 
@@ -211,7 +211,7 @@ class FairnessDisplay(PanelDisplay):
 
     @classmethod
     def from_reports(
-        cls, reports: Mapping[str, pd.DataFrame], *, confidence_level: float | None = None, ax: Any = None
+        cls, reports: Mapping[str, pd.DataFrame], *, confidence_level: float | None = None, ax: AxesLike | None = None
     ) -> FairnessDisplay:
         """Draw one or several reports, such as those of several models.
 
@@ -236,7 +236,7 @@ class FairnessDisplay(PanelDisplay):
         """
         return cls(reports, confidence_level=confidence_level).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> FairnessDisplay:
+    def plot(self, *, ax: AxesLike | None = None) -> FairnessDisplay:
         """Draw the values as dots and their intervals as bars, with a colour and a marker for each report.
 
         Parameters

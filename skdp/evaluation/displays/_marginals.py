@@ -13,9 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.coding import kind_of
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain, DomainLike, Interval
 from skdp.evaluation.displays._style import COLOURS, INK, PanelDisplay, check_count, check_table, import_pyplot
 from skdp.metrics import marginal_errors, marginal_table, total_variation
+from skdp.typing import AxesLike, TableLike
 
 _MOST_NUMBERS = 30  # more distinct ones are cut into this number of bins
 _PANELS_A_ROW = 3
@@ -100,13 +101,13 @@ class MarginalDisplay(PanelDisplay):
     @classmethod
     def from_tables(
         cls,
-        real: Any,
-        synthetic: Any,
+        real: TableLike,
+        synthetic: TableLike,
         columns: Iterable[Any] | None = None,
         *,
-        domain: Any = None,
+        domain: DomainLike | None = None,
         max_values: int = 15,
-        ax: Any = None,
+        ax: AxesLike | None = None,
     ) -> MarginalDisplay:
         """Compare two tables and draw their marginals.
 
@@ -150,7 +151,7 @@ class MarginalDisplay(PanelDisplay):
         """The total-variation distance of each marginal."""
         return {names: total_variation(table["real"], table["synthetic"]) for names, table in self.marginals.items()}
 
-    def plot(self, *, max_values: int = 15, ax: Any = None) -> MarginalDisplay:
+    def plot(self, *, max_values: int = 15, ax: AxesLike | None = None) -> MarginalDisplay:
         """Draw the marginals.
 
         Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,9 @@ from skdp.evaluation.displays._style import (
     tidy_axes,
 )
 from skdp.local import TablePlan
+
+if TYPE_CHECKING:  # an optional dependency
+    from matplotlib.axes import Axes
 
 _ROOM = 1.35
 """What the axis is longer than the longest bar, for the text beside it, as a power of the range of the errors."""
@@ -74,7 +77,7 @@ class StrategyDisplay(PanelDisplay):
         self.strategies = table.sort_values("error", kind="stable")
 
     @classmethod
-    def from_strategies(cls, strategies: pd.DataFrame | TablePlan, *, ax: Any = None) -> StrategyDisplay:
+    def from_strategies(cls, strategies: pd.DataFrame | TablePlan, *, ax: Axes | None = None) -> StrategyDisplay:
         """Draw strategies.
 
         Parameters
@@ -97,7 +100,7 @@ class StrategyDisplay(PanelDisplay):
         import_pyplot()
         return cls(strategies).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> StrategyDisplay:
+    def plot(self, *, ax: Axes | None = None) -> StrategyDisplay:
         """Draw the errors.
 
         Parameters

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skdp.evaluation.displays import COLOURS, INK, MARKERS, PanelDisplay, import_pyplot, interval_label, tidy_axes
 from skdp.evaluation.planning._plan import EpsilonPlan
 from skdp.evaluation.planning._widths import amount_of
+
+if TYPE_CHECKING:  # an optional dependency
+    from matplotlib.axes import Axes
 
 _NAMES = {"epsilon": "epsilon (smaller is more private)", "n_rows": "rows"}
 
@@ -61,7 +64,7 @@ class PlanDisplay(PanelDisplay):
         self.plan = plan
 
     @classmethod
-    def from_plan(cls, plan: EpsilonPlan, *, ax: Any = None) -> PlanDisplay:
+    def from_plan(cls, plan: EpsilonPlan, *, ax: Axes | None = None) -> PlanDisplay:
         """Draw a plan.
 
         Parameters
@@ -84,7 +87,7 @@ class PlanDisplay(PanelDisplay):
         import_pyplot()
         return cls(plan).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> PlanDisplay:
+    def plot(self, *, ax: Axes | None = None) -> PlanDisplay:
         """Draw the half width, the one that was asked for, and what was found.
 
         Parameters

@@ -27,7 +27,7 @@ from skdp.evaluation.planning._widths import (
 )
 from skdp.markup import html_facts
 from skdp.privacy import Sampled, Shuffled, check_epsilon
-from skdp.typing import ColumnName
+from skdp.typing import ColumnName, Privileged
 
 _LEAST, _MOST = 2.0**-10, 2.0**6
 """The amounts of epsilon between which is searched."""
@@ -116,7 +116,7 @@ def plan_epsilon(
     n_rows: int | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
     share: float | None = None,
-    privileged: Any = None,
+    privileged: Privileged | None = None,
     rates: tuple[float, float] = (0.5, 0.5),
     rows: Literal["sampled", "fixed"] = "sampled",
     confidence_level: float = 0.95,

@@ -59,6 +59,7 @@ from skdp.metrics import fairness_report
 from skdp.metrics.fairness import LABELS
 from skdp.oracles import check_size
 from skdp.privacy import check_delta, check_epsilon
+from skdp.typing import ColumnName, Label, Privileged
 
 _CLASSIFIERS = {
     "logistic regression": LOGISTIC,
@@ -83,10 +84,10 @@ def study_report(
     *,
     source: str,
     columns: Sequence[Any] | None = None,
-    target: Any = None,
-    positive_label: Any = None,
-    sensitive: Any = None,
-    privileged: Any = None,
+    target: ColumnName | None = None,
+    positive_label: Label | None = None,
+    sensitive: ColumnName | None = None,
+    privileged: Privileged | None = None,
     epsilons: Sequence[float],
     repeats: int = 500,
     model_repeats: int = 5,

@@ -29,6 +29,7 @@ from skdp.local.protocol import read_report_table
 from skdp.oracles import PrefixHashing, check_size
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
 from skdp.privacy.shuffle import any_pair
+from skdp.typing import ColumnLike, TableLike
 
 
 class HeavyHitters(OnSite, BaseEstimator):
@@ -183,7 +184,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         kept = check_size(kept, least=n_top, name="n_candidates")
         return n_top, kept, check_confidence_level(self.confidence_level)
 
-    def report(self, words: Any) -> Any:
+    def report(self, words: ColumnLike | TableLike) -> Any:
         """Privatise words: the client's side, which needs no `fit`.
 
         Parameters
@@ -220,7 +221,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         return table.rebuild(list(reports.T), protocol.columns)
 
     @all_or_nothing
-    def fit(self, reports: Any, y: Any = None) -> Self:
+    def fit(self, reports: TableLike, y: ColumnLike | None = None) -> Self:
         """Find the frequent words: the server's side.
 
         Parameters

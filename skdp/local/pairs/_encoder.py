@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from skdp.base import read_bounds
-from skdp.domain import Domain
+from skdp.domain import DomainLike
 from skdp.frames import Table
 from skdp.local.pairs._estimation import pair_error
 from skdp.local.pairs._estimator import PairEstimator
@@ -139,7 +139,7 @@ class KeyValueEncoder(PairEstimator, ListEncoder):
         self,
         epsilon: float | Shuffled = 1.0,
         *,
-        categories: Mapping[Any, Any] | Sequence[Any] | Domain | None = None,
+        categories: DomainLike | None = None,
         bounds: Bounds | None = None,
         max_size: int | Mapping[Any, int] = 5,
         oracle: PairOracleName = "auto",

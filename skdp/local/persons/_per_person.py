@@ -25,7 +25,7 @@ from skdp.local._transformer import ReportTransformer
 from skdp.local.persons._rows import choose_rows, number_persons, refuse_other_order
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyGuarantee, Shuffled, spend
-from skdp.typing import TableLike
+from skdp.typing import ColumnLike, TableLike
 
 _MOST_ROWS = 1024
 
@@ -116,7 +116,7 @@ class PerPerson(FittedInside, MetaEstimatorMixin, TransformerMixin, OnSite, Base
     guarantee_: PrivacyGuarantee
     n_reports_: int
 
-    def __init__(self, transformer: Any, *, max_rows_per_person: int = 1) -> None:
+    def __init__(self, transformer: ReportTransformer, *, max_rows_per_person: int = 1) -> None:
         self.transformer = transformer
         self.max_rows_per_person = max_rows_per_person
 
@@ -128,7 +128,7 @@ class PerPerson(FittedInside, MetaEstimatorMixin, TransformerMixin, OnSite, Base
         return tags
 
     @all_or_nothing
-    def fit(self, X: TableLike, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
         """Fit a clone of the transformer.
 
         Parameters
@@ -169,7 +169,7 @@ class PerPerson(FittedInside, MetaEstimatorMixin, TransformerMixin, OnSite, Base
         self.transformer_, self.guarantee_, self.n_reports_ = inner, whole, most
         return self
 
-    def fit_transform(self, X: TableLike, y: Any = None, groups: ArrayLike | None = None) -> Any:
+    def fit_transform(self, X: TableLike, y: ColumnLike | None = None, groups: ArrayLike | None = None) -> Any:
         """Fit, and privatise the same table.
 
         Parameters
@@ -246,7 +246,7 @@ class PerPerson(FittedInside, MetaEstimatorMixin, TransformerMixin, OnSite, Base
         self.transformer_.protocol_.prepare(rows)
         return rows
 
-    def tally(self, reports: Any) -> Any:
+    def tally(self, reports: TableLike) -> Any:
         """Sum up reports.
 
         Parameters

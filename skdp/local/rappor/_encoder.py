@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
@@ -20,6 +20,7 @@ from skdp.local.rappor._protocol import Method, RapporProtocol, read_values
 from skdp.oracles import BloomRandomizer
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, ReportPair, Shuffled
 from skdp.privacy.shuffle import Released, any_pair
+from skdp.typing import TableLike
 
 
 class RapporEncoder(ReportTransformer):
@@ -243,7 +244,13 @@ class RapporEncoder(ReportTransformer):
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         return pd.DataFrame({name: [""] for name in names})
 
-    def decode(self, reports: Any, candidates: Any, *, method: Method = "nnls") -> pd.DataFrame:
+    def decode(
+        self,
+        reports: TableLike | RapporTally,
+        candidates: Sequence[Hashable] | Mapping[Any, Sequence[Hashable]],
+        *,
+        method: Method = "nnls",
+    ) -> pd.DataFrame:
         """Estimate how many records truly have each candidate value.
 
         The counts of ones, freed of the expected noise, are regressed on the filters of the candidates (a row a bit of

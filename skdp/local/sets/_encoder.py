@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import read_domain
-from skdp.domain import Domain
+from skdp.domain import Domain, DomainLike
 from skdp.exact import log_upper, round_up
 from skdp.frames import Table
 from skdp.local._oracle_encoder import input_names
@@ -201,7 +201,7 @@ class SetValuedEncoder(SetEstimator, ListEncoder):
         self,
         epsilon: float | Shuffled = 1.0,
         *,
-        categories: Mapping[Any, Any] | Sequence[Any] | Domain | None = None,
+        categories: DomainLike | None = None,
         max_size: int | Mapping[Any, int] = 5,
         oracle: SetOracleName = "auto",
         max_report_bytes: int | None = 1024,

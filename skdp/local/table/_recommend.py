@@ -7,13 +7,14 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
 from skdp.base import read_bounds
-from skdp.domain import Domain
+from skdp.domain import Domain, DomainLike
 from skdp.local._frequency_oracle import declared_domain_of
 from skdp.local.numeric import NumericPerturber
 from skdp.local.table._costs import Costs, Purpose
 from skdp.local.table._plan import TablePlan, make_plan
 from skdp.oracles import NumericMechanism
 from skdp.privacy import check_epsilon
+from skdp.typing import TableLike
 
 Strategy: TypeAlias = Literal["auto", "split", "joint", "sample", "weighted", "groups", "overlapping"]
 Importance: TypeAlias = Literal["uniform"] | Mapping[Any, float]
@@ -22,7 +23,7 @@ _MOST_PAIRED = 64
 
 
 def recommend_plan(
-    domain: Any,
+    domain: DomainLike | TableLike | None,
     epsilon: float,
     *,
     bounds: Mapping[Any, tuple[float, float]] | None = None,

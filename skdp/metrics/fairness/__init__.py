@@ -1,6 +1,7 @@
 """Group fairness for known groups, and what metrics of estimated groups share with it."""
 
 from skdp.metrics.fairness._aif360 import import_optional, is_collection, read_column, to_aif360
+from skdp.metrics.fairness._comparisons import compare_rates
 from skdp.metrics.fairness._intervals import Estimate, Numbers, proportion, two_sided
 from skdp.metrics.fairness._rates import Labels, RateSums, sums_of_estimated, sums_of_known
 from skdp.metrics.fairness._read import (
@@ -12,7 +13,7 @@ from skdp.metrics.fairness._read import (
     split_rows,
 )
 from skdp.metrics.fairness._report import fairness_report
-from skdp.metrics.fairness._table import LABELS, Groups, Precision, compare_rates, measure, write_table
+from skdp.metrics.fairness._table import LABELS, Groups, Precision, measure, write_table
 
 __all__ = [
     "LABELS",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skdp.coding import ColumnError, shielded
 from skdp.frames import convert_frame, is_frame, read_table
-from skdp.typing import ColumnLike, ColumnName, TableLike
+from skdp.typing import ColumnLike, ColumnName, Label, Privileged, TableLike
 
 
 def to_aif360(
@@ -23,8 +23,8 @@ def to_aif360(
     y: ColumnLike,
     sensitive_features: ColumnName | list[ColumnName],
     *,
-    privileged: Any,
-    positive_label: Any,
+    privileged: Privileged,
+    positive_label: Label,
     sample_weight: ColumnLike | None = None,
     label_name: str = "label",
     metadata: Mapping[str, Any] | None = None,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from skdp.base import check_confidence_level
@@ -19,7 +17,7 @@ from skdp.metrics.fairness._read import (
     split_rows,
 )
 from skdp.metrics.fairness._table import Groups, Precision, measure, write_table
-from skdp.typing import ColumnLike, TableLike
+from skdp.typing import ColumnLike, Label, Privileged, TableLike
 
 
 def fairness_report(
@@ -27,8 +25,8 @@ def fairness_report(
     y_pred: ColumnLike,
     sensitive_features: ColumnLike | TableLike,
     *,
-    privileged: Any = None,
-    positive_label: Any,
+    privileged: Privileged | None = None,
+    positive_label: Label,
     by_group: bool | None = None,
     confidence_level: float | None = None,
     simultaneous: bool = False,

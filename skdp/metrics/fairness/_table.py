@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
-from skdp.metrics.fairness._intervals import Estimate, Numbers, combine, ratio, theil, two_sided
+from skdp.metrics.fairness._comparisons import compare, either
+from skdp.metrics.fairness._intervals import Estimate, Numbers, combine, ratio, theil
 from skdp.metrics.fairness._ranges import Rates, compare_extremes
 from skdp.metrics.fairness._rates import Mask, RateSums
 
@@ -56,8 +56,6 @@ CONSISTENCY = Metric("consistency", "consistency", "1 − mean |ŷ − that of 5
 LABELS = {one.name: one.label for one in (*RATES, *COMPARISONS, *_RANGES, _THEIL, CONSISTENCY)}
 _OF_RANGE = ((0,), (1,), (2,), (1, 2))
 """The rates that each pair of `_RANGES` compares."""
-
-_PARITY_RANGE, _IMPACT_RANGE = (-1.0, 1.0), (0.0, np.inf)
 
 Row = tuple[Metric, str, Any, Estimate]
 """A metric, its definition, its group and its estimate."""
@@ -127,68 +125,6 @@ def measure(sums: RateSums, benefits: tuple[Numbers, Numbers], groups: Groups, p
     yield _THEIL, _THEIL.definition, None, theil(first, second * (precision.rows == "sampled"), precision.level)
 
 
-def compare(sums: RateSums, rows: str, level: float) -> list[Estimate]:
-    """Compare groups with the last one: differences, and the ratio of the selection rates."""
-    difference, impact, usual = compare_rates(sums, rows, level)
-    selection, tpr, fpr = (difference[..., place, :] for place in range(3))
-    both = usual[..., 1, :] & usual[..., 2, :]
-    odds = combine((0.5, tpr), (0.5, fpr))
-    if not both.all():
-        odds = _either(both, odds, *_odds_ends(sums, rows, two_sided(level)))
-    return [selection, impact, tpr, odds.within(*_PARITY_RANGE)]
-
-
-def compare_rates(sums: RateSums, rows: str, level: float) -> tuple[Estimate, Estimate, Mask]:
-    """Return the differences of all rates, the ratio of the selection rates, and which sets of rates are bounded."""
-    # The ends follow from those of the rates, at the relevant end, with their covariance. Where one of the two sets is
-    # unbounded, the ends are those of all pairs of rates in the two intervals: noise that moves rows from one group to
-    # the other moves both rates, in opposite directions.
-    rates, bounded = sums.estimate(rows, level)
-    others, own = rates[..., :-1], rates[..., -1:]
-    usual, variance = bounded[..., :-1] & bounded[..., -1:], two_sided(level) ** 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        common = sums.covariance(others.value, own.value)
-        low, high = (
-            variance * sums.covariance(t, u) for t, u in ((others.lower, own.upper), (others.upper, own.lower))
-        )
-        difference = combine((1, others), (-1, own), common=(low, high))
-        difference = _either(usual, difference, others.lower - own.upper, others.upper - own.lower)
-        difference = _with_error(difference, difference.std_error**2 - 2 * common).within(*_PARITY_RANGE)
-        first, last = others[..., 0, :], own[..., 0, :]
-        impact = ratio(first, last, common=(low[..., 0, :], high[..., 0, :]))
-        impact = _either(usual[..., 0, :], impact, first.lower / last.upper, first.upper / last.lower)
-        impact = _with_error(impact, impact.std_error**2 - 2 * impact.value * common[..., 0, :] / last.value**2)
-        counted = sums.counted[..., 0, :-1] | sums.counted[..., 0, -1:]
-        even = (first.value == 0) & (last.value == 0) & counted
-        impact = Estimate(np.where(even, 1.0, impact.value), impact.std_error, impact.lower, impact.upper)
-    return difference, impact.where(counted).within(*_IMPACT_RANGE), usual
-
-
-def _odds_ends(sums: RateSums, rows: str, quantile: float) -> tuple[Numbers, Numbers]:
-    """Return the ends of average odds where sets of rates are unbounded."""
-    # The two differences are of different rows, and so independent: a pair of them is in the set if the squares of its
-    # standard scores add up to at most that of the quantile. Far from unbounded sets these are the ends of `combine`.
-    lower, upper = [], []
-    for angle in np.linspace(0, np.pi / 2, 9):
-        levels = (2 * NormalDist().cdf(quantile * part) - 1 for part in (np.cos(angle), np.sin(angle)))
-        tpr, fpr = (
-            compare_rates(sums, rows, level)[0][..., place, :] for place, level in zip((1, 2), levels, strict=True)
-        )
-        lower.append(tpr.lower + fpr.lower)
-        upper.append(tpr.upper + fpr.upper)
-    return np.min(lower, axis=0) / 2, np.max(upper, axis=0) / 2
-
-
-def _either(usual: Mask, estimate: Estimate, lower: Numbers, upper: Numbers) -> Estimate:
-    """Replace the ends where the usual ones do not hold."""
-    ends = np.where(usual, estimate.lower, lower), np.where(usual, estimate.upper, upper)
-    return Estimate(estimate.value, estimate.std_error, *ends)
-
-
-def _with_error(estimate: Estimate, variance: Numbers) -> Estimate:
-    return Estimate(estimate.value, np.sqrt(np.maximum(variance, 0)), estimate.lower, estimate.upper)
-
-
 def _ranges(sums: RateSums, precision: Precision) -> Iterator[Row]:
     """Compare the largest rate with the smallest, as fairlearn does."""
     present = sums.defined[..., 0, :].reshape(-1, sums.top.shape[-1]).any(axis=0)
@@ -206,7 +142,7 @@ def _ranges(sums: RateSums, precision: Precision) -> Iterator[Row]:
             metric = next(names)
             level = precision.level if precision.intervals else None
             found = compare_extremes([parts[k] for k in chosen], level, quotient=quotient)
-            found = _either(usual, found, *_outer_ends(wide[..., chosen, :], rates[..., chosen, :], quotient))
+            found = either(usual, found, *_outer_ends(wide[..., chosen, :], rates[..., chosen, :], quotient))
             yield metric, metric.definition, None, _open(found, rates[..., chosen, :], quotient).within(0, 1)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import pandas as pd
 
 from skdp.base import check_confidence_level
+from skdp.local import ReportTransformer
 from skdp.metrics.fairness import (
     Groups,
     Precision,
@@ -20,7 +21,7 @@ from skdp.metrics.fairness import (
     write_table,
 )
 from skdp.metrics.private_groups._reports import check_choice, find_privileged, read_groups
-from skdp.typing import ColumnLike, ColumnName, TableLike
+from skdp.typing import ColumnLike, ColumnName, Label, Privileged, TableLike
 
 Rows = Literal["sampled", "fixed"]
 
@@ -29,10 +30,10 @@ def debiased_fairness(
     y_true: ColumnLike,
     y_pred: ColumnLike,
     reports: TableLike,
-    encoder: Any,
+    encoder: ReportTransformer,
     *,
-    privileged: Any = None,
-    positive_label: Any,
+    privileged: Privileged | None = None,
+    positive_label: Label,
     by_group: bool | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
     rows: Rows = "sampled",

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from skdp.local import ReportTransformer
 from skdp.metrics.fairness import import_optional
 from skdp.metrics.private_groups._joint import joint_distribution, read_labels
 from skdp.metrics.private_groups._reports import check_choice, check_encoder, check_integer, read_groups
-from skdp.typing import ColumnLike, ColumnName, TableLike
+from skdp.typing import ColumnLike, ColumnName, Label, TableLike
 
 Constraints = Literal["equalized_odds", "true_positive_rate_parity", "demographic_parity"]
 
@@ -34,9 +35,9 @@ def private_threshold_optimizer(
     y_true: ColumnLike,
     y_pred: ColumnLike,
     reports: TableLike,
-    encoder: Any,
+    encoder: ReportTransformer,
     *,
-    positive_label: Any,
+    positive_label: Label,
     columns: ColumnName | list[ColumnName] | None = None,
     constraints: str = "equalized_odds",
     n_rows: int = 100_000,
@@ -130,7 +131,7 @@ def private_threshold_optimizer(
 
 
 def private_parity(
-    encoder: Any,
+    encoder: ReportTransformer,
     *,
     constraints: Constraints = "equalized_odds",
     columns: ColumnName | list[ColumnName] | None = None,

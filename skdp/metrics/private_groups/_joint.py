@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.local import ReportTransformer
 from skdp.metrics.fairness import Numbers, import_optional, read_column
 from skdp.metrics.private_groups._reports import (
     GroupReports,
@@ -20,7 +21,7 @@ from skdp.metrics.private_groups._reports import (
     read_groups,
 )
 from skdp.oracles import project_to_simplex
-from skdp.typing import ColumnLike, ColumnName, TableLike
+from skdp.typing import ColumnLike, ColumnName, Label, Privileged, TableLike
 
 
 def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
@@ -61,7 +62,7 @@ def joint_distribution(
     y_true: ColumnLike | None,
     y_pred: ColumnLike | None,
     reports: TableLike,
-    encoder: Any,
+    encoder: ReportTransformer,
     *,
     columns: ColumnName | list[ColumnName] | None = None,
     postprocess: Literal["none", "simplex"] = "none",
@@ -159,7 +160,7 @@ def posterior_groups(
     y_true: ColumnLike | None,
     y_pred: ColumnLike | None,
     reports: TableLike,
-    encoder: Any,
+    encoder: ReportTransformer,
     *,
     columns: ColumnName | list[ColumnName] | None = None,
 ) -> pd.DataFrame:
@@ -223,10 +224,10 @@ def posterior_groups(
 def private_reweighing(
     y_true: ColumnLike,
     reports: TableLike,
-    encoder: Any,
+    encoder: ReportTransformer,
     *,
-    privileged: Any,
-    positive_label: Any,
+    privileged: Privileged,
+    positive_label: Label,
     columns: ColumnName | list[ColumnName] | None = None,
     method: str = "unbiased",
 ) -> Numbers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.random import sample_without_replacement
 
-from skdp.domain import Domain
+from skdp.domain import DomainLike
 from skdp.metrics.tables._pairs import Counts, PairedTables, check_columns, check_order, pair_tables, read_pair
 from skdp.oracles import check_size
 from skdp.typing import ColumnName, TableLike
@@ -24,7 +24,7 @@ def marginal_error(
     *,
     order: int = 2,
     columns: Iterable[ColumnName] | None = None,
-    domain: Domain | Mapping[ColumnName, Any] | None = None,
+    domain: DomainLike | None = None,
     n_marginals: int | None = None,
     random_state: int | np.random.RandomState | None = None,
 ) -> float:
@@ -92,7 +92,7 @@ def marginal_errors(
     *,
     order: int = 2,
     columns: Iterable[ColumnName] | None = None,
-    domain: Domain | Mapping[ColumnName, Any] | None = None,
+    domain: DomainLike | None = None,
     n_marginals: int | None = None,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
@@ -147,7 +147,7 @@ def workload_error(
     synthetic: TableLike,
     workload: Iterable[Sequence[ColumnName]],
     *,
-    domain: Domain | Mapping[ColumnName, Any] | None = None,
+    domain: DomainLike | None = None,
     weights: ArrayLike | None = None,
 ) -> float:
     """Compute the mean total-variation distance of the marginals of a workload.
@@ -244,7 +244,7 @@ def marginal_table(
     synthetic: TableLike,
     columns: Sequence[ColumnName],
     *,
-    domain: Domain | Mapping[ColumnName, Any] | None = None,
+    domain: DomainLike | None = None,
 ) -> pd.DataFrame:
     """Compare one marginal of two tables cell by cell, as shares.
 

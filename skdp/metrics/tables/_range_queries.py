@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from skdp.coding import ColumnError, kind_of, plain, to_dates, to_numbers
-from skdp.domain import Categories, Domain, Interval
+from skdp.domain import Categories, Domain, DomainLike, Interval
 from skdp.frames import Table
 from skdp.metrics.tables._pairs import (
     check_columns,
@@ -40,7 +40,7 @@ def range_query_error(
     n_queries: int = 100,
     order: int = 2,
     columns: Iterable[ColumnName] | None = None,
-    domain: Domain | Mapping[ColumnName, Any] | None = None,
+    domain: DomainLike | None = None,
     random_state: int | np.random.RandomState | None = 0,
 ) -> float:
     """Compute the mean error of the answers to range-count queries, as shares of the records.
@@ -113,7 +113,7 @@ def random_range_queries(
     n_queries: int = 100,
     order: int = 2,
     columns: Iterable[ColumnName] | None = None,
-    domain: Domain | Mapping[ColumnName, Any] | None = None,
+    domain: DomainLike | None = None,
     random_state: int | np.random.RandomState | None = 0,
 ) -> list[dict[ColumnName, Any]]:
     """Draw random range-count queries for a table.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from skdp.base import heard
 from skdp.privacy import PrivacyGuarantee, subsampled_guarantee
@@ -18,6 +18,7 @@ from skdp.testing._leak_checks import leaves
 from skdp.testing._tools import released_attributes, require
 from skdp.testing.replay._losses import ROUNDING, DrawLoss, epsilon_of, loss_of
 from skdp.testing.replay._recording import ROWS, Draw, Recording, reused, scores_of, unused
+from skdp.typing import TableLike
 
 _SHOWN = 3
 _MOST_NEIGHBOURS = 20
@@ -68,7 +69,12 @@ class Replay:  # numpydoc ignore=PR02
 
 
 def replay_release(
-    release: Any, X: Any, neighbour: Any, *, guarantee: PrivacyGuarantee | None = None, random_state: int = 0
+    release: BaseEstimator | Callable[..., Any],
+    X: TableLike,
+    neighbour: TableLike,
+    *,
+    guarantee: PrivacyGuarantee | None = None,
+    random_state: int = 0,
 ) -> Replay:
     """Record the noise of a release, and replay it on a neighbouring table.
 
@@ -142,7 +148,8 @@ def replay_release(
     """
     runs = []
     earlier: Sequence[Draw] = ()
-    for table in (X, neighbour):
+    tables: tuple[Any, Any] = (X, neighbour)
+    for table in tables:
         recording = Recording(earlier)
         runs.append((recording, *_outcome(release, table, recording, random_state)))
         earlier = recording.draws
@@ -152,13 +159,13 @@ def replay_release(
     stated = _stated(other if failed is not None else result, guarantee)
     if failed is not None or failed_too is not None:
         error = type(failed or failed_too).__name__
-        rows = [len(table) for table in ((X, neighbour) if failed is not None else (neighbour, X))]
+        rows = [len(table) for table in (tables if failed is not None else tables[::-1])]
         found = f"only one of the tables is an error: {error} with {rows[0]} rows, none with {rows[1]}"
         return Replay(_table([]), stated, math.inf, (found,))
     findings = []
     if guarantee is None and _stated(other, None) != stated:
         findings.append("the guarantee depends on the rows")
-    claim = stated.to("replace") if len(X) == len(neighbour) and stated.relation == "add_remove" else stated
+    claim = stated.to("replace") if len(tables[0]) == len(tables[1]) and stated.relation == "add_remove" else stated
     pairs, unlike = _paired(first.draws, second.draws)
     losses = [loss_of(*pair) for pair in pairs]
     drawn = losses or [DrawLoss(one.sampler, math.prod(one.shape), math.nan, math.nan, math.nan) for one in first.draws]
@@ -187,8 +194,8 @@ def replay_release(
 
 
 def check_sensitivity(
-    release: Any,
-    X: Any,
+    release: BaseEstimator | Callable[..., Any],
+    X: TableLike,
     neighbours: Sequence[Any] | None = None,
     *,
     guarantee: PrivacyGuarantee | None = None,

@@ -39,7 +39,7 @@ FILE_FORMATS: tuple[str, ...] = get_args(FileFormat)
 def privatize_files(
     source: Sources,
     target: str | os.PathLike[str],
-    transformer: Any,
+    transformer: ReportTransformer,
     *,
     file_format: FileFormat = "parquet",
     keep: Sequence[str] = (),

@@ -1,0 +1,42 @@
+"""How a user with a type checker writes: checked by `make types`, and not run.
+
+A variable is a dict of str, which is no mapping of hashables: its type is invariant in the keys.
+"""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from skdp import DPHistogram, DPMarginalSynthesizer, DPMean, Interval, RandomizedResponseEncoder, recommend_strategy
+from skdp.evaluation import FairnessDisplay, privacy_curve
+from skdp.metrics import fairness_report
+
+people = pd.DataFrame({"sex": ["f", "m"], "age": [30, 40]})
+labels = np.array([0, 1])
+values = {"sex": ["f", "m"]}
+declared = {"sex": ["f", "m"], "age": Interval(0, 100, bins=4)}
+bounds = {"age": (17.0, 90.0)}
+privileged = {"sex": "m"}
+
+encoder = RandomizedResponseEncoder(1.0, categories=values).fit(people)
+recommend_strategy(values, 1.0)
+DPMean(1.0, bounds=bounds).fit(people)
+DPMean(1.0, bounds=(0, 100)).fit(people[["age"]].to_numpy())
+DPHistogram(1.0, domain=declared).fit(people)
+DPMarginalSynthesizer(1.0, domain=declared).fit(people)
+
+fairness_report(labels, labels, people["sex"], privileged="m", positive_label=1)
+fairness_report(labels, labels, people[["sex"]], privileged=privileged, positive_label=1)
+_, axes = plt.subplots()
+FairnessDisplay.from_predictions(labels, [0, 1], people["sex"], positive_label=1, ax=axes)
+privacy_curve(
+    make_pipeline(encoder, LogisticRegression()),
+    people,
+    labels,
+    param_name="randomizedresponseencoder__epsilon",
+    epsilons=[1, 2],
+)
