@@ -281,6 +281,7 @@ def repeat(name: str, n: int, epsilon: float, seed: int, *, auto: bool) -> Itera
                 "table": name,
                 "n": n,
                 "epsilon": epsilon,
+                "seed": seed,
                 "kind": analysis.kind,
                 "null": analysis.null == term,
                 "supported": bool(row["supported"]),
@@ -351,6 +352,7 @@ def bootstrap(name: str, n: int, epsilon: float, seed: int) -> Iterator[dict[str
                 "table": name,
                 "n": n,
                 "epsilon": epsilon,
+                "seed": seed,
                 "kind": analysis.kind,
                 "covered": bool(abs(centre[place][term] - true) <= 1.96 * spread[place][term]),
                 "uncorrected": bool(abs(here[place][term] - true) <= 1.96 * spread[place][term]),
@@ -373,10 +375,11 @@ def _shown(value: Any) -> str:
     return str(value) if isinstance(value, str | bool | np.bool_) else f"{value:g}"
 
 
-def share(hits: pd.Series) -> str:
-    """Return a share with its binomial standard error."""
-    p = hits.mean()
-    return f"{p:.3f} ± {(p * (1 - p) / len(hits)) ** 0.5:.3f}"
+def share(runs: pd.DataFrame, hit: str) -> str:
+    """Return a share with its standard error, to which the terms of one release count together."""
+    p = runs[hit].mean()
+    sums = (runs[hit] - p).groupby([runs["table"], runs["n"], runs["epsilon"], runs["seed"]]).sum()
+    return f"{p:.3f} ± {(sums**2).sum() ** 0.5 / len(runs):.3f}"
 
 
 def coverage(runs: pd.DataFrame, by: list[str]) -> list[tuple[str, ...]]:
@@ -390,7 +393,7 @@ def _covered(key: tuple[str, ...], own: pd.DataFrame) -> tuple[str, ...]:
         return (*key, supported, "—", "—", "—", naive)
     inside = verdict(LEAST <= held["covered"].mean() <= MOST)
     width = held["width"].median()
-    return (*key, supported, share(held["covered"]), inside, "∞" if width > WIDEST else f"{width:.2f}", naive)
+    return (*key, supported, share(held, "covered"), inside, "∞" if width > WIDEST else f"{width:.2f}", naive)
 
 
 def errors(runs: pd.DataFrame) -> list[tuple[str, ...]]:
@@ -399,7 +402,7 @@ def errors(runs: pd.DataFrame) -> list[tuple[str, ...]]:
     return [
         (
             *key,
-            share(own["rejected"]),
+            share(own, "rejected"),
             verdict(own["rejected"].mean() <= MOST_ERRORS),
             f"{own['naive rejected'].mean():.2f}",
         )
@@ -422,7 +425,7 @@ def times() -> list[tuple[Any, ...]]:
 
 def bootstrap_rows(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
     return [
-        (*map(_shown, key), share(own["covered"]), share(own["uncorrected"]))
+        (*map(_shown, key), share(own, "covered"), share(own, "uncorrected"))
         for key, own in runs.groupby(["table", "n", "epsilon"], sort=False)
     ]
 
@@ -444,8 +447,8 @@ def publish(runs: pd.DataFrame, chosen: pd.DataFrame, cells: pd.DataFrame, again
         f"Coverage of 95 % intervals over {tables} tables ({REPEATS} where nothing else runs) of each population, size "
         "and epsilon: rows of a "
         "population (Adult: all 45,222 without missing values, drawn with replacement; the others: a million "
-        "drawn rows), released with delta 0 or 1e-6 in turn. With the binomial standard error; terms of one model"
-        " count as repeats, so it is a little too small. `width` is that of the interval over that of the same "
+        "drawn rows), released with delta 0 or 1e-6 in turn. Standard errors count the terms of one release "
+        "together. `width` is that of the interval over that of the same "
         "analysis of the private rows, the median (∞ where most of those have none but rounding, as in a regression on "
         "columns of which one follows the others). Beside it, the coverage of the usual intervals from as many "
         "synthetic rows, as if they were rows of persons. What is estimated has the numbers of Adult in the "

@@ -26,11 +26,15 @@ class MeasuredMean:
     """An estimate of the mean of weights over all records."""
 
     value: float
-    variance: float
-    """Of the noise."""
+    noise: tuple[Table, ...]
+    """What a standard deviation of the noise of each count adds, a table a marginal."""
 
     bias: float
     """How far the weights that no marginal measures may move it."""
+
+    def covariance(self, other: MeasuredMean) -> float:
+        """Return the covariance with the noise of another estimate from the same marginals."""
+        return math.fsum(float((one * two).sum()) for one, two in zip(self.noise, other.noise, strict=True))
 
 
 def measure_mean(
@@ -63,8 +67,8 @@ def measure_mean(
         bias += float(shares[unknown].sum() * np.ptp(left[unknown]))
     pairs = list(zip(taken, marginals, strict=True))
     value = math.fsum(float((table * marginal.counts).sum()) for table, marginal in pairs) / n_rows
-    variance = math.fsum(marginal.std_error**2 * float((table**2).sum()) for table, marginal in pairs) / n_rows**2
-    return MeasuredMean(value + float(((left + together) * shares).sum()), variance, bias)
+    noise = tuple(table * (marginal.std_error / n_rows) for table, marginal in pairs)
+    return MeasuredMean(value + float(((left + together) * shares).sum()), noise, bias)
 
 
 def rake(marginals: Sequence[Marginal], columns: Sequence[int], shares: Table, n_rows: float) -> Table:

@@ -18,6 +18,7 @@ _ROWS = 20_000
 
 MOST_CALLS = 20_000
 _MOST_STEPS = 100
+_LEAST = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,9 @@ class Linear:
 
     known: NDArray[np.bool_]
     """Which statistics the table determines."""
+
+    slope: Matrix
+    """By how much the influence of each cell falls where a statistic is 1 larger; the mean at the table is 1."""
 
 
 def linear_statistic(statistic: Callable[[Any], Any], cells: pd.DataFrame, shares: Matrix) -> Linear:
@@ -55,7 +59,7 @@ def linear_statistic(statistic: Callable[[Any], Any], cells: pd.DataFrame, share
         influence[:, place] = (moved - values) * (_ROWS + 1)
     at = counts / _ROWS
     known = np.ptp(influence, axis=1) > 0  # no row changes a median, and every row the number of rows
-    return Linear(terms, values, influence - (influence @ at)[:, np.newaxis], at, known)
+    return Linear(terms, values, influence - (influence @ at)[:, np.newaxis], at, known, np.ones_like(influence))
 
 
 def _whole(shares: Matrix, total: int) -> NDArray[np.int64]:
@@ -108,7 +112,10 @@ def linear_model(estimator: Any, cells: pd.DataFrame, target: Any, shares: Matri
     inverse = np.linalg.pinv(curvature, hermitian=True)
     scores = design * (wanted - mean)[:, np.newaxis] - penalty * coefficients
     known = np.isclose(np.diag(inverse @ curvature), 1, atol=1e-4)
-    return Linear(terms, coefficients, inverse @ scores.T, shares, known)
+    # Where one coefficient is moved, the others follow.
+    falls = (inverse @ design.T) ** 2 * slope + (inverse**2 @ penalty)[:, np.newaxis]
+    scale = np.maximum(np.diag(inverse), _LEAST)[:, np.newaxis]
+    return Linear(terms, coefficients, inverse @ scores.T, shares, known, falls / scale)
 
 
 def is_linear_model(estimator: Any) -> bool:

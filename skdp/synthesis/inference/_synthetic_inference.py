@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,14 @@ from skdp.base import check_confidence_level, level_of_the_caller
 from skdp.domain import Interval
 from skdp.synthesis._queries import find_columns
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.inference._components import measure_mean, rake
+from skdp.synthesis.inference._components import MeasuredMean, measure_mean, rake
 from skdp.synthesis.inference._influence import (
     Linear,
     is_linear_model,
     linear_model,
     linear_statistic,
 )
+from skdp.synthesis.inference._ratio import Ratio
 from skdp.synthesis.model import merge
 from skdp.synthesis.tables import middles
 from skdp.typing import ColumnName
@@ -95,7 +95,9 @@ def synthetic_inference(
     noisy counts: f is split into a component for each set of columns, as in the analysis of variance, and each
     component is estimated by all marginals that hold its columns. That has no bias, however the model was fitted. The
     variance is that of the noise, which is known, and the mean of f(x)**2 divided by the number of records. Intervals
-    are normal.
+    are normal; those of coefficients are Fieller's ([3]_), as a coefficient is a ratio of sums that both have noise.
+    Where that of the divisor may be all of it, as of a rare value whose noisy count may be 0, a coefficient may be
+    anything, and is not supported.
 
     A component of columns that no marginal holds is taken from the model, as are differences between rare values that
     were counted together. The most that these can change is added to the interval, if it is less than what the interval
@@ -119,6 +121,7 @@ def synthetic_inference(
     .. [1] P. J. Huber, E. M. Ronchetti (2009). Robust statistics. Wiley.
     .. [2] O. Räisä, J. Jälkö, S. Kaski, A. Honkela (2023). Noise-aware statistical inference with differentially
        private synthetic data. AISTATS.
+    .. [3] E. C. Fieller (1954). Some problems in interval estimation. JRSS B 16(2).
 
     Examples
     --------
@@ -137,7 +140,7 @@ def synthetic_inference(
     >>> model = LogisticRegression()
     >>> synthetic_inference(synthesizer, model, columns=["age", "sex"], target="income").round(3)
             term  estimate  std_error  lower  upper  p_value  supported
-    0  intercept    -3.728      0.055 -3.836 -3.619      0.0       True
+    0  intercept    -3.728      0.055 -3.836 -3.620      0.0       True
     1        age     0.042      0.001  0.040  0.044      0.0       True
     2   sex=Male     1.252      0.037  1.180  1.325      0.0       True
     """
@@ -221,19 +224,29 @@ def _infer(
 ) -> pd.DataFrame:
     """Estimate the statistics from the marginals, as far as they are linear in the counts."""
     marginals, n = merge(synthesizer.marginals_), synthesizer.n_rows_
-    normal = NormalDist()
-    quantile = normal.inv_cdf((1 + level) / 2)
+
+    def measure(weights: NDArray[np.float64]) -> MeasuredMean:
+        small = _NEGLIGIBLE * math.sqrt(float((shares.ravel() * weights**2).sum()))
+        return measure_mean(marginals, places, weights.reshape(shares.shape), shares, n, small)
+
     rows = []
-    for term, value, influence, known in zip(linear.terms, linear.values, linear.influence, linear.known, strict=True):
-        weights = influence.reshape(shares.shape)
-        variance = float((shares * weights**2).sum())
-        found = measure_mean(marginals, places, weights, shares, n, _NEGLIGIBLE * math.sqrt(variance))
-        estimate = value + found.value
-        error = math.sqrt(variance / (n * synthesizer.sampling_rate_) + found.variance)
-        supported = bool(known) and found.bias <= quantile * error
-        reach = quantile * error + found.bias
-        beyond = max(0.0, abs(estimate) - found.bias)
-        tail = 2 * normal.cdf(-beyond / error) if error > 0 else float(beyond == 0)
-        ends = (error, estimate - reach, estimate + reach, tail) if supported else (math.nan,) * 4
-        rows.append((term, estimate, *ends, supported))
+    for term, value, influence, slope, known in zip(
+        linear.terms, linear.values, linear.influence, linear.slope, linear.known, strict=True
+    ):
+        # A step of Newton's method, in which the slope has noise too.
+        both = np.stack([influence, slope - 1])
+        change, beside = map(measure, both)
+        noise = [[one.covariance(other) for other in (change, beside)] for one in (change, beside)]
+        divisor = 1 + beside.value
+        step, reach = Ratio(change.value, 0.0), None
+        if known and divisor > 0:
+            sampling = (both * shares.ravel()) @ both.T / (n * synthesizer.sampling_rate_)
+            step = Ratio.of(change.value, divisor, sampling + noise)
+            reach = step.reach(level)
+        estimate, ends = value + step.value, (math.nan,) * 4
+        if reach is not None:
+            bias = (change.bias + (abs(step.value) + max(reach)) * beside.bias) / divisor
+            if bias <= sum(reach) / 2:
+                ends = step.error, estimate - reach[0] - bias, estimate + reach[1] + bias, step.p_value(-value, bias)
+        rows.append((term, estimate, *ends, not math.isnan(ends[0])))
     return pd.DataFrame(rows, columns=["term", "estimate", "std_error", "lower", "upper", "p_value", "supported"])
