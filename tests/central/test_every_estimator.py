@@ -11,8 +11,18 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
+from sklearn.feature_selection import VarianceThreshold
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MinMaxScaler,
+    OneHotEncoder,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+    TargetEncoder,
+)
 
 import skdp.engines
 from skdp import PrivacyLedger, central, privacy_cost, privacy_statement
@@ -111,6 +121,57 @@ def test_a_share_of_a_budget_is_charged_as_it_is(name):
         ledger = PrivacyLedger(**{share.name: 1.0})
         fitted(made(name, epsilon=share, ledger=ledger), whole(name))
         assert ledger.balance().loc["spent", share.name] == pytest.approx(0.2, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "error", "n_draws"),
+    [
+        ("DPTargetEncoder", "target_mean_", "target_mean_std_error_", 60),
+        ("DPGaussianNB", "class_count_", "class_count_std_error_", 60),
+        pytest.param("DPCategoricalNB", "class_count_", "class_count_std_error_", 300, marks=pytest.mark.long),
+        pytest.param("DPHistogram", "counts_", "std_error_", 300, marks=pytest.mark.long),
+        pytest.param("DPMean", "mean_", "std_error_", 300, marks=pytest.mark.long),
+        pytest.param("DPStandardScaler", "mean_", "mean_std_error_", 300, marks=pytest.mark.long),
+        pytest.param("DPStandardScaler", "scale_", "scale_std_error_", 300, marks=pytest.mark.long),
+        pytest.param("DPVarianceThreshold", "variances_", "variances_std_error_", 300, marks=pytest.mark.long),
+    ],
+)
+def test_a_stated_error_is_that_of_the_noise(name, number, error, n_draws):
+    rows = whole(name)
+    if name not in OTHERS:
+        rows = rows / 2 + 0.25  # with a variance that is not the largest possible one
+    table = pd.concat([rows] * 10, ignore_index=True)
+    found = [fitted(made(name, epsilon=1.0, random_state=seed), table) for seed in range(n_draws)]
+    deviation = np.std([getattr(one, number) for one in found], axis=0)
+    ratios = deviation / np.mean([getattr(one, error) for one in found], axis=0)
+    assert ((ratios > 0.75) & (ratios < 1.25)).all(), ratios
+
+
+WITH_GAPS = {
+    "DPMinMaxScaler": MinMaxScaler,
+    "DPOneHotEncoder": OneHotEncoder,
+    "DPQuantileTransformer": QuantileTransformer,
+    "DPRobustScaler": RobustScaler,
+    "DPSimpleImputer": SimpleImputer,
+    "DPStandardScaler": StandardScaler,
+    "DPTargetEncoder": TargetEncoder,
+    "DPVarianceThreshold": VarianceThreshold,
+}
+
+
+@each("name, kind", list(WITH_GAPS.items()))
+def test_what_takes_missing_values_in_scikit_learn_takes_them_here(name, kind):
+    gaps = whole(name).mask(rng.random(whole(name).shape) < [0.2, 0.2, *[0] * (whole(name).shape[1] - 2)])
+    table = pd.concat([gaps] * 10, ignore_index=True)
+    declared = {"categories": {column: [*values, None] for column, values in VALUES.items()}}
+    model = made(name, epsilon=1e6, **declared if "categories" in OTHERS.get(name, [()])[0] else {})
+    rows, target = rows_and_target(model, table)
+    model.fit(rows, target)
+    filled = name in ("DPOneHotEncoder", "DPSimpleImputer", "DPTargetEncoder")
+    assert np.isnan(model.transform(rows).to_numpy(float)).any() != filled
+    wanted = kind(**{"n_quantiles": 9} if kind is QuantileTransformer else {}).fit(rows, target)
+    for attribute in {"mean_", "var_", "variances_", "center_", "statistics_"} & set(dir(wanted)):
+        assert np.allclose(getattr(model, attribute), getattr(wanted, attribute), atol=1e-3)
 
 
 @pytest.mark.parametrize("name", SOME)

@@ -163,6 +163,7 @@ class TestTransform:
         public = {
             "encodings_",
             "target_mean_",
+            "target_mean_std_error_",
             "domain_",
             "bounds_",
             "guarantee_",
