@@ -30,7 +30,7 @@ from skdp.base import rows_and_target
 from skdp.central.linear_model import _linear
 from skdp.evaluation import audit_epsilon
 from skdp.privacy import Mu, Rho
-from tests.central import test_contract
+from tests.central import test_contract, test_sklearn_contract
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -92,9 +92,11 @@ def released(estimator):
     return {name: repr(value) for name, value in vars(estimator).items() if name.endswith("_")}
 
 
-def test_the_contract_is_checked_on_each():
-    """With it the noise is replayed on neighbours."""
-    assert {type(estimator) for estimator, _ in EVERY.values()} <= test_contract.KINDS
+def test_each_is_in_the_lists_of_the_contract_and_of_scikit_learn():
+    """With the contract, the noise is replayed on neighbours."""
+    kinds = {type(estimator) for estimator, _ in EVERY.values()}
+    assert kinds <= test_contract.KINDS
+    assert kinds <= test_sklearn_contract.KINDS
 
 
 @each("name", list(EVERY))
