@@ -46,8 +46,8 @@ axes[0].legend()
 plt.show()
 
 # %%
-# Columns that hardly vary are left out without a target, by noisy variances: `DPVarianceThreshold`. Here the last ten of
-# 20 columns are constant but for a row in a thousand.
+# Columns that hardly vary are left out without a target, by noisy variances: `DPVarianceThreshold`. Here the last ten
+# of 20 columns are constant but for a row in a thousand.
 
 X[:, 10:20] = (rng.random((6_000, 10)) < 0.001).astype(float)
 threshold = DPVarianceThreshold(0.1, epsilon=5.0, bounds=(-6, 6), random_state=0).fit(X[:, :20])

@@ -212,9 +212,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
             rows = LargeRows.open(large, table.names, placing)
 
         def release(source: ByteSource) -> None:
-            covariance, mean, *errors = _noisy_moments(rows, share, source)
+            covariance, mean, error, of_count = _noisy_moments(rows, share, source)
             self.mean_ = np.clip(starts + placing.units * mean, *ends.T)
-            self._set_components(covariance, *errors, placing.units, wanted)
+            self._set_components(covariance, error, of_count, placing.units, wanted)
 
         gaussian = GaussianNoise(share.mu_squared)
         name = GaussianNoise.name if share.kind != "epsilon" else "discrete Laplace"
