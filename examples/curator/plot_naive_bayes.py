@@ -15,7 +15,7 @@ import pandas as pd
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
-from skdp import DPCategoricalNB, privacy_statement
+from skdp import DPCategoricalNB, DPGaussianNB, privacy_statement
 
 rng = np.random.default_rng(0)
 towns = [f"town {place}" for place in range(12)]
@@ -72,3 +72,14 @@ axes.axhline(exact, color="black", linestyle="--", label="without noise")
 axes.set(xscale="log", xlabel="ε of the model", ylabel="area under the curve")
 axes.legend()
 plt.show()
+
+# %%
+# Of numbers, the means and variances by class are released, by `DPGaussianNB`: here those of a temperature and a pulse.
+# The means of the classes are drawn together as far as the noise hides that they differ.
+
+numbers = pd.DataFrame({"temperature": rng.normal(36.8 + 0.9 * ill, 0.5), "pulse": rng.normal(70 + 8 * ill, 12)})
+bounds = {"temperature": (30, 45), "pulse": (30, 220)}
+for epsilon in (0.01, 0.1, 1.0):
+    bayes = DPGaussianNB(epsilon, bounds=bounds, classes=["ill", "well"], random_state=0).fit(numbers, y)
+    print(f"epsilon {epsilon}: {bayes.class_count_[0]:.0f} +- {bayes.class_count_std_error_:.0f} ill")
+    print(bayes.theta_.round(1).tolist(), round(bayes.score(numbers, y), 2))

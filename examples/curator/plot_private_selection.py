@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.feature_selection import SelectKBest, f_classif
 
-from skdp import DPSelectKBest
+from skdp import DPSelectKBest, DPVarianceThreshold
 
 rng = np.random.default_rng(0)
 y = rng.integers(0, 2, 6_000)
@@ -44,3 +44,12 @@ for panel, k in zip(axes, (3, 8), strict=True):
 axes[0].set_ylabel("share that is found")
 axes[0].legend()
 plt.show()
+
+# %%
+# Columns that hardly vary are left out without a target, by noisy variances: `DPVarianceThreshold`. Here the last ten
+# of 20 columns are constant but for a row in a thousand.
+
+X[:, 10:20] = (rng.random((6_000, 10)) < 0.001).astype(float)
+threshold = DPVarianceThreshold(0.1, epsilon=5.0, bounds=(-6, 6), random_state=0).fit(X[:, :20])
+print(threshold.get_support(indices=True))
+print(threshold.variances_[[0, 10]].round(2), threshold.variances_std_error_[[0, 10]].round(2))

@@ -43,6 +43,7 @@ from skdp.base._table_file import (
     type_of_values,
     type_texts,
 )
+from skdp.base._whole_table import rows_and_target, split_target
 
 __all__ = [
     "DECLARED",
@@ -77,6 +78,8 @@ __all__ = [
     "read_frame",
     "read_input",
     "read_numbers",
+    "rows_and_target",
+    "split_target",
     "target_column",
     "target_of",
     "together",

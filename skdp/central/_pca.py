@@ -103,7 +103,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         The noisy variance along each, at least its standard error. Long rows count less in it.
     explained_variance_std_error_ : ndarray of shape (n_components,)
         The standard deviation of its noise, for a direction that does not depend on the noise. The first components
-        follow the noise, and seem to explain more than they do where it is large.
+        follow the noise, and seem to explain more than they do where it is large. What long rows count less, which
+        differs from fit to fit, is not in it.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Its share of the noisy variance of all columns.
     mean_ : ndarray of shape (n_features,)
@@ -211,24 +212,32 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
             rows = LargeRows.open(large, table.names, placing)
 
         def release(source: ByteSource) -> None:
-            covariance, mean, error = _noisy_moments(rows, share, source)
+            covariance, mean, error, of_count = _noisy_moments(rows, share, source)
             self.mean_ = np.clip(starts + placing.units * mean, *ends.T)
-            self._set_components(covariance, error, placing.units, wanted)
+            self._set_components(covariance, error, of_count, placing.units, wanted)
 
         gaussian = GaussianNoise(share.mu_squared)
         name = GaussianNoise.name if share.kind != "epsilon" else "discrete Laplace"
         return Plan(f"noisy sums of products, {name}", release, losses=losses_of(share, [gaussian]))
 
     def _set_components(
-        self, covariance: NDArray[np.float64], error: float, units: NDArray[np.float64], wanted: int | float
+        self,
+        covariance: NDArray[np.float64],
+        error: float,
+        of_count: float,
+        units: NDArray[np.float64],
+        wanted: int | float,
     ) -> None:
-        """Find components of a noisy covariance whose values have an error, in the given units of the columns."""
+        """Find components of a noisy covariance whose values have an error, and a relative one, in units of columns."""
         largest = float(units.max())  # squares of the widest bounds are beyond all floats
         shares = units / largest
         covariance = covariance * np.outer(shares, shares)
         values, vectors = np.linalg.eigh(covariance)
         values, vectors = values[::-1], vectors[:, ::-1].T
-        errors = math.sqrt(2) * error * (vectors**2 @ shares**2)
+        # Of the sum over all pairs i, j of v_i v_j times their noise, which i, j and j, i have in common.
+        squares = vectors**2 * shares**2
+        errors = error * np.sqrt(2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1))
+        errors = np.hypot(errors, of_count * values)
         total = max(float(np.trace(covariance)), float(values[0]), float(errors[0]))
         # The norm of symmetric noise is about twice the norm of a row of it.
         if 3 * error * float(np.linalg.norm(shares)) > values[0]:
@@ -280,8 +289,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
 def _noisy_moments(
     rows: Rows, share: Share, source: ByteSource
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Return a noisy covariance and mean, in units of the rows, and the standard deviation of the former's noise."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
+    """Return a noisy covariance and mean, in units of the rows, the error of its sums, and the relative one of n."""
     size = rows.n_columns + 1
     hidden = 2 * math.sqrt(size) * in_units(_noise_of_products(share, size, UNIT**2, UNIT).error)
     found = find_limits(rows, share, _CUT, source, centred=True, most=_SHORTENED * hidden)
@@ -297,7 +306,8 @@ def _noisy_moments(
     n_rows = max(float(sums[-1, -1]) / part**2, 3 * found.error)
     shift = np.clip(sums[-1, :-1] / part / n_rows, -2, 2)
     covariance = sums[:-1, :-1] / n_rows - np.outer(shift, shift)
-    return covariance, found.middle / UNIT + shift, in_units(noise.error) / n_rows
+    error = in_units(noise.error) / n_rows
+    return covariance, found.middle / UNIT + shift, error, min(error / part**2, 1.0)
 
 
 def _noise_of_products(share: Share, size: int, square: int, largest: int) -> Noise:

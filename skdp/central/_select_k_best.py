@@ -96,8 +96,9 @@ class DPSelectKBest(SupervisedStatistic, Selector):
     scores_ : ndarray of shape (n_features,)
         The noisy correlation ratio or absolute correlation of each chosen column, from 0 to 1; nan for the others, of
         which nothing is released.
-    scores_std_error_ : float
-        The standard deviation of their noise, but for that of the number of rows.
+    scores_std_error_ : ndarray of shape (n_features,)
+        The standard deviation of their noise; nan for columns that are not chosen. It does not say how far a score
+        would be off in other rows, nor what clipping takes from it.
     ranking_ : ndarray of int, shape (k,)
         The places of the chosen columns, in the order in which they were chosen.
     guarantee_ : PrivacyGuarantee
@@ -139,7 +140,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
     """
 
     scores_: NDArray[np.float64]
-    scores_std_error_: float
+    scores_std_error_: NDArray[np.float64]
     ranking_: NDArray[np.intp]
 
     def __init__(
@@ -235,7 +236,12 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         self.ranking_ = np.array(chosen)
         self.scores_ = np.full(len(scores), np.nan)
         self.scores_[chosen] = [min(as_float(max(one, 0)) * in_ratios, 1.0) for one in noisy]
-        self.scores_std_error_ = as_float(shown.error) * in_ratios
+        # A score is measured in noisy deviations, and over a noisy number of rows.
+        relative = np.array([one.variance_error / (2 * one.variance) for one in moments])
+        of_units = np.hypot(relative[: len(scores)], relative[-1] if numeric else 0.0)
+        of_rows = as_float(counting.error) * math.sqrt(n_classes) / counts.sum()
+        errors = np.hypot(as_float(shown.error) * in_ratios, self.scores_ * np.hypot(of_units, of_rows))
+        self.scores_std_error_ = np.minimum(errors, 1.0)
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         read_numbers(table)  # a missing value is an error, as in `fit`

@@ -82,6 +82,9 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         The encoding of each declared value of each column, between the bounds.
     target_mean_ : float
         The noisy mean of the target.
+    target_mean_std_error_ : float
+        The standard deviation of its noise. An encoding, which is drawn towards this mean, has no such number:
+        `DPGroupBy` gives means by category with intervals.
     domain_ : Domain
         The values of each column.
     bounds_ : ndarray of shape (1, 2)
@@ -94,7 +97,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     See Also
     --------
     sklearn.preprocessing.TargetEncoder : Without privacy; it encodes the rows of `fit` by other rows (cross-fitting).
-    DPHistogram : Counts of categories.
+    DPGroupBy : The means of categories themselves, with intervals.
 
     Notes
     -----
@@ -198,9 +201,9 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             # In rows, as floats: with a tiny epsilon noise is larger than all of them.
             noisy = np.clip(noisy, -LARGEST, LARGEST).astype(float) / (2 * GRID)
             variance = (float(min(noise.error, Fraction(LARGEST))) / (2 * GRID)) ** 2
-            mean, found = _shrunk(noisy, domain.sizes, min(max(total, -LARGEST), LARGEST) / GRID, variance)
+            mean, error, found = _shrunk(noisy, domain.sizes, min(max(total, -LARGEST), LARGEST) / GRID, variance)
             self.domain_ = domain
-            self.target_mean_ = _value(mean, low, high)
+            self.target_mean_, self.target_mean_std_error_ = _value(mean, low, high), (high - low) / 2 * error
             self.encodings_ = [_value(one, low, high) for one in found]
 
         mechanism = f"{noise.name} on sums by category"
@@ -275,12 +278,13 @@ def _sum_of_squares(places: NDArray[np.int64]) -> int:
 
 def _shrunk(
     noisy: NDArray[np.float64], sizes: Sequence[int], square: float, variance: float
-) -> tuple[float, list[NDArray[np.float64]]]:
-    """Return the mean of all rows, and that of each category, in half widths from the middle of the bounds."""
+) -> tuple[float, float, list[NDArray[np.float64]]]:
+    """Return the mean of all rows, its error, and the mean of each category, in half widths from the bounds' middle."""
     # Of each category, the number of rows and the sum of places have independent noise of twice the variance.
     n_rows, totals = noisy.sum(axis=1), noisy[:, 0] - noisy[:, 1]
     mean = float(np.clip(totals.sum() / n_rows.sum(), -1, 1)) if n_rows.sum() > 0 else 0.0
     of_noise = 2 * variance * (1 + mean**2)
+    error = min(math.sqrt(len(noisy) * of_noise) / max(n_rows.sum(), 1.0), 1.0)
     # No variance between bounds is larger than ``1 - mean**2``. The mean of all columns has the least noise.
     most, n_all = 1 - mean**2, n_rows.sum() / len(sizes)
     of_row = float(np.clip(square / n_all - mean**2, 0.001 * most, most)) if n_all > 0 else most
@@ -289,7 +293,7 @@ def _shrunk(
     for n, total in zip(np.split(n_rows, ends), np.split(totals, ends), strict=True):
         shift = shrunk_shifts(n, total - mean * n, of_row=of_row, of_noise=of_noise, of_count=2 * variance)
         found.append(np.clip(mean + shift, -1, 1))
-    return mean, found
+    return mean, error, found
 
 
 def _value(place: Any, low: float, high: float) -> Any:

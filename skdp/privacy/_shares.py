@@ -6,10 +6,11 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar, Self
 
 from skdp.exact import round_up
-from skdp.privacy._gaussian import largest_mu
+from skdp.privacy._gaussian import gaussian_epsilon, largest_mu
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy._zcdp import largest_rho
 
@@ -246,4 +247,14 @@ class Mu(_Composed):
 
     @staticmethod
     def _largest(epsilon: float, delta: float) -> float:
-        return largest_mu(epsilon, delta)
+        return _largest_mu(check_epsilon(epsilon), check_delta(delta))
+
+
+@lru_cache(maxsize=256)
+def _largest_mu(epsilon: Fraction, delta: Fraction) -> float:
+    """Return the largest mu whose epsilon, as `guarantee_` states it, is no more than what was asked for."""
+    number = largest_mu(epsilon, delta)
+    # Both conversions round to the safe side: a ledger of just this epsilon would refuse the release.
+    while gaussian_epsilon(number, delta) > epsilon:
+        number *= 1 - _ROOM
+    return number

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
+from skdp.base import rows_and_target
 from skdp.exact import round_up
 from skdp.privacy import BudgetExceeded, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Sampled, check_epsilon, read_share
 from skdp.testing._burdened_frames import signs
@@ -25,7 +26,7 @@ from skdp.testing._carry_checks import opposite_frames, require_same_form, requi
 from skdp.testing._error_checks import texts_of
 from skdp.testing._frame_checks import REPRESENTATION_CHECKS
 from skdp.testing._leak_checks import EXACT_CHECKS
-from skdp.testing._tools import RecordingLedger, columns_of, counted_draws, named, recorded_bytes, require
+from skdp.testing._tools import RecordingLedger, columns_of, counted_draws, named, recorded_bytes, require, transformed
 from skdp.testing._tools import fitted as _fitted
 from skdp.testing._tools import released_attributes as _released
 from skdp.testing._tools import released_text as _text
@@ -83,10 +84,9 @@ def check_curator(estimator: BaseEstimator, X: pd.DataFrame) -> None:
     ----------
     estimator : estimator
         An object with `fit` and, after it, `guarantee_`; with the parameters ``ledger`` and ``random_state``. It is
-        cloned and never fitted itself. It is fitted to a table only: to check one that needs a target, make a subclass
-        whose `fit` takes the last column for it.
+        cloned and never fitted itself.
     X : pandas.DataFrame
-        Public rows to try it on, at least 20.
+        Public rows to try it on, at least 20; for an estimator that needs a target, this is the last column.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def _check_over_the_budget_nothing_is_released(estimator: Any, X: Any) -> None:
     refused = clone(estimator).set_params(ledger=ledger)
     with counted_draws() as counter:
         try:
-            refused.fit(X)
+            refused.fit(*rows_and_target(refused, X))
         except BudgetExceeded:
             pass
         else:
@@ -203,7 +203,7 @@ def _check_tables_of_no_rows_and_of_one_are_answered(estimator: Any, X: Any) -> 
     for rows in (0, 1):
         fitted = _fitted(estimator, X.iloc[:rows])
         if hasattr(fitted, "transform"):
-            fitted.transform(X)
+            transformed(fitted, X)
 
 
 def _check_every_fit_draws_coins_of_its_own(estimator: Any, X: Any) -> None:
@@ -228,7 +228,7 @@ def _check_a_seed_repeats(estimator: Any, X: Any) -> None:
     require(once == _text(_fitted(estimator, X, random_state=3)), "two fits with one seed differ")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        require(once == _text(first.fit(X)), "a second fit with one seed differs")
+        require(once == _text(first.fit(*rows_and_target(first, X))), "a second fit with one seed differs")
     require(once == _text(pickle.loads(pickle.dumps(first))), "a pickle releases something else")
 
 
@@ -270,9 +270,9 @@ def _check_frames_of_all_kinds_give_the_same(estimator: Any, X: Any) -> None:
         fitted = _fitted(estimator, table, random_state=5)
         require(_text(fitted) == _text(wanted), f"{library} gives something else than pandas")
         if hasattr(fitted, "transform"):
-            output = fitted.transform(table)
+            output = transformed(fitted, table)
             require(type(output) is type(table), f"transform makes a {type(output).__name__} of a {library} table")
-            same = columns_of(output) == columns_of(_fitted(estimator, X, random_state=5).transform(X))
+            same = columns_of(output) == columns_of(transformed(_fitted(estimator, X, random_state=5), X))
             require(same, f"transform of a {library} table gives something else than of a pandas table")
 
 
@@ -305,7 +305,7 @@ def _check_nothing_else_is_carried_over(estimator: Any, X: Any) -> None:
         require(not signs(pickle.dumps(fitted[0])), f"{kind}: what the frame holds beside its rows is stored")
         require_same_tables(kind, *fitted)
         if getattr(estimator, "protects_rows", None) is True:
-            released = [one.transform(table) for one, table in zip(fitted, tables, strict=True)]
+            released = [transformed(one, table) for one, table in zip(fitted, tables, strict=True)]
             require_same_form(kind, tables, released)
         if hasattr(estimator, "sample"):
             require_same_form(kind, tables, [one.sample(20) for one in fitted])
@@ -321,8 +321,8 @@ def _check_transform_draws_nothing(estimator: Any, X: Any) -> None:
         raise SkipTest("its rows are private")
     spent = ledger.spent
     with counted_draws() as counter:
-        whole = columns_of(fitted.transform(X))
-        half = columns_of(fitted.transform(X.iloc[: len(X) // 2]))
+        whole = columns_of(transformed(fitted, X))
+        half = columns_of(transformed(fitted, X.iloc[: len(X) // 2]))
     require(counter[0] == 0, "transform draws coins")
     require(ledger.spent == spent, "transform is charged")
     halves = all(repr(column[: len(X) // 2]) == repr(half[name]) for name, column in whole.items())

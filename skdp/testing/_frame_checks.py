@@ -11,6 +11,7 @@ from unittest import SkipTest
 import numpy as np
 import pandas as pd
 
+from skdp.base import rows_and_target
 from skdp.testing._subject import Subject
 from skdp.testing._tools import columns_of, fitted, released_attributes, released_text, require, watched_draws
 
@@ -183,7 +184,7 @@ def _check_a_failed_refit_changes_nothing(estimator: Any, X: Any) -> None:
         raise _Stop
 
     with suppress(_Stop), watched_draws(stop):
-        one.fit(X)
+        one.fit(*rows_and_target(one, X))
     after = released_attributes(one)
     kept = after.keys() == before.keys() and all(after[name] is before[name] for name in before)
     nothing = not any(name.endswith("_") and name not in ("n_features_in_", "feature_names_in_") for name in after)

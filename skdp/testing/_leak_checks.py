@@ -16,7 +16,7 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from skdp.base import heard
+from skdp.base import heard, rows_and_target
 from skdp.domain import Domain
 from skdp.privacy import BudgetExceeded, Mu, PrivacyLedger, Rho, Sampled, read_share
 from skdp.testing._subject import Subject
@@ -190,7 +190,8 @@ def _check_nothing_exact_is_shown(estimator: Any, X: Any) -> None:
 def _shown(estimator: Any, table: Any, seed: int) -> Iterator[tuple[str, str]]:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        one = clone(estimator).set_params(random_state=seed, epsilon=_small(estimator.epsilon)).fit(table)
+        one = clone(estimator).set_params(random_state=seed, epsilon=_small(estimator.epsilon))
+        one.fit(*rows_and_target(one, table))
     yield "warnings", repr(sorted(str(warning.message) for warning in found))
     yield from leaves("", released_attributes(one), ())
 

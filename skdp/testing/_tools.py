@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from skdp.base import rows_and_target
 from skdp.coding import is_missing
 from skdp.domain import Domain
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger
@@ -171,10 +172,15 @@ def named(kind: str, name: str, check: Callable[[], None]) -> None:
 
 
 def fitted(estimator: Any, X: Any, **parameters: Any) -> Any:
-    """Fit a clone."""
+    """Fit a clone to a table, whose last column is the target of one that needs it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a release may warn that it was refused, or lost in noise
-        return clone(estimator).set_params(**parameters).fit(X)
+        return clone(estimator).set_params(**parameters).fit(*rows_and_target(estimator, X))
+
+
+def transformed(fitted: Any, X: Any) -> Any:
+    """Transform the rows of a table."""
+    return fitted.transform(rows_and_target(fitted, X)[0])
 
 
 def released_attributes(estimator: Any) -> dict[str, Any]:

@@ -10,18 +10,25 @@ import pytest
 
 from skdp import (
     DPPCA,
+    DPCategoricalNB,
+    DPGaussianNB,
     DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
+    DPLinearRegression,
+    DPLogisticRegression,
     DPMarginalSynthesizer,
     DPMean,
     DPMinMaxScaler,
     DPOneHotEncoder,
     DPQuantileBinarizer,
     DPQuantileTransformer,
+    DPRidge,
     DPRobustScaler,
+    DPSelectKBest,
     DPSimpleImputer,
     DPStandardScaler,
+    DPTargetEncoder,
     DPVarianceThreshold,
     Interval,
 )
@@ -35,6 +42,9 @@ WORDS = pd.DataFrame({"job": rng.choice(["clerk", "nurse", "smith"], 60), "sex":
 GAPPY_WORDS = WORDS.mask(rng.random(WORDS.shape) < 0.2)
 BOUNDS = (0, 100)
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
+WITH_TARGET = NUMBERS.astype({"hours": int}).assign(job=rng.integers(0, 3, 60))
+CODES = pd.DataFrame({"age": rng.integers(0, 4, 60), "job": rng.integers(0, 3, 60), "ill": rng.integers(0, 2, 60)})
+FOURTHS = Interval(-10, 10, bins=4)
 GAPPY_DECLARED = {name: [*values, None] for name, values in DECLARED.items()}
 
 SUBJECTS = [
@@ -88,11 +98,19 @@ SUBJECTS = [
     (DPPCA(1, epsilon=20.0, bounds=BOUNDS), NUMBERS),
     (DPPCA(epsilon=Mu(0.5, delta=1e-6), bounds=BOUNDS), NUMBERS),
     (DPVarianceThreshold(900.0, epsilon=5.0, bounds=BOUNDS), GAPS),
+    (DPRidge(bounds=BOUNDS, target_bounds=(0, 2)), WITH_TARGET),
+    (DPLogisticRegression(bounds=BOUNDS, classes=[0, 1, 2], max_iter=5), WITH_TARGET),
+    (DPSelectKBest(1, bounds=BOUNDS, target_bounds=(0, 2)), WITH_TARGET),
+    (DPGaussianNB(5.0, bounds=(-10, 10), classes=[0, 1]), CODES),
+    (DPCategoricalNB(5.0, categories=FOURTHS, classes=[0, 1]), CODES),
+    (DPTargetEncoder(categories=FOURTHS, bounds=(0, 1)), CODES),
+    (DPLinearRegression(5.0, delta=1e-6, bounds=BOUNDS, target_bounds=(0, 2)), WITH_TARGET),
 ]
+KINDS = {type(estimator) for estimator, _ in SUBJECTS}
 # Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
-LONG = [1, 2, 3, 5, 8, 10, 11, 16, *range(20, 24), *range(25, 35), 36, 37, 38, 40, 43, 45]
+LONG = [1, 2, 3, 5, 8, 10, 11, 16, *range(20, 24), *range(25, 35), 36, 37, 38, 40, 43, 45, 53]
 # They read frames as another mechanism of their class does.
-READ_ALIKE = [4, 6, 18, 24, 35, 39, 41, 42, 46]
+READ_ALIKE = [4, 6, 18, 24, 35, 39, 41, 42, 46, 49, 50, 51, 52]
 MANY_COUNTS = [39]
 # Values that one row alone has are drawn for, and hardly ever published: that is what their delta is for.
 BY_THRESHOLD = [40]
@@ -119,6 +137,7 @@ CASES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:the noise hides how many rows:UserWarning")
 @pytest.mark.parametrize("check", CASES)
 def test_the_contract(check):
     try:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from unittest import SkipTest
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -19,7 +17,6 @@ from skdp.central.linear_model import _moments
 from skdp.central.linear_model._moments import ExactMoments
 from skdp.central.statistics import UNIT, GaussianNoise, Rows, _rows, largest_moments
 from skdp.privacy import Mu, Rho, Sampled
-from skdp.testing import curator_checks
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -281,31 +278,3 @@ def test_a_pipeline_states_one_total_for_columns_and_target():
     total = privacy_statement(pipe).total
     assert set(total.scope) == {"a", "b", "c", "d", "target"}
     assert total.epsilon == pytest.approx(1.5)
-
-
-class TargetLast(DPRidge):
-    """Takes the last column of a table for the target, as the contract has a table only."""
-
-    def fit(self, X, y=None):
-        if isinstance(X, pl.LazyFrame):
-            return super().fit(X, X.collect_schema().names()[-1])
-        if np.ndim(X) < 2:
-            return super().fit(X, y)
-        frame = nw.from_native(X)
-        *names, target = frame.columns
-        return super().fit(frame.select(names).to_native(), frame[target].to_native())
-
-
-CONTRACT = pd.DataFrame(
-    {"age": rng.integers(17, 90, 60).astype(float), "hours": rng.integers(1, 99, 60), "job": rng.integers(0, 3, 60)}
-)
-CHECKS = list(curator_checks(TargetLast(bounds=(0, 100), target_bounds=(0, 2)), CONTRACT))
-
-
-@pytest.mark.filterwarnings("ignore:the noise hides how many rows:UserWarning")
-@pytest.mark.parametrize("check", [check for _, check in CHECKS], ids=[name for name, _ in CHECKS])
-def test_the_contract(check):
-    try:
-        check()
-    except SkipTest as reason:
-        pytest.skip(str(reason))

@@ -6,9 +6,7 @@ import itertools
 from dataclasses import replace
 from fractions import Fraction
 from math import isqrt
-from unittest import SkipTest
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -36,7 +34,6 @@ from skdp.central.statistics import UNIT, GaussianNoise, Rows, _rows, largest_mo
 from skdp.central.statistics._rows import choose_limit
 from skdp.privacy import Mu, Rho, Sampled
 from skdp.randomness import SeededSource
-from skdp.testing import curator_checks
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -430,36 +427,6 @@ def test_a_pipeline_states_one_total_for_columns_and_target():
     assert statement.total is not None
     assert set(statement.total.scope) == {"a", "b", "c", "d", "target"}
     assert statement.total.epsilon == pytest.approx(1.5)
-
-
-class TargetLast(DPLogisticRegression):
-    """Takes the last column of a table for the target, as the contract has a table only."""
-
-    def fit(self, X, y=None):
-        if isinstance(X, pl.LazyFrame):
-            return super().fit(X, X.collect_schema().names()[-1])
-        if np.ndim(X) < 2:
-            return super().fit(X, y)
-        frame = nw.from_native(X)
-        *names, target = frame.columns
-        return super().fit(frame.select(names).to_native(), frame.select(target).to_native())
-
-
-CONTRACT = pd.DataFrame(
-    {"age": rng.integers(17, 90, 60).astype(float), "hours": rng.integers(1, 99, 60), "job": rng.integers(0, 3, 60)}
-)
-
-
-CHECKS = list(curator_checks(TargetLast(bounds=(0, 100), classes=[0, 1, 2]), CONTRACT))
-
-
-@pytest.mark.filterwarnings("ignore:the noise hides how many rows:UserWarning")
-@pytest.mark.parametrize("check", [check for _, check in CHECKS], ids=[name for name, _ in CHECKS])
-def test_the_contract(check):
-    try:
-        check()
-    except SkipTest as reason:
-        pytest.skip(str(reason))
 
 
 @pytest.mark.slow

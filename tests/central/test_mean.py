@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import pickle
 import warnings
@@ -19,7 +20,7 @@ from skdp.central import DPMean
 from skdp.central.frameworks import SmoothNoise
 from skdp.central.frameworks import _means as framework_means
 from skdp.central.frameworks import _propose_test_release as propose_test_release
-from skdp.central.statistics import GRID
+from skdp.central.statistics import GRID, BoundedColumn, largest_sum, noisy_sum_count, two_sums
 from skdp.central.statistics import _noise as noise_of_shares
 from skdp.central.statistics._noise import cube_quantile, cube_std
 from tests.conftest import each, often
@@ -45,6 +46,61 @@ def table(n, columns=1, seed=0):
 
 def fits(X, repeats, **parameters):
     return [DPMean(random_state=seed, **parameters).fit(X) for seed in range(repeats)]
+
+
+class Recorder:
+    """Noise of 0, which keeps what it is added to."""
+
+    error = Fraction(1)
+
+    def add(self, source, numbers):
+        self.seen = np.array(list(numbers), object)
+        return self.seen.tolist()
+
+    def reach(self, *_):
+        return Fraction(0)
+
+
+class TestSensitivity:
+    """A record changes the numbers that get noise by what the noise is for: over all tables of up to two others."""
+
+    @pytest.mark.parametrize("shared_count", [False, True])
+    def test_two_sums(self, shared_count):
+        noise = Recorder()
+
+        def numbers(rows):
+            two_sums(columns_of(rows), noise, 0.95, None, shared_count=shared_count)
+            return noise.seen
+
+        # Turned by 45 degrees, each number changes by a width at most, which the densities of `joint_noise` are for.
+        assert largest_changes(numbers, missing=not shared_count) == [GRID] * (3 if shared_count else 4)
+
+    def test_a_sum_and_a_count(self):
+        noises = [Recorder() for _ in range(4)]
+
+        def numbers(rows):
+            noisy_sum_count(columns_of(rows), noises, 0.95, None)
+            return np.concatenate([noise.seen for noise in noises])
+
+        sums = [largest_sum(column) for column in columns_of([])]
+        assert largest_changes(numbers) == [sums[0], 1, sums[1], 1]
+
+
+def columns_of(rows):
+    one, two = zip(*rows, strict=True) if rows else ((), ())
+    return [BoundedColumn.of(np.array(one, float), 0.0, 100.0), BoundedColumn.of(np.array(two, float), -30.0, 10.0)]
+
+
+def largest_changes(numbers, *, missing=True):
+    """Return the largest change of each number by a record more."""
+    values = (0.0, 40.0, 100.0), (-30.0, 3.3, 10.0)
+    records = list(itertools.product(*((*each, math.nan) if missing else each for each in values)))
+    changes = []
+    for n in range(3):
+        for others in itertools.combinations_with_replacement(records[:: n + 1], n):
+            before = numbers(list(others))
+            changes += [np.abs(numbers([*others, record]) - before) for record in records]
+    return np.max(changes, axis=0).tolist()
 
 
 class TestAccuracy:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from unittest import SkipTest
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -31,7 +29,6 @@ from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.privacy import Mu, Rho, Sampled
-from skdp.testing import curator_checks
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -277,57 +274,3 @@ def test_mistakes_cost_nothing(make, X, parameters, y, error, message):
         model.fit(X, y)
     assert ledger.spent == (0, 0)
     assert not hasattr(model, "class_prior_")
-
-
-class TargetLast:
-    """Takes the last column of a table for the target, as the contract has a table only."""
-
-    def fit(self, X, y=None):
-        if isinstance(X, pl.LazyFrame):
-            return super().fit(X, X.collect_schema().names()[-1])
-        if np.ndim(X) < 2:
-            return super().fit(X, y)
-        frame = nw.from_native(X)
-        *names, target = frame.columns
-        return super().fit(frame.select(names).to_native(), frame.select(target).to_native())
-
-
-class Gaussian(TargetLast, DPGaussianNB):
-    pass
-
-
-class Categorical(TargetLast, DPCategoricalNB):
-    pass
-
-
-CONTRACT = pd.DataFrame({"age": rng.integers(0, 4, 60), "job": rng.integers(0, 3, 60), "ill": rng.integers(0, 2, 60)})
-CHECKS = [
-    (f"{name}-{kind.__name__}", check)
-    for kind, parameters in [
-        (Gaussian, {"bounds": (-10, 10)}),
-        (Categorical, {"categories": Interval(-10, 10, bins=4)}),
-    ]
-    for name, check in curator_checks(kind(5.0, classes=[0, 1], **parameters), CONTRACT)
-]
-LONG = ("check_nothing_exact_is_shown", "check_nothing_else_is_carried_over", "check_dtypes_do_not_matter")
-# Of the second, which reads tables as DPTargetEncoder does, only what is about its own release.
-OWN = ("check_noise_covers", "check_each_fit_is_charged", "check_lazy_frames")
-CASES = [
-    pytest.param(
-        check,
-        id=name,
-        marks=pytest.mark.long
-        if name.startswith(LONG) or (name.endswith("Categorical") and not name.startswith(OWN))
-        else [],
-    )
-    for name, check in CHECKS
-]
-
-
-@pytest.mark.filterwarnings("ignore:the noise hides how many rows:UserWarning")
-@pytest.mark.parametrize("check", CASES)
-def test_the_contract(check):
-    try:
-        check()
-    except SkipTest as reason:
-        pytest.skip(str(reason))

@@ -36,6 +36,16 @@ def placed(values, units=UNITS):
     return Rows.of(list(values.T), ENDS, np.zeros(3), np.zeros(len(values), int), units)
 
 
+@pytest.mark.parametrize("delta", [1e-6, pytest.param(None, marks=pytest.mark.long)])
+def test_the_error_of_a_variance_is_that_of_its_noise(delta):
+    """That of the number of rows included; none of these rows is long."""
+    rows = np.random.default_rng(0).choice([-1.0, 1.0], (500, 2)) * [1.0, 0.5]
+    found = [DPPCA(epsilon=4.0, delta=delta, bounds=(-2, 2), random_state=seed).fit(rows) for seed in range(80)]
+    values = np.array([one.explained_variance_ for one in found])
+    ratios = values.std(axis=0) / np.mean([one.explained_variance_std_error_ for one in found], axis=0)
+    assert ((ratios > 0.75) & (ratios < 1.25)).all(), ratios
+
+
 class TestSensitivity:
     def test_the_units_of_columns_limit_their_places(self):
         rows = placed(GRID)

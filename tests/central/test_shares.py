@@ -110,6 +110,14 @@ class TestWhatAShareBuys:
         assert gaussian_epsilon(Mu.of(1, DELTA).mu, DELTA) == pytest.approx(1, rel=1e-9)
 
     @pytest.mark.parametrize("kind", [Rho, Mu])
+    def test_the_epsilon_of_a_share_is_no_more_than_was_asked_for(self, kind):
+        """All conversions round to the safe side, and a ledger of just this epsilon has to cover them."""
+        for epsilon in (0.3, 0.5, 1.1, 3.0, 4.0):
+            ledger = PrivacyLedger(epsilon=epsilon, delta=DELTA)
+            DPMean(kind.of(epsilon, DELTA), bounds=(0, 100), ledger=ledger).fit(NUMBERS)
+            assert ledger.spent.epsilon > 0.9 * epsilon
+
+    @pytest.mark.parametrize("kind", [Rho, Mu])
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),
         [

@@ -18,6 +18,7 @@ from skdp import (
     DPLinearRegression,
     DPLogisticRegression,
     DPMarginalSynthesizer,
+    DPMean,
     DPMinMaxScaler,
     DPOneHotEncoder,
     DPQuantileBinarizer,
@@ -69,6 +70,7 @@ ESTIMATORS = [
     DPMarginalSynthesizer(domain=Interval(-100, 100, bins=4), handle_unknown="ignore", random_state=0),
 ]
 OTHERS = [
+    DPMean(bounds=BOUNDS),
     DPOneHotEncoder(categories=Interval(-100, 100, bins=4), handle_unknown="ignore"),
     DPGroupBy("x0", keys=Interval(-100, 100, bins=2), bounds=BOUNDS, handle_unknown="ignore"),
     DPOneHotEncoder(5.0, delta=0.1, categories="private"),
@@ -80,6 +82,8 @@ OTHERS = [
     DPRobustScaler(bounds=BOUNDS),
     DPSimpleImputer(bounds=BOUNDS, strategy="median"),
 ]
+
+KINDS = {type(estimator) for estimator in [*ESTIMATORS, *OTHERS]}
 
 # check_estimator leaves these out; they are public functions of the same module.
 DATAFRAME_CHECKS = [

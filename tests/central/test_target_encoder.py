@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from unittest import SkipTest
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -12,11 +10,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from skdp import DPTargetEncoder, Interval, PrivacyLedger, load, privacy_cost, privacy_statement, save
+from skdp import DPTargetEncoder, PrivacyLedger, load, privacy_cost, privacy_statement, save
 from skdp.central._target_encoder import _distances, _sum_of_squares
 from skdp.central.statistics import GRID, GaussianNoise, integer_noise, to_places
 from skdp.privacy import Mu, Rho, Sampled
-from skdp.testing import curator_checks
 from tests.conftest import each
 
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
@@ -166,6 +163,7 @@ class TestTransform:
         public = {
             "encodings_",
             "target_mean_",
+            "target_mean_std_error_",
             "domain_",
             "bounds_",
             "guarantee_",
@@ -235,39 +233,6 @@ class TestPrivateCategories:
         assert ledger.spent == (1.0, 1e-6)
         with pytest.raises(ValueError, match="needs delta > 0"):
             encoder(categories="private").fit(WORDS, ILL)
-
-
-class TargetLast(DPTargetEncoder):
-    """Takes the last column of a table for the target, as the contract has a table only."""
-
-    def fit(self, X, y=None):
-        if isinstance(X, pl.LazyFrame):
-            return super().fit(X, X.collect_schema().names()[-1])
-        if np.ndim(X) < 2:
-            return super().fit(X, y)
-        frame = nw.from_native(X)
-        *names, target = frame.columns
-        return super().fit(frame.select(names).to_native(), frame.select(target).to_native())
-
-    def transform(self, X):
-        return super().transform(nw.from_native(X)[:, :2].to_native())
-
-
-CONTRACT = pd.DataFrame({"age": rng.integers(0, 4, 40), "job": rng.integers(0, 3, 40), "ill": rng.integers(0, 2, 40)})
-CHECKS = list(curator_checks(TargetLast(categories=Interval(-10, 10, bins=4), bounds=(0, 1)), CONTRACT))
-
-
-# They read frames, and draw, as other estimators do.
-LONG = ("check_nothing_exact_is_shown", "check_nothing_else_is_carried_over", "check_dtypes_do_not_matter")
-CASES = [pytest.param(check, id=name, marks=pytest.mark.long if name in LONG else []) for name, check in CHECKS]
-
-
-@pytest.mark.parametrize("check", CASES)
-def test_the_contract(check):
-    try:
-        check()
-    except SkipTest as reason:
-        pytest.skip(str(reason))
 
 
 @each(

@@ -25,6 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skdp import (
     Domain,
+    DPGroupBy,
     DPHistogram,
     DPKBinsDiscretizer,
     DPLogisticRegression,
@@ -51,7 +52,7 @@ from skdp import (
     UnaryEncodingTransformer,
     privacy_cost,
 )
-from tests.conftest import often
+from tests.conftest import each, often
 
 N = 300
 DOMAIN = Domain({"sex": ["F", "M"], "job": ["clerk", "cook", "nurse", None]})
@@ -374,6 +375,21 @@ def test_an_array():
     cost = privacy_cost(DPMean(0.5, bounds=[(0, 1), (0, 5)]), np.full((3, 2), np.nan))
     assert cost.totals["fit"].epsilon == 0.5
     assert cost.totals["fit"].scope == ("x0", "x1")
+
+
+@each(
+    "by, keys, bounds",
+    [
+        ("sex", {"sex": ["F", "M"]}, (0, 1)),
+        (["job", "sex"], [["smith"], ["F", "M"]], [(0, 1)]),
+        (["job", "sex"], {"sex": ["F"], "job": ["smith"]}, {"age": (0, 1)}),
+    ],
+)
+def test_declared_keys(by, keys, bounds):
+    """By the columns that they are for, which are not those of the bounds."""
+    groups = DPGroupBy(by, 0.5, keys=keys, bounds=bounds)
+    schema = {"sex": str, "age": float, "job": float if by == "sex" else str}
+    assert privacy_cost(groups, schema).totals["fit"].epsilon == 0.5
 
 
 def test_a_lazy_table_is_not_evaluated():

@@ -27,6 +27,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
 
     classes_: NDArray[Any]
     class_count_: Floats
+    class_count_std_error_: float
     class_prior_: Floats
     domain_: Domain
 
@@ -51,6 +52,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
         if counts.sum() < 3 * noise * np.sqrt(len(counts)):
             warn_of_few()
         self.classes_, self.class_count_ = classes.values, np.maximum(counts, 0.0)
+        self.class_count_std_error_ = noise
         # No class is ruled out by its noise.
         held = np.maximum(counts, max(noise, 1.0))
         self.class_prior_ = held / held.sum()

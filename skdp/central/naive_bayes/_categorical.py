@@ -65,6 +65,8 @@ class DPCategoricalNB(NaiveBayes):
         Of each column, the logarithms of the shares of its declared values in each class.
     class_count_ : ndarray of shape (n_classes,)
         The noisy numbers of rows.
+    class_count_std_error_ : float
+        The standard deviation of their noise.
     class_prior_ : ndarray of shape (n_classes,)
         The shares of the classes, each of at least the standard deviation of its noise.
     classes_ : ndarray of shape (n_classes,)

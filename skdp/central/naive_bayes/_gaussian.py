@@ -71,6 +71,8 @@ class DPGaussianNB(NaiveBayes):
         The variances, drawn towards each other in the same way, and larger by what is not known of the means.
     class_count_ : ndarray of shape (n_classes,)
         The noisy numbers of rows.
+    class_count_std_error_ : float
+        The standard deviation of their noise.
     class_prior_ : ndarray of shape (n_classes,)
         The shares of the classes, each of at least the standard deviation of its noise.
     classes_ : ndarray of shape (n_classes,)

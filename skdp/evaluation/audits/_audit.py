@@ -144,8 +144,8 @@ def audit_epsilon(
         A local transformer (fitted or not, of any package), or a function from a table to its release, such as
         ``lambda rows: DPMean(epsilon=1.0, bounds=(0, 1)).fit(rows).mean_``. Of `OnFitOnly`, only `fit_transform` is
         audited, as its `transform` releases unprotected rows; of an estimator of the central model, such as `DPMean` or
-        `DPMarginalSynthesizer`, the numbers and arrays among its fitted attributes; of `SyntheticResampler`, the rows,
-        where the last column of a table is the target.
+        `DPMarginalSynthesizer`, the numbers and arrays among its fitted attributes; of `SyntheticResampler`, the rows.
+        Where a target is needed, it is the last column of a table.
     neighbours : pair of tables, optional
         Two public tables that differ in one record: for a local transformer, in exactly one row; for a central
         estimator, one may have a row less. Needed for these and a callable. By default, tables of one record each from

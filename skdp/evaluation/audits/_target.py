@@ -10,12 +10,12 @@ from fractions import Fraction
 from numbers import Integral, Number
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.base import rows_and_target, split_target
 from skdp.evaluation.audits._calls import Audited
 from skdp.evaluation.audits._neighbours import (
     check_replaced,
@@ -109,8 +109,8 @@ def _of_central(
 
     def fit(table: Any) -> tuple[Any, Any]:
         if hasattr(estimator, "fit_resample"):
-            return (one := fresh()), one.fit_resample(*_with_target(table))
-        return fresh().fit(table), None
+            return (one := fresh()), one.fit_resample(*split_target(table))
+        return fresh().fit(*rows_and_target(estimator, table)), None
 
     def learn(table: Any) -> dict[str, Any]:
         one, rows = fit(table)
@@ -130,16 +130,9 @@ def _needs_curator(estimator: Any, neighbours: Any) -> bool:
         return False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted = clone(estimator).set_params(**_harmless(estimator)).fit(neighbours[0])
+        fitted = clone(estimator).set_params(**_harmless(estimator))
+        fitted.fit(*rows_and_target(fitted, neighbours[0]))
     return getattr(getattr(fitted, "guarantee_", None), "trust", "local") == "central"
-
-
-def _with_target(table: Any) -> tuple[Any, Any]:
-    """Take the last column of a table as its target."""
-    if not is_frame(table):
-        return table[:, :-1], table[:, -1]
-    frame = nw.from_native(table, eager_only=True)
-    return frame.select(frame.columns[:-1]).to_native(), frame[frame.columns[-1]].to_native()
 
 
 def _is_released(name: str, value: Any) -> bool:

@@ -176,9 +176,12 @@ def _like(sample: Any, columns: list[list[Any]]) -> Any:
 def _declarations(estimator: Any, sample: Any) -> dict[Any, Any]:
     """Return what the steps of an estimator declare of the columns of a table, the first step first."""
     names = read_table(sample).names
+    by = getattr(estimator, "by", [])
+    keys = by if isinstance(by, list) else [by]
+    others = [name for name in names if name not in keys]
     declared: dict[Any, Any] = {}
-    for parameter in ("categories", "domain", "bounds"):
-        for name, values in _declared_by(getattr(estimator, parameter, None), names, parameter == "bounds"):
+    for parameter, own in (("categories", names), ("domain", names), ("keys", keys), ("bounds", others)):
+        for name, values in _declared_by(getattr(estimator, parameter, None), own, parameter == "bounds"):
             declared.setdefault(name, values)
     for part, chosen in _parts(estimator, sample):
         declared = _declarations(part, chosen) | declared

@@ -177,7 +177,9 @@ def gaussian_loss(mu_squared: Fraction) -> GaussianLoss:
     """Return the loss of Gaussian noise, of the square of mu."""
     if mu_squared == 0:
         return GaussianLoss(0.0)
-    root = Fraction(isqrt(mu_squared.numerator * mu_squared.denominator << 200) + 1, mu_squared.denominator << 100)
+    # The root of the square of a float is this float, and no further one.
+    whole = isqrt((mu_squared.numerator * mu_squared.denominator << 200) - 1) + 1
+    root = Fraction(whole, mu_squared.denominator << 100)
     return GaussianLoss(round_up(root))
 
 

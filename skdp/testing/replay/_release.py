@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
-from skdp.base import heard
+from skdp.base import heard, rows_and_target
 from skdp.privacy import PrivacyGuarantee, subsampled_guarantee
 from skdp.testing._leak_checks import leaves
 from skdp.testing._tools import released_attributes, require
@@ -86,12 +86,11 @@ def replay_release(
     Parameters
     ----------
     release : estimator or callable
-        An estimator whose `fit` releases statistics, or a function from a table to a result: for an estimator that
-        needs a target, one that fits it, with a seed, to columns of the table. Both must draw their noise with the
-        samplers of `skdp.randomness`, and add it as it comes: ``numbers + noise`` of arrays, or
+        An estimator whose `fit` releases statistics, or a function from a table to a result. Both must draw their noise
+        with the samplers of `skdp.randomness`, and add it as it comes: ``numbers + noise`` of arrays, or
         ``number + noise.item()``. Other noise is an unprotected difference here.
     X : dataframe or ndarray
-        A table.
+        A table; for an estimator that needs a target, this is the last column.
     neighbour : dataframe or ndarray
         Its neighbour: with a row less or more at the end (or the rows of a person), or with one row replaced.
     guarantee : PrivacyGuarantee, optional
@@ -211,7 +210,8 @@ def check_sensitivity(
     release : estimator or callable
         An estimator whose `fit` releases statistics, or a function from a table to a result.
     X : dataframe or ndarray
-        A table of a few rows: include the extremes of the declared values, and rows that are alone in a cell.
+        A table of a few rows, with the target as the last column where one is needed: include the extremes of the
+        declared values, and rows that are alone in a cell.
     neighbours : sequence of tables, optional
         Its neighbours, each with another last row or without it. By default X without each of its first 20 rows (that
         row then comes last in X), and each of the first 20 rows added to those before it.
@@ -269,7 +269,7 @@ def _outcome(
     if hasattr(release, "fit"):
         names = release.get_params(deep=False)
         given = {name: value for name, value in (("random_state", random_state), ("ledger", None)) if name in names}
-        run = lambda: clone(release).set_params(**given).fit(table)  # noqa: E731
+        run = lambda: clone(release).set_params(**given).fit(*rows_and_target(release, table))  # noqa: E731
     else:
         run = lambda: release(table)  # noqa: E731
     with heard() as said:

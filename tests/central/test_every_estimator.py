@@ -1,0 +1,230 @@
+"""What is promised of every estimator of the curator's side, on each of them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.feature_selection import VarianceThreshold
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MinMaxScaler,
+    OneHotEncoder,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+    TargetEncoder,
+)
+
+import skdp.engines
+from skdp import PrivacyLedger, central, privacy_cost, privacy_statement
+from skdp.base import rows_and_target
+from skdp.central.linear_model import _linear
+from skdp.evaluation import audit_epsilon
+from skdp.privacy import Mu, Rho
+from tests.central import test_contract, test_sklearn_contract
+from tests.conftest import each
+
+rng = np.random.default_rng(0)
+N = 60
+NUMBERS = pd.DataFrame({"a": rng.integers(0, 2, N).astype(float), "b": rng.integers(0, 2, N).astype(float)})
+WORDS = pd.DataFrame({"a": rng.choice(["x", "y"], N), "b": rng.choice(["u", "v"], N)})
+Y = pd.Series(rng.integers(0, 2, N), name="y")
+BOUNDS = {"bounds": (0, 1)}
+VALUES = {"a": ["x", "y"], "b": ["u", "v"]}
+FOUND = {"a": "private", "b": (0, 1)}
+# What is not fitted to numbers between bounds, or not by default.
+OTHERS = {
+    "DPCategoricalNB": ({"categories": VALUES, "classes": [0, 1]}, WORDS),
+    "DPGaussianNB": (BOUNDS | {"classes": [0, 1]}, NUMBERS),
+    "DPGroupBy": (BOUNDS | {"by": "a", "keys": {"a": VALUES["a"]}}, WORDS.assign(b=NUMBERS["b"])),
+    "DPHistogram": ({"domain": VALUES}, WORDS),
+    "DPLinearRegression": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
+    "DPLogisticRegression": (BOUNDS | {"classes": [0, 1], "max_iter": 2}, NUMBERS),
+    "DPMinMaxScaler": ({"bounds": FOUND}, NUMBERS),  # it costs something
+    "DPOneHotEncoder": ({"categories": VALUES}, WORDS),
+    "DPQuantileTransformer": (BOUNDS | {"n_quantiles": 9, "candidates": 50}, NUMBERS),
+    "DPRidge": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
+    "DPSelectKBest": (BOUNDS | {"k": 1, "classes": [0, 1]}, NUMBERS),
+    "DPTargetEncoder": (BOUNDS | {"categories": VALUES}, WORDS),
+}
+EVERY = {
+    name: (getattr(central, name)(**parameters), X)
+    for name in central.__all__
+    if name.startswith("DP")
+    for parameters, X in [OTHERS.get(name, (BOUNDS, NUMBERS))]
+}
+FREE = "DPOneHotEncoder"
+"""Of declared categories, nothing is released."""
+# Another kind of each is fitted alike; all of them in `make test-long`.
+SOME = [
+    pytest.param(name, marks=[] if name in ("DPGaussianNB", "DPGroupBy", "DPTargetEncoder") else pytest.mark.long)
+    for name in EVERY
+    if name != FREE
+]
+
+pytestmark = pytest.mark.filterwarnings("ignore:the noise:UserWarning")  # there are few rows
+
+
+def made(name, **parameters):
+    return clone(EVERY[name][0]).set_params(**{"epsilon": 5.0, "random_state": 0} | parameters)
+
+
+def whole(name):
+    """Return the table of an estimator, with a target where it needs one."""
+    needed = EVERY[name][0].__sklearn_tags__().target_tags.required
+    return EVERY[name][1].assign(**{"y": Y} if needed else {})
+
+
+def fitted(estimator, table, **more):
+    return estimator.fit(*rows_and_target(estimator, table), **more)
+
+
+def released(estimator):
+    return {name: repr(value) for name, value in vars(estimator).items() if name.endswith("_")}
+
+
+def test_each_is_in_the_lists_of_the_contract_and_of_scikit_learn():
+    """With the contract, the noise is replayed on neighbours."""
+    kinds = {type(estimator) for estimator, _ in EVERY.values()}
+    assert kinds <= test_contract.KINDS
+    assert kinds <= test_sklearn_contract.KINDS
+
+
+@each("name", list(EVERY))
+def test_a_lazy_table_gives_what_its_rows_give(name):
+    assert skdp.engines  # with which `fit` reads lazy tables
+    wanted = released(fitted(made(name), whole(name)))
+    assert released(fitted(made(name), pl.from_pandas(whole(name)).lazy())) == wanted
+
+
+@each("name", list(EVERY))
+def test_a_person_may_have_several_rows(name):
+    persons = np.arange(N) // 3
+    for table, groups in (
+        (whole(name), persons),
+        (pl.from_pandas(whole(name).assign(who=persons)).select("who", pl.exclude("who")).lazy(), "who"),
+    ):
+        guarantee = fitted(made(name, max_rows_per_person=2), table, groups=groups).guarantee_
+        assert name == FREE or guarantee.max_rows_per_person == 2
+
+
+@each("name", [name for name in EVERY if name != FREE])
+def test_a_share_of_a_budget_is_charged_as_it_is(name):
+    for share in (Rho(0.2, delta=1e-6), Mu(0.2, delta=1e-6)):
+        ledger = PrivacyLedger(**{share.name: 1.0})
+        fitted(made(name, epsilon=share, ledger=ledger), whole(name))
+        assert ledger.balance().loc["spent", share.name] == pytest.approx(0.2, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "error", "n_draws"),
+    [
+        ("DPTargetEncoder", "target_mean_", "target_mean_std_error_", 60),
+        ("DPGaussianNB", "class_count_", "class_count_std_error_", 60),
+        pytest.param("DPCategoricalNB", "class_count_", "class_count_std_error_", 300, marks=pytest.mark.long),
+        pytest.param("DPHistogram", "counts_", "std_error_", 300, marks=pytest.mark.long),
+        pytest.param("DPMean", "mean_", "std_error_", 300, marks=pytest.mark.long),
+        pytest.param("DPStandardScaler", "mean_", "mean_std_error_", 300, marks=pytest.mark.long),
+        pytest.param("DPStandardScaler", "scale_", "scale_std_error_", 300, marks=pytest.mark.long),
+        pytest.param("DPVarianceThreshold", "variances_", "variances_std_error_", 300, marks=pytest.mark.long),
+    ],
+)
+def test_a_stated_error_is_that_of_the_noise(name, number, error, n_draws):
+    rows = whole(name)
+    if name not in OTHERS:
+        rows = rows / 2 + 0.25  # with a variance that is not the largest possible one
+    table = pd.concat([rows] * 10, ignore_index=True)
+    found = [fitted(made(name, epsilon=1.0, random_state=seed), table) for seed in range(n_draws)]
+    deviation = np.std([getattr(one, number) for one in found], axis=0)
+    ratios = deviation / np.mean([getattr(one, error) for one in found], axis=0)
+    assert ((ratios > 0.75) & (ratios < 1.25)).all(), ratios
+
+
+WITH_GAPS = {
+    "DPMinMaxScaler": MinMaxScaler,
+    "DPOneHotEncoder": OneHotEncoder,
+    "DPQuantileTransformer": QuantileTransformer,
+    "DPRobustScaler": RobustScaler,
+    "DPSimpleImputer": SimpleImputer,
+    "DPStandardScaler": StandardScaler,
+    "DPTargetEncoder": TargetEncoder,
+    "DPVarianceThreshold": VarianceThreshold,
+}
+
+
+@each("name, kind", list(WITH_GAPS.items()))
+def test_what_takes_missing_values_in_scikit_learn_takes_them_here(name, kind):
+    gaps = whole(name).mask(rng.random(whole(name).shape) < [0.2, 0.2, *[0] * (whole(name).shape[1] - 2)])
+    table = pd.concat([gaps] * 10, ignore_index=True)
+    declared = {"categories": {column: [*values, None] for column, values in VALUES.items()}}
+    model = made(name, epsilon=1e6, **declared if "categories" in OTHERS.get(name, [()])[0] else {})
+    rows, target = rows_and_target(model, table)
+    model.fit(rows, target)
+    filled = name in ("DPOneHotEncoder", "DPSimpleImputer", "DPTargetEncoder")
+    assert np.isnan(model.transform(rows).to_numpy(float)).any() != filled
+    wanted = kind(**{"n_quantiles": 9} if kind is QuantileTransformer else {}).fit(rows, target)
+    for attribute in {"mean_", "var_", "variances_", "center_", "statistics_"} & set(dir(wanted)):
+        assert np.allclose(getattr(model, attribute), getattr(wanted, attribute), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_a_search_charges_each_fit_and_the_statement_says_so(name):
+    ledger = PrivacyLedger(epsilon=100, delta=1e-3)
+    model, key = made(name, ledger=ledger), "epsilon"
+    if not hasattr(model, "predict") and hasattr(model, "transform"):
+        model, key = make_pipeline(model, DummyClassifier()), f"{name.lower()}__epsilon"
+    scoring = None if hasattr(model, "score") else lambda *_: 0.0
+    search = GridSearchCV(model, {key: [1.0, 2.0]}, cv=2, scoring=scoring).fit(EVERY[name][1], Y)
+    assert len(ledger.report()) == 5
+    assert ledger.spent.epsilon == pytest.approx(2 * (1 + 2) + search.best_params_[key])
+    assert "each fit was a release" in str(privacy_statement(search))
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_the_cost_is_known_before(name):
+    cost = privacy_cost(made(name), EVERY[name][1], Y)
+    spent = fitted(made(name), whole(name)).guarantee_.epsilon
+    assert cost.totals["fit"].epsilon == spent
+
+
+@pytest.mark.parametrize("name", [name for name in SOME if EVERY[name.values[0]][1] is NUMBERS])
+def test_truths_and_decimals_are_numbers(name):
+    table = whole(name)
+    numbers = table.astype(dict.fromkeys(NUMBERS, bool))
+    decimals = table.assign(**{column: [Decimal(int(value)) for value in NUMBERS[column]] for column in NUMBERS})
+    arrow = pa.Table.from_pandas(decimals)
+    lazy = pl.from_arrow(arrow).lazy()
+    wanted = released(fitted(made(name), table))
+    nullable = numbers.astype(dict.fromkeys(NUMBERS, "boolean"))
+    for same in (numbers, nullable, pl.from_pandas(numbers), decimals, arrow, lazy):
+        found = fitted(made(name), same)
+        assert released(found) == wanted
+        for method in {"transform", "predict"} & set(dir(found)) if same is not lazy else ():
+            getattr(found, method)(rows_and_target(found, same)[0])
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[] if one == "DPTargetEncoder" else pytest.mark.long) for one in EVERY]
+)
+def test_an_audit_of_draws_refutes_none(name):
+    table = whole(name)[:12]
+    found = audit_epsilon(made(name, epsilon=1.0, random_state=None), [table, table[:-1]], n_draws=100)
+    assert found.passed
+    assert found.epsilon_claimed <= 1
+
+
+@pytest.mark.long
+def test_an_audit_of_draws_refutes_a_model_without_noise(monkeypatch):
+    table = whole("DPRidge")[:12]
+    whole_moments = _linear.ExactMoments.release
+    monkeypatch.setattr(_linear.ExactMoments, "release", lambda self, share, _: whole_moments(self, share * 10**9, _))
+    assert audit_epsilon(made("DPRidge", epsilon=0.1), [table, table[:-1]], n_draws=200).rejected
