@@ -111,10 +111,10 @@ def _least_score(sums: RateSums, rows: str, start: float, slope: float, own_slop
 
 def _ends(grid: Numbers, scores: Numbers, level: float) -> tuple[Numbers, Numbers]:
     """Return the least and the largest value whose score is at most that of the level, between the places of a grid."""
-    distance, quantile = np.sqrt(np.maximum(scores, 0)), two_sided(level)
+    distance, usual = np.sqrt(np.maximum(scores, 0)), two_sided(level)
     # Where no pair is likely, the set is that of pairs that are not much less likely than the best one.
     least = distance.min(axis=0)
-    quantile = np.where(least > quantile, np.hypot(least, quantile), quantile)
+    quantile = np.where(least > usual, np.hypot(least, usual), usual)
     inside = distance <= quantile
     ends = []
     for step, first in ((1, inside.argmax(axis=0)), (-1, len(grid) - 1 - inside[::-1].argmax(axis=0))):
