@@ -168,19 +168,21 @@ def _even_groups(values: NDArray[np.float64], size: int) -> NDArray[np.intp]:
     values = np.maximum(values, 0) if (values > 0).any() else np.ones(values.size)
     sums = np.cumsum(values)
     first = np.searchsorted(sums - values / 2, sums[-1] * np.arange(1, size) / size)
-    return np.unique(np.append(0, first[first < values.size]))
+    return np.append(0, first[(np.diff(first, prepend=0) > 0) & (first < values.size)])
 
 
 def _project(values: NDArray[np.float64], first: NDArray[np.intp], sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """Project the numbers of each group to the nearest ones that are not negative and have the given sum."""
+    # What is below the mean excess of the others is 0, until nothing more is (C. Michelot, 1986).
     sizes = np.diff(first, append=values.size)
-    group = np.repeat(np.arange(first.size), sizes)
-    ordered = values[np.lexsort((-values, group))]
-    above = np.cumsum(ordered)
-    excess = above - (above[first] - ordered[first] + sums)[group]
-    excess /= np.arange(1, values.size + 1) - first[group]
-    kept = np.maximum(np.add.reduceat(ordered > excess, first, dtype=np.intp), 1)
-    return np.maximum(values - excess[first + kept - 1][group], 0)
+    kept = np.ones(values.size, np.bool_)
+    while True:
+        n_kept = np.maximum(np.add.reduceat(kept, first, dtype=np.intp), 1)
+        excess = np.repeat((np.add.reduceat(values * kept, first) - sums) / n_kept, sizes)
+        dropped = kept & (values < excess)
+        if not dropped.any():
+            return (values - excess) * kept
+        kept ^= dropped
 
 
 def counted_quantiles(
