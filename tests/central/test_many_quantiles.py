@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from skdp import DPKBinsDiscretizer
-from skdp.central.statistics import Noise, equal_steps
+from skdp.central.statistics import Noise, equal_steps, plan_quantiles
 from skdp.central.statistics._quantiles import (
     _even_groups,
     count_below,
     counted_quantiles,
     estimate_cells,
     level_sizes,
-    plan_quantiles,
     ranked_quantiles,
     scores,
 )
