@@ -201,7 +201,8 @@ if __name__ == "__main__":
         f"Then the mean numbers of rows by which {K} quantiles at ε = {SMALL:g} are wrong, over {QUANTILE_RUNS} runs "
         f"(a tenth of them for choices), among {STEPS:,} steps between declared bounds: by an own choice of each, by "
         "ApproximateQuantiles (halving), from the tree of `DPHistogram`, and as `DPQuantileTransformer` and "
-        "`DPKBinsDiscretizer` release them; an error below one row is none.",
+        "`DPKBinsDiscretizer` release them; an error below one row is none. Over 100 runs, the standard error of "
+        "skdp / best is at most 0.05.",
         {
             "Bounds": (
                 ("column", "good bounds", "wide bounds", "found", "found / good", "width / good", f"≤ {WANTED}?"),

@@ -232,11 +232,12 @@ class DPKBinsDiscretizer(CentralTransformer):
     same way on both sides of it ([2]_): with epsilon / (d l) on each of l = 2 or, from five bins on, 3 levels.
 
     From nine bins on, noisy counts give all edges: of the values that equal a candidate or lie between two, and of
-    h - 1 levels of neighbouring groups ([3]_). A record changes one count of each level by 1, and the noise of scale
-    d h / epsilon does not depend on the number of bins; nor is h decided by the data (4 for the default candidates).
-    What is negative or inconsistent in the counts is corrected from the top. So 50 quantiles at epsilon = 0.1 are wrong
-    by about 60 records; as many choices, by several hundred. With fewer than 2,000 candidates, up to three edges are
-    chosen each by itself, and counts give more.
+    h - 1 levels of neighbouring groups ([3]_), each made so that the noisy counts below it are about equal in all
+    groups. A record changes one count of each level by 1, and the noise of scale d h / epsilon does not depend on the
+    number of bins; nor is h decided by the data (4 for the default candidates, and at most). What is negative or
+    inconsistent in the counts is corrected from the top. So 50 quantiles at epsilon = 0.1 are wrong by about 50
+    records; as many choices, by several hundred. With fewer than 2,000 candidates, up to three edges are chosen each by
+    itself, and counts give more.
 
     A missing value stays missing (nan); it is in none of the columns of ``"onehot-dense"``.
 

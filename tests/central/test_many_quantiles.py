@@ -9,12 +9,21 @@ import numpy as np
 import pytest
 
 from skdp import DPKBinsDiscretizer
-from skdp.central.statistics import Hierarchy, Noise, equal_steps, plan_quantiles
-from skdp.central.statistics._quantiles import count_below, counted_quantiles, ranked_quantiles, scores
+from skdp.central.statistics import Noise, equal_steps, plan_quantiles
+from skdp.central.statistics._quantiles import (
+    _even_groups,
+    count_below,
+    counted_quantiles,
+    estimate_cells,
+    level_sizes,
+    ranked_quantiles,
+    scores,
+)
 from skdp.frames import read_table
 from skdp.oracles import project_to_simplex
 from skdp.privacy import GaussianLoss, Mu, Rho, Share, read_share
 from skdp.randomness import SeededSource
+from skdp.testing import check_sensitivity
 from tests.conftest import each
 
 NAN = math.nan
@@ -38,33 +47,56 @@ class Known(Noise):
     error = reach = loss = None
 
 
-def levels_of(rows, tree):
-    """All counts that get noise."""
-    seen = []
+class Released(Noise):
+    """Noise that makes the noisy counts of each level the same, whatever the counts are, and shows these."""
 
-    class Tree(Hierarchy):
-        def measure(self, counts, noise, source):
-            seen.extend(self.totals(counts))
-            return super().measure(counts, noise, source)
+    name = "released"
 
-    noise = Known()
-    counted_quantiles(count_below(np.array(rows, float), GRID), TENTHS, Tree(9, tree.branching), noise, None)
-    assert noise.sizes == tree.sizes == [level.size for level in seen]
-    return seen
+    def __init__(self, seed):
+        self.rng, self.seen = np.random.default_rng(seed), []
+
+    def draw(self, source, size):
+        noisy, seen = self.rng.integers(-3, 9, size), self.seen
+
+        class Rest:
+            __array_ufunc__ = None
+
+            def __radd__(self, counts):
+                seen.append(counts)
+                return noisy
+
+        return Rest()
+
+    error = reach = loss = None
 
 
 class TestSensitivity:
-    @pytest.mark.parametrize("branching", [2, 3, 16])
-    def test_a_record_changes_one_count_of_each_level_by_one(self, branching):
-        """All tables of up to 2 rows: on candidates, between them and beyond."""
-        tree = Hierarchy(9, branching)
+    @pytest.mark.parametrize("sizes", [(9, 2), (9, 5, 3)], ids=str)
+    def test_a_record_changes_one_count_of_each_level_by_one(self, sizes):
+        """All tables of up to 2 rows, on candidates, between them and beyond, for what was released of each level."""
+
+        def levels_of(rows):
+            found = []
+            for seed in range(2):
+                noise = Released(seed)
+                index = counted_quantiles(count_below(np.array(rows, float), GRID), TENTHS, sizes, noise, None)
+                found.append((noise.seen, index.tolist()))
+            return found
+
         for rows in itertools.chain(*(itertools.combinations_with_replacement(VALUES, n) for n in range(3))):
-            before = levels_of(rows, tree)
+            before = levels_of(rows)
             for value in VALUES:
-                changes = [after - here for after, here in zip(levels_of((*rows, value), tree), before, strict=True)]
-                assert [(change.sum(), np.abs(change).sum()) for change in changes] == [
-                    (0, 0) if math.isnan(value) else (1, 1)
-                ] * len(tree.sizes)
+                for (seen, index), (other, same) in zip(levels_of((*rows, value)), before, strict=True):
+                    assert index == same
+                    changes = [after - here for after, here in zip(seen, other, strict=True)]
+                    assert [(change.sum(), np.abs(change).sum()) for change in changes] == [
+                        (0, 0) if math.isnan(value) else (1, 1)
+                    ] * len(sizes)
+
+    @pytest.mark.parametrize("epsilon", [1.0, pytest.param(Mu(0.4, 1e-6), marks=pytest.mark.long)], ids=str)
+    def test_the_replayed_noise_covers_a_record(self, epsilon):
+        rows = np.array([[0.0], [0.0], [99.5]])
+        check_sensitivity(DPKBinsDiscretizer(epsilon, n_bins=10, bounds=(0, 100), candidates=400), rows)
 
     @pytest.mark.parametrize("rows", [1, 3])
     @pytest.mark.parametrize("given", [0.7, Rho(0.1, 1e-6), Mu(0.4, 1e-6)], ids=str)
@@ -85,7 +117,7 @@ class TestSensitivity:
         if share.kind == "epsilon":
             # A record adds rows / scale on each level; together this is epsilon.
             assert sum(rows / scale for scale in drawn) == share.amount
-            assert len(drawn) == 2 + 4
+            assert len(drawn) == 2 + 3
         else:
             assert sum(rows**2 / variance for variance in drawn) == share.mu_squared
             assert [loss.mu for loss in plan.losses] == [pytest.approx(math.sqrt(share.mu_squared))]
@@ -106,36 +138,54 @@ class TestSensitivity:
         assert fitted.guarantee_.rho == 0.1
 
 
-class TestPossible:
-    @each("size, branching", [(9, 2), (9, 16), (40, 3), (100, 8)])
-    def test_without_noise_the_counts_are_what_they_were(self, size, branching):
-        tree = Hierarchy(size, branching)
-        counts = np.random.default_rng(size).poisson(1.0, size)
-        assert tree.possible(tree.totals(counts)) == pytest.approx(counts, abs=1e-9)
+class TestCounts:
+    @each("n_cells, sizes", [(55, [55]), (56, [56, 7]), (2001, [2001, 49, 7]), (10**6, [10**6, 784, 49, 7])])
+    def test_the_levels_depend_on_the_number_of_cells(self, n_cells, sizes):
+        assert level_sizes(n_cells) == sizes
+
+    @each("sizes", [(9, 2), (40, 5, 3), (100, 20)])
+    def test_without_noise_the_counts_are_what_they_were(self, sizes):
+        counts = np.random.default_rng(sizes[0]).poisson(1.0, sizes[0])
+        assert estimate_cells(counts, sizes, Known(), None) == pytest.approx(counts, abs=1e-9)
+
+    @each("values", [np.arange(40.0), np.full(12, -3.0), np.array([-1, 0, 90, 0, 5, 0, 5.0]), np.eye(9)[4]])
+    def test_groups_have_about_equal_sums(self, values):
+        first = _even_groups(values, 5)
+        assert first[0] == 0
+        assert 1 < first.size <= 5
+        assert (np.diff(first) > 0).all()
+        mass = np.maximum(values, 0) if (values > 0).any() else np.ones(values.size)
+        many = np.add.reduceat(np.where(mass > mass.sum() / 5, 0, mass), first)  # one number may be more
+        assert many.max() <= mass.sum() / 5 + mass.max()
 
     def test_groups_are_projected_from_the_top(self):
-        tree, rng = Hierarchy(7, 3), np.random.default_rng(0)
-        noisy = [rng.integers(-9, 9, size) for size in tree.sizes]
-        below, top = tree._improve(noisy)
-        top = project_to_simplex(top, max(top.sum(), 0))
-        groups = [project_to_simplex(below[start : start + 3], one) for start, one in zip((0, 3, 6), top, strict=True)]
-        assert tree.possible(noisy) == pytest.approx(np.concatenate(groups))
+        found = estimate_cells(np.zeros(7, np.int64), (7, 3), Released(0), None)
+        rng = np.random.default_rng(0)
+        cells = rng.integers(-3, 9, 7)
+        first = _even_groups(cells, 3)
+        groups = rng.integers(-3, 9, first.size)
+        parts = np.split(cells, first[1:])
+        best = [(count * len(part) + part.sum()) / (len(part) + 1) for part, count in zip(parts, groups, strict=True)]
+        best = project_to_simplex(np.array(best), max(sum(best), 0))
+        assert found == pytest.approx(
+            np.concatenate([project_to_simplex(*one) for one in zip(parts, best, strict=True)])
+        )
 
     def test_a_total_below_nothing_is_nothing(self):
-        assert Hierarchy(7, 3).possible([np.full(7, -5), np.full(3, -2)]).tolist() == [0] * 7
+        assert estimate_cells(np.zeros(7, np.int64), (7, 3), Known(-5), None).tolist() == [0] * 7
 
 
 class TestQuantiles:
     @each("column", [[1.0] * 90 + [3.5] * 10, list(np.linspace(0, 4, 101)), [0.0], [9.0, -9.0]])
     def test_without_noise_no_candidate_is_better(self, column):
         ranks = count_below(np.array(column), GRID)
-        found = counted_quantiles(ranks, TENTHS, Hierarchy(9, 3), Known(), None)
+        found = counted_quantiles(ranks, TENTHS, (9, 3), Known(), None)
         for q, index in zip(TENTHS, found, strict=True):
             assert scores(*ranks, q)[index] == scores(*ranks, q).max()
 
     def test_without_values_they_are_spread_evenly(self):
         ranks = count_below(np.array([NAN]), GRID)
-        found = counted_quantiles(ranks, TENTHS, Hierarchy(9, 3), Known(-3), None)
+        found = counted_quantiles(ranks, TENTHS, (9, 3), Known(-3), None)
         assert found.tolist() == [0, 1, 1, 2, 2, 2, 3, 3, 4]
 
     @pytest.mark.parametrize("epsilon", [Fraction(1, 10**30), Fraction(10**9)])

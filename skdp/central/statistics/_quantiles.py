@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.base import read_bounds, read_numbers
 from skdp.central.statistics._cuts import cut_positions
 from skdp.central.statistics._noise import GaussianNoise, Noise, choice_name, choose, integer_noise
-from skdp.central.statistics._ranges import Hierarchy
+from skdp.central.statistics._ranges import LARGEST
 from skdp.central.statistics._sums import most_rows
 from skdp.frames import LargeTable, Table, read_table
 from skdp.oracles import check_size
@@ -129,17 +129,67 @@ def halved_quantiles(
     return np.array([values[row] for values, row in zip(candidates, (halves + 1) // 4, strict=True)])
 
 
-_PURE, _GAUSSIAN = 16, 4
-"""The branching of the tree of counts."""
+_GROUPS = 784, 49, 7
+"""The numbers of groups of cells on levels of counts, where there are at least eight times as many cells."""
+
+
+def level_sizes(n_cells: int) -> list[int]:
+    return [n_cells, *(groups for groups in _GROUPS if 8 * groups <= n_cells)]
+
+
+def estimate_cells(
+    counts: NDArray[np.int64], sizes: Sequence[int], noise: Noise, source: ByteSource
+) -> NDArray[np.float64]:
+    """Estimate the counts of cells by noisy counts of them, of groups of cells, of groups of these, and so on."""
+    # A record changes one count on each level, by 1. Groups follow from the noisy counts below them, and so levels
+    # compose adaptively: a group has about as many records as the others, and few counts are spent where none are. Its
+    # own count improves the sum of its parts, as in `Hierarchy`; variances are in units of that of a noisy count.
+    most = LARGEST // counts.size
+    levels = []
+    best, variances = np.zeros(counts.size), np.full(counts.size, np.inf)
+    for size in sizes:
+        first = _even_groups(best, size)
+        counts, best, parts = (np.add.reduceat(values, first) for values in (counts, best, variances))
+        noisy = np.clip(counts + noise.draw(source, first.size), -most, most).astype(float)
+        variances = 1 / (1 + 1 / parts)
+        best += variances * (noisy - best)
+        levels.append((best, first))
+    # From the top, the parts of a group are projected to what is not negative and has its sum: noise is not spread over
+    # the many cells that are empty.
+    whole, groups = np.maximum(best.sum(keepdims=True), 0), np.zeros(1, np.intp)
+    for best, first in reversed(levels):
+        whole, groups = _project(best, groups, whole), first
+    return whole
+
+
+def _even_groups(values: NDArray[np.float64], size: int) -> NDArray[np.intp]:
+    """Cut numbers into at most as many groups, of about equal sums; return the first index of each."""
+    values = np.maximum(values, 0) if (values > 0).any() else np.ones(values.size)
+    sums = np.cumsum(values)
+    first = np.searchsorted(sums - values / 2, sums[-1] * np.arange(1, size) / size)
+    return np.append(0, first[(np.diff(first, prepend=0) > 0) & (first < values.size)])
+
+
+def _project(values: NDArray[np.float64], first: NDArray[np.intp], sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Project the numbers of each group to the nearest ones that are not negative and have the given sum."""
+    # What is below the mean excess of the others is 0, until nothing more is (C. Michelot, 1986).
+    sizes = np.diff(first, append=values.size)
+    kept = np.ones(values.size, np.bool_)
+    while True:
+        n_kept = np.maximum(np.add.reduceat(kept, first, dtype=np.intp), 1)
+        excess = np.repeat((np.add.reduceat(values * kept, first) - sums) / n_kept, sizes)
+        dropped = kept & (values < excess)
+        if not dropped.any():
+            return (values - excess) * kept
+        kept ^= dropped
 
 
 def counted_quantiles(
-    ranks: Ranks, probabilities: Sequence[Fraction], tree: Hierarchy, noise: Noise, source: ByteSource
+    ranks: Ranks, probabilities: Sequence[Fraction], sizes: Sequence[int], noise: Noise, source: ByteSource
 ) -> NDArray[np.intp]:
     """Release all quantiles of a column from one tree of noisy counts, as indices of the candidates."""
-    # A record changes one count on each level, by 1. Of the noisy counts, candidates are judged by the scores of
-    # `ranked_quantiles`.
-    sums = np.cumsum(tree.possible(tree.measure(cells_of(ranks), noise, source)))
+    # Of the noisy counts, candidates are judged by the scores of `ranked_quantiles`.
+    sums = np.cumsum(estimate_cells(cells_of(ranks), sizes, noise, source))
     if sums[-1] <= 0:  # nothing is known
         sums = np.arange(1.0, sums.size + 1)
     before, until = np.append(0.0, sums[1::2]), sums[::2]
@@ -186,15 +236,14 @@ def plan_quantiles(
             lambda source: ranked_quantiles(ranks, probabilities, candidates, share, source), choice_name(share)
         )
     pure = share.kind == "epsilon"
-    trees = [Hierarchy(2 * values.size - 1, _PURE if pure else _GAUSSIAN) for values in candidates]
-    parts = [share / (len(ranks) * len(tree.sizes)) for tree in trees]
+    levels = [level_sizes(2 * values.size - 1) for values in candidates]
+    parts = [share / (len(ranks) * len(sizes)) for sizes in levels]
     noises = [integer_noise(part) if pure else GaussianNoise(part.mu_squared, part.rows**2) for part in parts]
 
     def draw(source: ByteSource) -> NDArray[np.float64]:
-        columns = zip(ranks, candidates, trees, noises, strict=True)
-        return np.array(
-            [values[counted_quantiles(one, probabilities, tree, noise, source)] for one, values, tree, noise in columns]
-        )
+        trees = zip(ranks, levels, noises, strict=True)
+        found = [counted_quantiles(one, probabilities, sizes, noise, source) for one, sizes, noise in trees]
+        return np.array([values[row] for values, row in zip(candidates, found, strict=True)])
 
     # What is lost does not depend on the number of levels, which may be that of bounds that are yet to be found.
     losses = () if pure else (GaussianNoise(share.mu_squared).loss,)

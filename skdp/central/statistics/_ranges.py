@@ -138,18 +138,6 @@ class Hierarchy:
             best.append((counts * parts + self._gather(best[-1])) / (parts + 1))
         return best
 
-    def possible(self, noisy: Sequence[NDArray]) -> Floats:
-        """Return consistent estimates of the cells of which none is negative."""
-        # From the top, the parts of a group are projected to what is not negative and has its sum: noise is not spread
-        # over the many cells that are empty. The least-squares estimates have less error where none is.
-        *below, final = self._improve(noisy)
-        final = _project(final[None], np.maximum(final.sum(keepdims=True), 0))[0]
-        for level in reversed(below):
-            groups = np.full(final.size * self.branching, -np.inf)
-            groups[: level.size] = level
-            final = _project(groups.reshape(final.size, -1), final).ravel()[: level.size]
-        return final
-
     def estimate(self, noisy: Sequence[NDArray]) -> Floats:
         """Return the least-squares estimates of the cells."""
         best = self._improve(noisy)
@@ -202,16 +190,6 @@ class Hierarchy:
         """Sum up the earlier parts of the same group."""
         sums = np.cumsum(values) - values
         return sums - self._spread(sums[:: self.branching], values.size)
-
-
-def _project(rows: Floats, sums: Floats) -> Floats:
-    """Project each row to the nearest numbers that are not negative and have the given sum; -inf stays out."""
-    ordered = -np.sort(-rows, axis=1)
-    inside = np.isfinite(ordered)
-    excess = np.cumsum(np.where(inside, ordered, 0), axis=1) - sums[:, None]
-    excess /= np.arange(1, rows.shape[1] + 1)
-    kept = np.maximum(np.count_nonzero(inside & (ordered > excess), axis=1), 1)
-    return np.maximum(rows - excess[np.arange(len(rows)), kept - 1][:, None], 0)
 
 
 def count_std(share: Share, n_levels: int) -> float:
