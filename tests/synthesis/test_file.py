@@ -231,7 +231,7 @@ def test_names_of_any_kind(names):
 def test_rare_values_that_were_counted_together():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.geometric(0.4, (300, 4)).clip(1, 12), columns=list("abcd"))
-    table["b"] = table["a"].where(rng.random(300) < 0.7, table["b"])
+    table["b"] = table["a"].where(rng.random(300) < 0.5, table["b"])
     before = fitted(table, domain=dict.fromkeys("abcd", range(1, 13)), marginals="auto")
     assert any(marginal.groups for marginal in before.marginals_)
     after = loaded(before)

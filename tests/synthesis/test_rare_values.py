@@ -76,3 +76,17 @@ def test_a_fine_column_with_an_order_is_cut_for_pairs(epsilon, grouped):
     law = fitted.model.marginal((0, 1))
     near = np.abs(np.subtract.outer(np.arange(100), np.arange(100))) <= 15
     assert law[near].sum() > 0.8
+
+
+@pytest.mark.parametrize(("share", "grouped"), [(0.75, False), (0.35, True)])
+def test_rare_values_of_a_dominant_pair_are_counted_by_themselves(share, grouped):
+    """Twenty rare values of a column, each of which comes with one value of another in some share of the rows."""
+    rng = np.random.default_rng(0)
+    one = np.where(rng.random(6000) < 0.2, rng.integers(4, 24, 6000), rng.integers(0, 4, 6000))
+    rows = np.stack([one, np.where(rng.random(6000) < share, one % 4, rng.integers(0, 4, 6000))], axis=1)
+    rows = np.column_stack([rows, rng.integers(0, 2, (6000, 2))])
+    sizes = (24, 4, 2, 2)
+    table = private_table(rows, sizes, make_budget("gaussian", Fraction(1, 20)))
+    measure_auto(table, Plan(sizes, (False,) * 4, 10_000))
+    pair = next(marginal for marginal in table.marginals if marginal.clique == (0, 1))
+    assert (pair.groups is not None) == grouped
