@@ -134,7 +134,7 @@ class TestAccuracy:
 
     @pytest.mark.parametrize("numbers", [[1.7e308, 1e308], [-1.7e308, 1.7e308], [1e-300, 5e-324], [1e-290, -1e300]])
     def test_the_ends_of_the_floats_have_bounds(self, numbers):
-        for cells in (Cells(4), Cells(8, numbers[0]), Cells(8, -1e306)):
+        for cells in (Cells(4), Cells(8, numbers[0]), Cells(8, -1e306), Cells(8, -(2.0**1021)), Cells(8, 2.0**1021)):
             counts = 5000.0 * np.bincount(cells.of(np.array(numbers)), minlength=cells.size)
             low, high, *_ = find_bounds(cells, counts, 7.0) or NOWHERE
             assert -math.inf < low < high < math.inf

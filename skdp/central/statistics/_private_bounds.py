@@ -245,11 +245,11 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
     # 5. Many columns end at 0: it is a bound if no values beyond it are clear, and it is in one of the last two cells.
     # Of cells around 0 itself, those next to it are narrow, or not looked at: it costs little as a bound.
     around_0 = cells.centre == 0
-    if low < 0 <= min(edges[first], edges[down + 2]) + cells.centre or (
+    if low < 0 <= min(edges[first], edges[min(down + 2, up)]) + cells.centre or (
         around_0 and not clear[0][0].size and edges[middle] <= low < high / _NEAR_ZERO
     ):
         low = 0.0
-    if max(edges[last + 1], edges[up - 1]) + cells.centre <= 0 < high or (
+    if max(edges[last + 1], edges[max(up - 1, down + 1)]) + cells.centre <= 0 < high or (
         around_0 and not clear[1][0].size and low / _NEAR_ZERO < high <= edges[middle + 1]
     ):
         high = 0.0
