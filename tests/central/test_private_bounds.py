@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.stats import gamma
 
 from skdp import (
     BudgetExceeded,
@@ -25,7 +26,16 @@ from skdp import (
 from skdp.base import coins
 from skdp.central.statistics import NOWHERE, GaussianNoise
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
-from skdp.central.statistics._private_bounds import LOOKS, CellCounts, Cells, count_values, find_bounds, place_bounds
+from skdp.central.statistics._private_bounds import (
+    _CLEAR_ANYWHERE,
+    LOOKS,
+    CellCounts,
+    Cells,
+    _limit,
+    count_values,
+    find_bounds,
+    place_bounds,
+)
 from skdp.frames import read_table
 from skdp.privacy import Mu, Rho, Sampled
 from tests.conftest import each
@@ -148,6 +158,17 @@ class TestAccuracy:
             assert np.quantile([low, *values], 0.01) >= low
             assert np.quantile([high, *values], 0.99) <= high
             assert high - low <= 1.3 * np.ptp(values)
+
+    def test_noise_alone_is_hardly_ever_taken_for_values(self):
+        """By the exact tail of a sum of Laplace numbers, the difference of two gamma numbers, over all windows."""
+        for parts in (4, 8, 16):
+            chances = []
+            for width in (1, 2, 4, 8, 16)[: int(math.log2(parts)) + 1]:
+                limit = float(_limit(width, _CLEAR_ANYWHERE[parts])) * math.sqrt(2)
+                at = np.linspace(0, 60, 4001)
+                tail = gamma.pdf(at, width) * gamma.sf(limit + at, width)
+                chances.append(Cells(parts).size * np.sum((tail[1:] + tail[:-1]) / 2) * (at[1] - at[0]))
+            assert max(chances) < 3e-6
 
     @each("values", [[7.125], [1e15 + 0.125], [-3.5, 1e-300], [5e-324, 40.0]])
     def test_values_that_repeat_have_bounds(self, values):

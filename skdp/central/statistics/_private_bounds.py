@@ -39,9 +39,12 @@ _FIRST, _AROUND_0, _AROUND = 16, 4, 8
 _MANY, _FAR = 40.0, 0.4
 """Another centre has this number of standard deviations of a count as values, and this distance from 0, in widths."""
 
-_CLEAR_ANYWHERE, _CLEAR_NEAR, _CLEAR_FARTHER = 18.5, 9.0, 1.2
-"""Minus the logarithm of the chance of error from which there are values for certain: anywhere, and next to others;
-and how much more is asked for each doubling of what an error costs."""
+_CLEAR_ANYWHERE = {_AROUND_0: 19.0, _AROUND: 22.0, _FIRST: 23.5}
+"""By cells: minus the logarithm of the chance of error from which there are values for certain. There are more windows
+of narrow cells, and a false first look would move the second; all together err with a chance of some 1e-6 a look."""
+
+_CLEAR_NEAR, _CLEAR_FARTHER = 9.0, 1.2
+"""The same next to others, and how much more is asked for each doubling of what an error costs."""
 
 _TILTS = np.linspace(0.1, 0.98, 89)
 """Of Chernoff's bound."""
@@ -214,7 +217,8 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
     # 1. How far from the centre the values are, by windows: neighbouring cells together.
     n, widths = cells.side, [width for width in (1, 2, 4, 8, 16) if width <= cells.parts]
     sides = noisy[:n][::-1], noisy[n + 1 :]
-    clear = [_clear_windows(side, widths, error, _CLEAR_ANYWHERE) for side in sides]
+    anywhere = _CLEAR_ANYWHERE[cells.parts]
+    clear = [_clear_windows(side, widths, error, anywhere) for side in sides]
     tops = [int(starts.max()) for starts, _ in clear if starts.size]
     if not tops:
         return None
@@ -227,11 +231,11 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
     # 3. Where there are values for certain. An error costs as much as the bounds get wider: the number of doublings
     # from the farthest values.
     doublings = np.maximum(np.abs(np.arange(counts.size) - middle) - (top + cells.parts - near), 0) / cells.parts
-    asked = np.minimum(_CLEAR_NEAR + _CLEAR_FARTHER * doublings, _CLEAR_ANYWHERE)
+    asked = np.minimum(_CLEAR_NEAR + _CLEAR_FARTHER * doublings, anywhere)
     starts, stops = _clear_windows(counts, widths, error, asked)
     # Of a window, the cell that is next to the others.
     first, last = sorted((int(stops.min()), int(starts.max())))
-    at_centre = noisy[n] >= _limit(1, _CLEAR_ANYWHERE) * error
+    at_centre = noisy[n] >= _limit(1, anywhere) * error
     if at_centre or any((stops < near).any() for _, stops in clear):
         first, last = min(first, middle), max(last, middle)
     # 4. What is worth its noise beyond, as seen from their median.
