@@ -46,6 +46,15 @@ def columns() -> dict[str, np.ndarray]:
         "exponential from 100 (skewed)*": rng.exponential(10, N) + 100,
         "Student's t, 2.5 (heavy tails)*": rng.standard_t(2.5, N),
         "Weibull, .5 (heavy tail)*": rng.weibull(0.5, N),
+        "uniform on 1,000 to 1,010": rng.uniform(1000, 1010, N),
+        "dates of five years, in seconds": rng.uniform(1.58e9, 1.74e9, N).round(),
+        "marks from 1 to 7": rng.choice(np.arange(1.0, 8.0), N, p=[0.05, 0.2, 0.3, 0.2, 0.15, 0.07, 0.03]),
+        "Gumbel around 20*": rng.gumbel(20, 3, N),
+        "arcsine law from 100 to 110*": 100 + 10 * rng.beta(0.5, 0.5, N),
+        "shares up to 100, exponential below*": 100 - rng.exponential(1.5, N),
+        "blood pressure, whole numbers*": rng.normal(125, 15, N).round(),
+        "latitudes of a town*": rng.uniform(52.34, 52.68, N),
+        "angles*": rng.vonmises(1.0, 2.0, N),
         "90 % zeros, integers*": np.where(rng.random(N) < 0.9, 0, rng.geometric(0.1, N)).astype(float),
     }
 

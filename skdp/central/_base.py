@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal, Self
 
 import narwhals.stable.v2 as nw
@@ -30,6 +31,7 @@ from skdp.base import (
     read_numbers,
 )
 from skdp.central.statistics import (
+    LOOKS,
     NOWHERE,
     check_bounds_share,
     check_steps,
@@ -208,30 +210,28 @@ class CentralStatistic(CentralEstimator):
         part = check_bounds_share(self.bounds_share) if private else Fraction(0)
         check_steps(getattr(self, "candidates", None), [bounded.names[place] for place in private])
         plan = self._plan(table, large, share * (1 - part), bounds)
-        noise = (
-            integer_noise(share * (Fraction(1) if plan.free else part), len(private), len(private)) if private else None
-        )
+        of_looks = [(Fraction(1) if plan.free else part) * look for look in LOOKS] if private else []
+        noises = [integer_noise(share * look, len(private), len(private)) for look in of_looks]
         hidden: list[Any] = []
-        if plan.free and noise is None:
+        if plan.free and not noises:
             self.guarantee_ = PrivacyGuarantee(0.0, relation="add_remove", scope=table.names, mechanism=plan.mechanism)
             source = coins(self.random_state, type(self).__name__)
         else:
             mechanism, losses = plan.mechanism, plan.losses
-            if noise is not None:
-                found_by = f"{noise.name} on counts for bounds"
+            if noises:
+                found_by = f"{' and '.join(dict.fromkeys(noise.name for noise in noises))} on counts for bounds"
                 mechanism = found_by if plan.free else f"{mechanism}, {found_by}"
-                losses = (*losses_of(share, [noise]), *losses) if losses or plan.free else ()
+                losses = (*losses_of(share, noises), *losses) if losses or plan.free else ()
             if rows > 1:
                 mechanism = f"{mechanism}, up to {rows} rows a person"
             source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses)
             if share.rate < 1:
                 # Only now is the sample drawn. What could be an error or a warning was one with all rows.
                 table = table.take(draw_sample([np.arange(len(table.columns[0]))], share.rate, source)[0])
-            if noise is not None:
-                counts = count_values(self._bounded(table), large, private)
-                noisy = counts + noise.draw(source, counts.size).reshape(counts.shape)
-                bounds, hidden = place_bounds(bounds, bounded.names, private, noisy, noise.error)
-            if share.rate < 1 or noise is not None:
+            if noises:
+                count = partial(count_values, self._bounded(table), large, private)
+                bounds, hidden = place_bounds(bounds, bounded.names, private, count, noises, source)
+            if share.rate < 1 or noises:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     plan = self._plan(table, large, share * (1 - part), bounds)

@@ -38,6 +38,7 @@ from skdp.central.statistics import (
     joint_noise,
     query,
 )
+from skdp.central.statistics._private_bounds import Cells
 from skdp.central.statistics._quantiles import count_below, scores
 from skdp.frames import read_table
 from skdp.privacy import Mu, Rho, Sampled, Share, read_share
@@ -72,7 +73,7 @@ class TestSensitivity:
         def numbers(rows):
             column = np.array(rows, float)
             sums = query([BoundedColumn.of(column, 0.0, 100.0)], squares=True, shared_count=False)
-            cells = count_values(read_table(column.reshape(-1, 1)), None, [0])
+            (cells,) = count_values(read_table(column.reshape(-1, 1)), None, [0], [Cells(8, 50.0)])
             return np.array(sums, object), cells, scores(*count_below(column, candidates), Fraction(1, 3))
 
         worst = np.zeros(3)

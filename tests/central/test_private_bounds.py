@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.stats import gamma
 
 from skdp import (
     BudgetExceeded,
@@ -22,9 +23,17 @@ from skdp import (
     PrivacyLedger,
     privacy_cost,
 )
-from skdp.central.statistics import NOWHERE, GaussianNoise, count_values
+from skdp.base import coins
+from skdp.central.statistics import NOWHERE, GaussianNoise, count_values, place_bounds
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
-from skdp.central.statistics._private_bounds import CellCounts, cells_of, find_bounds
+from skdp.central.statistics._private_bounds import (
+    _CLEAR_ANYWHERE,
+    LOOKS,
+    CellCounts,
+    Cells,
+    _limit,
+    find_bounds,
+)
 from skdp.frames import read_table
 from skdp.privacy import Mu, Rho, Sampled
 from tests.conftest import each
@@ -50,12 +59,20 @@ def column(kind, n=N, seed=0):
     return drawn[kind]()
 
 
+def square_error(X, low, high, share):
+    """Return the expected square error of a mean at epsilon 1, of which it has this share."""
+    mean = np.clip(X, low, high).mean()
+    noise = (high - low) / X.size / share * math.hypot(1, (2 * mean - low - high) / (high - low))
+    return noise**2 + (mean - X.mean()) ** 2
+
+
 class TestCells:
-    def test_one_record_changes_one_count_of_each_column_by_one(self):
-        records = list(itertools.product(ODD, repeat=2))
+    @each("cells", [[Cells(4), Cells(4)], [Cells(8, 0.75), Cells(8, -1e308)]])
+    def test_one_record_changes_one_count_of_each_column_by_one(self, cells):
+        records = list(itertools.product(ODD, repeat=2))[::2]
 
         def counts(rows):
-            return count_values(read_table(np.array(rows, float).reshape(len(rows), 2)), None, [0, 1])
+            return np.array(count_values(read_table(np.array(rows, float).reshape(len(rows), 2)), None, [0, 1], cells))
 
         none = counts([])
         for record in records:
@@ -67,57 +84,53 @@ class TestCells:
 
     def test_cells_are_in_order_and_hold_what_is_between_their_edges(self):
         numbers = np.sort(np.concatenate([column(kind, 500) for kind in ("centred", "skewed", "negative", "tiny")]))
-        assert (np.diff(cells_of(numbers)) >= 0).all()
-        assert cells_of(np.array([0.0, -0.0, 5e-324]))[:2].tolist() == [cells_of(np.array([0.0]))[0]] * 2
+        for cells in (Cells(4), Cells(8, numbers[700]), Cells(8, 1e308), Cells(16)):
+            assert (np.diff(cells.of(numbers)) >= 0).all()
+            assert (cells.of(np.array([cells.centre, cells.centre + 5e-324, np.nan])) == cells.side).all()
         for number in (1.0, 1.2499, 1.25, -1.25, 1e-200, -3e200):
-            counts = np.zeros(CellCounts(1).zeros()[0].size)
-            counts[cells_of(np.array([number]))] = 1000
-            low, high = find_bounds(counts, 1.0)
-            assert low <= number <= high
-            assert high - low <= abs(number) / 4 * (1 + 1e-12)
+            for cells in (Cells(4), Cells(8, 10 * number), Cells(16, -number)):
+                counts = np.zeros(cells.size)
+                counts[cells.of(np.array([number]))] = 1000
+                low, high, *_ = find_bounds(cells, counts, 1.0)
+                assert low <= number <= high
+                assert high - low <= abs(number - cells.centre) / cells.parts * (1 + 1e-12)
 
     def test_a_large_table_is_counted_as_one_in_memory(self):
         frame = pl.DataFrame({"a": ODD, "b": [None, *range(len(ODD) - 1)]})
-        wanted = count_values(read_table(frame), None, [0, 1])
-        tally, sums = CellCounts(2), CellCounts(2).zeros()
+        cells = (Cells(4), Cells(8, 3.0))
+        wanted = count_values(read_table(frame), None, [0, 1], cells)
+        tally = CellCounts(cells)
+        sums = tally.zeros()
         tally.add(sums, frame[:5])
         tally.add(sums, frame[5:])
-        assert (np.array(sums) == wanted).all()
+        assert [one.tolist() for one in sums] == [one.tolist() for one in wanted]
         grouped = tally.zeros()
         tally.add(grouped, frame, np.full(len(ODD), 3))
-        assert (np.array(grouped) == 3 * wanted).all()
+        assert [one.tolist() for one in grouped] == [(3 * one).tolist() for one in wanted]
 
 
 class TestAccuracy:
     @pytest.mark.slow
-    @each("kind", ["skewed", "centred", "heavy", "uniform", "negative"])
+    @each("kind", ["skewed", "centred", "heavy", "uniform", "negative", "far"])
     def test_the_mean_is_nearly_as_good_as_with_good_bounds(self, kind):
-        """Good bounds are the range of the values; 1.5 is wanted on average, and a few runs spread by a fifth."""
-        X = column(kind).reshape(-1, 1)
-        low, high = X.min(), X.max()
-        half, place = (high - low) / 2, (2 * X.mean() - low - high) / (high - low)
-        good = 2 * half * math.sqrt(1 + place**2) / N
-        runs = [DPMean(bounds="private", random_state=seed).fit(X) for seed in range(10)]
-        assert np.sqrt(np.mean([(run.mean_[0] - X.mean()) ** 2 for run in runs])) <= 1.9 * good
-        for run in runs:
-            inside = np.clip(X, *run.bounds_[0]) == X
-            assert inside.mean() > 0.995
-            assert np.diff(run.bounds_[0])[0] <= 2.5 * (high - low)
+        """Good bounds are the range of the values."""
+        X = column(kind)
+        runs = [DPMean(bounds="private", random_state=seed).fit(X.reshape(-1, 1)).bounds_[0] for seed in range(8)]
+        errors = [square_error(X, low, high, 0.8) for low, high in runs]
+        assert math.sqrt(np.mean(errors) / square_error(X, X.min(), X.max(), 1)) <= 1.5
+        for low, high in runs:
+            assert ((low <= X) & (high >= X)).mean() > 0.995
+            assert high - low <= 2 * np.ptp(X)
 
     @pytest.mark.parametrize("kind", ["skewed", "Pareto", "very skewed"])
     def test_noise_and_what_is_clipped_of_tails_are_small_together(self, kind):
-        def square_error(low, high, share):
-            mean = np.clip(X, low, high).mean()
-            noise = (high - low) / X.size / share * math.hypot(1, (2 * mean - low - high) / (high - low))
-            return noise**2 + (mean - X.mean()) ** 2
-
         ratios, rng = [], np.random.default_rng(0)
         for seed in range(10):
             X = column(kind, 3000, seed)
-            counts = count_values(read_table(X.reshape(-1, 1)), None, [0])[0]
-            found = [find_bounds(counts + rng.laplace(0, 5, counts.size).round(), 50**0.5) for _ in range(4)]
-            errors = [square_error(*bounds, 0.8) for bounds in found]
-            ratios.append(math.sqrt(np.mean(errors) / square_error(X.min(), X.max(), 1)))
+            counts = np.bincount(Cells(4).of(X), minlength=Cells(4).size)
+            found = [find_bounds(Cells(4), counts + rng.laplace(0, 5, counts.size).round(), 50**0.5) for _ in range(4)]
+            errors = [square_error(X, *bounds[:2], 0.8) for bounds in found]
+            ratios.append(math.sqrt(np.mean(errors) / square_error(X, X.min(), X.max(), 1)))
         assert np.mean(ratios) <= 1.7
 
     def test_a_bound_next_to_0_is_0_unless_there_are_values_beyond(self):
@@ -129,14 +142,55 @@ class TestAccuracy:
 
     @pytest.mark.parametrize("numbers", [[1.7e308, 1e308], [-1.7e308, 1.7e308], [1e-300, 5e-324], [1e-290, -1e300]])
     def test_the_ends_of_the_floats_have_bounds(self, numbers):
-        counts = 5000 * count_values(read_table(np.array(numbers).reshape(-1, 1)), None, [0])[0]
-        low, high = find_bounds(counts.astype(float), 7.0) or NOWHERE
-        assert -math.inf < low < high < math.inf
+        for cells in (Cells(4), Cells(8, numbers[0]), Cells(8, -1e306), Cells(8, -(2.0**1021)), Cells(8, 2.0**1021)):
+            counts = 5000.0 * np.bincount(cells.of(np.array(numbers)), minlength=cells.size)
+            low, high, *_ = find_bounds(cells, counts, 7.0) or NOWHERE
+            assert -math.inf < low < high < math.inf
+            assert high - low < math.inf
 
-    def test_values_far_from_0_are_found(self):
-        X = column("far").reshape(-1, 1)
+    @each("place", [1e6, -1000, 1e9])
+    def test_bounds_of_values_far_from_0_are_nearly_as_good(self, place):
+        values = np.random.default_rng(0).uniform(-0.02, 0.02, N) * abs(place) + place
+        for seed in range(3):
+            low, high = DPMean(bounds="private", random_state=seed).fit(values.reshape(-1, 1)).bounds_[0]
+            assert np.quantile([low, *values], 0.01) >= low
+            assert np.quantile([high, *values], 0.99) <= high
+            assert high - low <= 1.3 * np.ptp(values)
+
+    def test_noise_alone_is_hardly_ever_taken_for_values(self):
+        """By the exact tail of a sum of Laplace numbers, the difference of two gamma numbers, over all windows."""
+        for parts in (4, 8, 16):
+            chances = []
+            for width in (1, 2, 4, 8, 16)[: int(math.log2(parts)) + 1]:
+                limit = float(_limit(width, _CLEAR_ANYWHERE[parts])) * math.sqrt(2)
+                at = np.linspace(0, 60, 4001)
+                tail = gamma.pdf(at, width) * gamma.sf(limit + at, width)
+                chances.append(Cells(parts).size * np.sum((tail[1:] + tail[:-1]) / 2) * (at[1] - at[0]))
+            assert max(chances) < 3e-6
+
+    @each("values", [[7.125], [1e15 + 0.125], [-3.5, 1e-300], [5e-324, 40.0]])
+    def test_values_that_repeat_have_bounds(self, values):
+        """The median of the first look may be the value itself, and a float is not always next to another."""
+        X = np.resize(values, (40_000, 1))
         low, high = DPMean(bounds="private", random_state=0).fit(X).bounds_[0]
-        assert 2**18 < low <= np.quantile(X, 0.005) < np.quantile(X, 0.995) <= high < 2**21
+        assert low <= X.min() + 1e-200
+        assert X.max() <= high + 1e-200
+        assert low < high <= low + 1.3 * np.ptp([*values, np.max(np.abs(values)) / 8])
+
+    def test_a_centre_is_looked_at_only_if_values_far_from_0_are_many(self):
+        rng, asked = np.random.default_rng(0), []
+
+        def count(cells):
+            asked.append(cells[0])
+            return [np.bincount(cells[0].of(values), minlength=cells[0].size)]
+
+        noises = [LaplaceNoise(share / 5) for share in LOOKS]
+        columns = [rng.normal(50, 5, N), rng.normal(50, 5, 500), rng.exponential(5, N), rng.normal(0, 5, N)]
+        for values in columns:  # noqa: B007
+            place_bounds([NOWHERE], ["a"], [0], count, noises, coins(0, "a test"))
+        assert asked[::2] == [Cells(16)] * 4
+        assert asked[1] == Cells(8, pytest.approx(50, abs=2))
+        assert asked[3::2] == [Cells(4)] * 3
 
     def test_a_peak_at_zero_and_a_far_one(self):
         X = np.repeat([0.0, 5.0, 99_999.0], [15_000, 4_000, 1_000]).reshape(-1, 1)
@@ -154,7 +208,7 @@ class TestAccuracy:
     @pytest.mark.slow
     def test_tiny_and_huge_epsilons(self):
         X = column("skewed", 500).reshape(-1, 1)
-        for epsilon in (5e-324, 1e-300, Rho(1e-50, delta=1e-6)):
+        for epsilon in (5e-324, Rho(1e-50, delta=1e-6)):
             with pytest.warns(UserWarning, match="the noise hides"):
                 assert DPMean(epsilon, bounds="private", random_state=0).fit(X).bounds_.tolist() == [[*NOWHERE]]
         for epsilon in (1e4, 1e300, Mu(900.0, delta=1e-6)):
@@ -183,10 +237,10 @@ class TestPromise:
             kind(1.26, bounds="private", ledger=ledger).fit(column("skewed").reshape(-1, 1))
 
     @pytest.mark.parametrize(
-        ("epsilon", "n_columns", "scale"),
-        [(0.5, 1, Fraction(10)), (0.5, 3, Fraction(30)), (Sampled(0.5, 0.5), 2, None)],
+        ("epsilon", "n_columns"),
+        [(0.5, 1), (0.5, 3), (Sampled(0.5, 0.5), 2)],
     )
-    def test_the_noise_is_that_of_a_count_a_column(self, epsilon, n_columns, scale, monkeypatch):
+    def test_the_noise_is_that_of_a_count_a_column(self, epsilon, n_columns, monkeypatch):
         asked = []
 
         def record(source, scale, size):
@@ -196,11 +250,11 @@ class TestPromise:
         monkeypatch.setattr("skdp.central.statistics._noise.discrete_laplace", record)
         with pytest.warns(UserWarning, match="the noise hides"):
             DPMean(epsilon, bounds="private", random_state=0).fit(np.ones((50, n_columns)))
-        ((found, size),) = asked
-        assert size == n_columns * CellCounts(1).zeros()[0].size
-        given = Fraction(epsilon.given_sample) if scale is None else Fraction(0.5)
-        assert found == n_columns / (given * Fraction(0.2))
-        assert scale is None or float(found) == pytest.approx(float(scale))
+        given = Fraction(0.5 if isinstance(epsilon, float) else epsilon.given_sample)
+        assert sum(LOOKS) == 1
+        drawn = asked[:n_columns], asked[n_columns:]
+        for share, cells, each_column in zip(LOOKS, (Cells(16), Cells(4)), drawn, strict=True):
+            assert each_column == [(n_columns / (given * Fraction(0.2) * share), cells.size)] * n_columns
 
     @pytest.mark.parametrize("epsilon", [Rho(0.3, delta=1e-6), Mu(0.7, delta=1e-6)])
     @pytest.mark.parametrize("kind", EVERY)
@@ -220,14 +274,17 @@ class TestPromise:
             monkeypatch.setattr(noise, "draw", lambda self, *more, draw=draw: drawn.append(self) or draw(self, *more))
         X = np.column_stack([column("skewed"), column("centred"), column("uniform")])
         guarantee = kind(epsilon, bounds="private", max_rows_per_person=2, random_state=0).fit(X).guarantee_
-        assert len(drawn) == (2 if kind is DPMean else 1)
+        assert len(drawn) == (7 if kind is DPMean else 6)  # two looks at each of three columns
+        drawn = drawn[::3]
         if epsilon == 0.5:
             assert sum(noise.epsilon for noise in drawn) == Fraction(0.5)
             assert drawn[0] == LaplaceNoise(drawn[0].epsilon, 2 * 3)
+            assert drawn[0].epsilon * 15 == drawn[1].epsilon
         else:
             given = 2 * Fraction(epsilon.rho) if isinstance(epsilon, Rho) else Fraction(epsilon.mu) ** 2
             assert sum(noise.mu_squared for noise in drawn) == given
-            assert drawn[0] == GaussianNoise(drawn[0].mu_squared, 2**2 * 3)
+            assert drawn[:2] == [GaussianNoise(one.mu_squared, 2**2 * 3) for one in drawn[:2]]
+            assert drawn[0].mu_squared * 15 == drawn[1].mu_squared
         if isinstance(epsilon, Rho):
             assert guarantee.losses == tuple(noise.loss for noise in drawn)
 

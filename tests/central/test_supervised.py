@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 import skdp.engines._registry
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, PrivacyLedger, privacy_statement
 from skdp.central import _base
-from skdp.central.statistics import UNIT, GaussianNoise
+from skdp.central.statistics import LOOKS, UNIT, GaussianNoise
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
 from skdp.privacy import Mu, Rho
 from tests.conftest import each
@@ -124,15 +124,16 @@ class TestBounds:
 
     @pytest.mark.filterwarnings("ignore:the noise hides where:UserWarning")
     def test_the_budget_is_divided(self, monkeypatch):
-        drawn, counted, place = [], [], _base.place_bounds
+        drawn, counted, count = [], [], _base.count_values
         for kind in (LaplaceNoise, CubeNoise):
             monkeypatch.setattr(kind, "draw", lambda self, _, size: drawn.append(self) or np.zeros(size, int))
-        monkeypatch.setattr(_base, "place_bounds", lambda *given: counted.append(given[3]) or place(*given))
+        monkeypatch.setattr(_base, "count_values", lambda *given: counted.append(count(*given)) or counted[-1])
         bounds = {"bounds": {"a": "private", "b": (-3, 3), "c": "private"}, "target_bounds": "private"}
         DPRidge(1.0, **bounds, max_rows_per_person=2, random_state=0).fit(X, NUMBER)
         part = Fraction(0.2)
-        assert drawn == [LaplaceNoise(part, 2 * 3), CubeNoise(1 - part, 2 * UNIT**2, 15)]
-        assert counted[0].sum(axis=1).tolist() == [1_200] * 3  # a row is in one cell of each column
+        looks = [LaplaceNoise(part * look, 2 * 3) for look in LOOKS]
+        assert drawn == [look for look in looks for _ in range(3)] + [CubeNoise(1 - part, 2 * UNIT**2, 15)]
+        assert [[column.sum() for column in look] for look in counted] == [[1_200] * 3] * 2  # in one cell of each
 
 
 class Telling:

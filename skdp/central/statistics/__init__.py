@@ -55,6 +55,7 @@ from skdp.central.statistics._partitions import (
 )
 from skdp.central.statistics._persons import limit_persons, number_values, read_persons, rows_within, without_column
 from skdp.central.statistics._private_bounds import (
+    LOOKS,
     NOWHERE,
     check_bounds_share,
     count_values,
@@ -103,6 +104,7 @@ from skdp.central.statistics._sums import (
 __all__ = [
     "GRID",
     "LARGEST",
+    "LOOKS",
     "NOWHERE",
     "REFUSED",
     "UNIT",

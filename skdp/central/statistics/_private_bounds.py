@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import read_bounds, read_numbers
+from skdp.central.statistics._noise import Noise
 from skdp.central.statistics._ranges import LARGEST
 from skdp.frames import LargeTable, Table, read_table
+from skdp.randomness import ByteSource
 
 Floats = NDArray[np.float64]
 
@@ -23,19 +25,29 @@ PRIVATE = "private"
 NOWHERE = -1.0, 1.0
 """The bounds of a column of which the noise hides where its values are."""
 
-_PARTS = 4
-"""Cells from a power of 2 to the next."""
-
 _LEAST, _MOST = -990, 1021
 """Powers of 2. Smaller numbers count as 0, and the difference of two larger ones may be infinite."""
 
-_N = (_MOST - _LEAST) * _PARTS
+# Chosen on generated columns (log-normal, normal, Student's t, exponential, Pareto, uniform, beta), on columns of
+# Adult, and on some of scikit-learn's breast cancers and wines.
+LOOKS = Fraction(1, 16), Fraction(15, 16)
+"""The shares of two looks: at cells around 0, and at some around a centre that these show, or 0 again."""
 
-# Chosen on generated columns (log-normal, normal, Student's t, exponential, Pareto, uniform), on columns of Adult, and
-# on the few rows of scikit-learn's breast cancers.
-_CLEAR_ANYWHERE, _CLEAR_NEAR, _CLEAR_CELL = 20.0, 12.0, 8.0
-"""Standard deviations of a count from which there are values between a number and its double: anywhere, with a chance
-of error of 3e-6, and next to others; and in one cell. One more is asked for each doubling of what an error costs."""
+_FIRST, _AROUND_0, _AROUND = 16, 4, 8
+"""Cells from a power of 2 to the next, of the first look, and of the second around 0 or another centre."""
+
+_MANY, _FAR = 40.0, 0.4
+"""Another centre has this number of standard deviations of a count as values, and this distance from 0, in widths."""
+
+_CLEAR_ANYWHERE = {_AROUND_0: 19.0, _AROUND: 22.0, _FIRST: 23.5}
+"""By cells: minus the logarithm of the chance of error from which there are values for certain. There are more windows
+of narrow cells, and a false first look would move the second; all together err with a chance of some 1e-6 a look."""
+
+_CLEAR_NEAR, _CLEAR_FARTHER = 9.0, 1.2
+"""The same next to others, and how much more is asked for each doubling of what an error costs."""
+
+_TILTS = np.linspace(0.1, 0.98, 89)
+"""Of Chernoff's bound."""
 
 _INSIDE, _OUTSIDE = 4, 8
 """Powers of 2 that are looked at below and above the largest clear values."""
@@ -86,110 +98,188 @@ def check_bounds_share(share: Any, name: str = "bounds_share") -> Fraction:
     return Fraction(float(share))
 
 
-def cells_of(numbers: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the cell of each finite number: that of 0 is in the middle, and negative ones are before it."""
-    known = numbers[np.isfinite(numbers)]
-    shares, powers = np.frexp(np.abs(known))
-    cells = (powers - 1 - _LEAST) * _PARTS + np.floor((shares - 0.5) * (2 * _PARTS)).astype(np.intp)
-    cells = np.where(known == 0, -1, np.clip(cells, -1, _N - 1))
-    return _N + np.sign(known).astype(np.intp) * (cells + 1)
+@dataclass(frozen=True)
+class Cells:
+    """Cells that cover all floats, and grow with the distance from a centre, which is a cell of its own."""
+
+    parts: int
+    """Cells from a power of 2 to the next."""
+    centre: float = 0.0
+
+    @property
+    def side(self) -> int:
+        """The number of cells on each side of the centre."""
+        return (_MOST - _LEAST) * self.parts
+
+    @property
+    def size(self) -> int:
+        return 2 * self.side + 1
+
+    def of(self, numbers: Floats) -> NDArray[np.intp]:
+        """Return the cell of each finite number, in their order."""
+        with np.errstate(over="ignore"):
+            known = np.nan_to_num(numbers[np.isfinite(numbers)] - self.centre)
+        shares, powers = np.frexp(np.abs(known))
+        cells = (powers - 1 - _LEAST) * self.parts + np.floor((shares - 0.5) * (2 * self.parts)).astype(np.intp)
+        cells = np.where(known == 0, -1, np.clip(cells, -1, self.side - 1))
+        return self.side + np.sign(known).astype(np.intp) * (cells + 1)
+
+    def end(self, cell: int) -> float:
+        """Return the end next to the centre of a cell of one side, as a distance."""
+        return math.ldexp(1 + cell % self.parts / self.parts, _LEAST + cell // self.parts)
 
 
 @dataclass(frozen=True)
 class CellCounts:
     """The number of values in each cell of each column: what a `LargeTable` adds up."""
 
-    n_columns: int
+    cells: tuple[Cells, ...]
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        return [np.zeros(2 * _N + 1, np.int64) for _ in range(self.n_columns)]
+        return [np.zeros(one.size, np.int64) for one in self.cells]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        for total, numbers in zip(sums, read_numbers(read_table(batch), missing=True), strict=True):
-            np.add.at(total, cells_of(numbers), 1 if counts is None else counts[np.isfinite(numbers)])
+        for total, cells, numbers in zip(sums, self.cells, read_numbers(read_table(batch), missing=True), strict=True):
+            np.add.at(total, cells.of(numbers), 1 if counts is None else counts[np.isfinite(numbers)])
 
     def n_distinct(self, sample: Any) -> float:
         """Return infinity: of the values nothing is declared."""
         return math.inf
 
 
-def count_values(table: Table, large: LargeTable | None, places: Sequence[int]) -> NDArray[np.int64]:
+def count_values(
+    table: Table, large: LargeTable | None, places: Sequence[int], cells: Sequence[Cells]
+) -> list[NDArray[np.int64]]:
     """Count the values of some columns by cell; a record is in at most one cell of each."""
     names = [table.names[place] for place in places]
     if large is not None:
-        return np.array(large.add_up(names, CellCounts(len(names))))
+        return list(large.add_up(names, CellCounts(tuple(cells))))
     chosen = Table(tuple(names), tuple(table.columns[place] for place in places), table.native)
-    numbers = read_numbers(chosen, missing=True)
-    return np.array([np.bincount(cells_of(column), minlength=2 * _N + 1) for column in numbers])
+    columns = zip(cells, read_numbers(chosen, missing=True), strict=True)
+    return [np.bincount(one.of(numbers), minlength=one.size) for one, numbers in columns]
 
 
 def place_bounds(
-    bounds: Any, names: Sequence[Any], places: Sequence[int], noisy: NDArray[Any], error: Fraction
+    bounds: Any,
+    names: Sequence[Any],
+    places: Sequence[int],
+    count: Callable[[Sequence[Cells]], list[NDArray[np.int64]]],
+    noises: Sequence[Noise],
+    source: ByteSource,
 ) -> tuple[NDArray[np.float64], list[Any]]:
     """Put the bounds that noisy counts show in their places; also return the columns of which they show none."""
+    # A record changes one count of each column in each look. What is looked at second follows from the noisy first.
     ends, hidden = read_bounds(bounds, names), []
-    # As floats: noise may be larger than all of them, and nothing is left of it where epsilon is large.
-    given = float(min(max(error, Fraction(1, 2)), Fraction(LARGEST)))
-    for place, counts in zip(places, np.clip(noisy, -LARGEST, LARGEST).astype(float), strict=True):
-        found = find_bounds(counts, given)
-        if found is None:
+    first = _look([Cells(_FIRST)] * len(places), count, noises[0], source)
+    second = _look([_cells_after(found) for found in first], count, noises[1], source)
+    for place, found, rough in zip(places, second, first, strict=True):
+        best = found or rough
+        if best is None:
             hidden.append(names[place])
-        ends[place] = found or NOWHERE
+        ends[place] = NOWHERE if best is None else (best.low, best.high)
     return ends, hidden
 
 
-def find_bounds(counts: Floats, error: float) -> tuple[float, float] | None:
-    """Return bounds that hold nearly all values, None if the noise hides all but zeros."""
-    # 1. How large the values are, by windows: neighbouring cells together, from a number to about its double.
-    below, zero, above = counts[:_N][::-1], counts[_N], counts[_N + 1 :]
-    clear = [np.flatnonzero(_windows(side) >= _CLEAR_ANYWHERE * error) for side in (below, above)]
-    tops = [int(found[-1]) for found in clear if found.size]
+class Found(NamedTuple):
+    """Bounds, the median of what lies between them, and their number in standard deviations of a count."""
+
+    low: float
+    high: float
+    median: float
+    n_values: float
+
+
+def _look(
+    cells: Sequence[Cells],
+    count: Callable[[Sequence[Cells]], list[NDArray[np.int64]]],
+    noise: Noise,
+    source: ByteSource,
+) -> list[Found | None]:
+    """Find bounds of each column from noisy counts of its cells."""
+    # As floats: noise may be larger than all of them, and nothing is left of it where epsilon is large.
+    error = float(min(max(noise.error, Fraction(1, 2)), Fraction(LARGEST)))
+    noisy = [np.clip(counts + noise.draw(source, counts.size), -LARGEST, LARGEST) for counts in count(cells)]
+    return [find_bounds(one, counts.astype(float), error) for one, counts in zip(cells, noisy, strict=True)]
+
+
+def _cells_after(found: Found | None) -> Cells:
+    """Return the cells of the second look."""
+    # Cells are narrow next to their centre: next to the values, if these lie far from 0, compared with their width.
+    if found is None or found.n_values < _MANY or abs(found.median) < _FAR * (found.high - found.low):
+        return Cells(_AROUND_0)
+    shares, power = math.frexp(found.median)
+    aligned = math.ldexp(round(shares * 2 * _AROUND) / (2 * _AROUND), power)  # cells end at 0, which may be a bound
+    return Cells(_AROUND, aligned if found.low <= 0 <= found.high else found.median)
+
+
+def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
+    """Return bounds that hold nearly all values, None if the noise hides all but those at the centre."""
+    # 1. How far from the centre the values are, by windows: neighbouring cells together.
+    n, widths = cells.side, [width for width in (1, 2, 4, 8, 16) if width <= cells.parts]
+    sides = noisy[:n][::-1], noisy[n + 1 :]
+    anywhere = _CLEAR_ANYWHERE[cells.parts]
+    clear = [_clear_windows(side, widths, error, anywhere) for side in sides]
+    tops = [int(starts.max()) for starts, _ in clear if starts.size]
     if not tops:
         return None
     top = max(tops)
-    # 2. The cells of numbers that are not much smaller or larger. Those around 0 are one.
-    low, high = max(top - _PARTS * _INSIDE, 0), min(top + _PARTS * _OUTSIDE, _N)
-    cells = np.concatenate([below[low:high][::-1], [zero], above[low:high]])
-    ends = [math.ldexp(1 + cell % _PARTS / _PARTS, _LEAST + cell // _PARTS) for cell in range(low, high + 1)]
-    edges, middle = [-end for end in reversed(ends)] + ends, high - low
-    # 3. Where there are values for certain.
-    first, last = _clear_cells(cells, top + _PARTS - low, error)
-    if zero >= _CLEAR_ANYWHERE * error or any(found.size and found[0] < low for found in clear):
+    # 2. The cells of numbers that are not much nearer or farther. Those next to the centre are one.
+    near, far = max(top - cells.parts * _INSIDE, 0), min(top + cells.parts * _OUTSIDE, n)
+    counts = np.concatenate([sides[0][near:far][::-1], noisy[n : n + 1], sides[1][near:far]])
+    ends = [cells.end(cell) for cell in range(near, far + 1)]
+    edges, middle = np.array([-end for end in reversed(ends)] + ends), far - near
+    # 3. Where there are values for certain. An error costs as much as the bounds get wider: the number of doublings
+    # from the farthest values.
+    doublings = np.maximum(np.abs(np.arange(counts.size) - middle) - (top + cells.parts - near), 0) / cells.parts
+    asked = np.minimum(_CLEAR_NEAR + _CLEAR_FARTHER * doublings, anywhere)
+    starts, stops = _clear_windows(counts, widths, error, asked)
+    # Of a window, the cell that is next to the others.
+    first, last = sorted((int(stops.min()), int(starts.max())))
+    at_centre = noisy[n] >= _limit(1, anywhere) * error
+    if at_centre or any((stops < near).any() for _, stops in clear):
         first, last = min(first, middle), max(last, middle)
     # 4. What is worth its noise beyond, as seen from their median.
-    sums = np.cumsum(np.maximum(cells[first : last + 1], 0))
+    sums = np.cumsum(np.maximum(counts[first : last + 1], 0))
     half = first + int(np.searchsorted(sums, sums[-1] / 2))
-    steps = np.array(edges) - (edges[half] / 2 + edges[half + 1] / 2)
-    up = half + _extend(cells[half:], steps[half + 1 :], last - half, -steps[first], error)
-    down = half - _extend(cells[half::-1], -steps[half::-1], half - first, steps[up + 1], error)
-    least, most = edges[down], edges[up + 1]
-    # 5. Cells next to 0 are narrow, or not looked at: 0 costs little as a bound if no values beyond it are clear.
-    if not clear[0].size and edges[middle] <= least < most / _NEAR_ZERO:
-        least = 0.0
-    if not clear[1].size and least / _NEAR_ZERO < most <= edges[middle + 1]:
-        most = 0.0
-    return least, most
+    median = edges[half] / 2 + edges[half + 1] / 2
+    steps = edges - median
+    up = half + _extend(counts[half:], steps[half + 1 :], last - half, -steps[first], error)
+    down = half - _extend(counts[half::-1], -steps[half::-1], half - first, steps[up + 1], error)
+    low, high = float(edges[down] + cells.centre), float(edges[up + 1] + cells.centre)
+    # 5. Many columns end at 0: it is a bound if no values beyond it are clear, and it is in one of the last two cells.
+    # Of cells around 0 itself, those next to it are narrow, or not looked at: it costs little as a bound.
+    around_0 = cells.centre == 0
+    if low < 0 <= min(edges[first], edges[min(down + 2, up)]) + cells.centre or (
+        around_0 and not clear[0][0].size and edges[middle] <= low < high / _NEAR_ZERO
+    ):
+        low = 0.0
+    if max(edges[last + 1], edges[max(up - 1, down + 1)]) + cells.centre <= 0 < high or (
+        around_0 and not clear[1][0].size and low / _NEAR_ZERO < high <= edges[middle + 1]
+    ):
+        high = 0.0
+    return Found(low, high, float(median + cells.centre), float(sums[-1]) / error) if low < high else None
 
 
-def _windows(counts: Floats) -> Floats:
-    """Add up the counts from each cell to that of about twice its values."""
-    sums: Floats = np.convolve(counts, np.ones(_PARTS), "valid")
-    return sums
+def _clear_windows(
+    counts: Floats, widths: Sequence[int], error: float, asked: Floats | float
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the first and the last cell of each window that clearly holds values."""
+    sums, starts, stops = np.append(0.0, np.cumsum(counts)), [], []
+    for width in widths:
+        if isinstance(asked, float):
+            limit = _limit(width, asked)
+        else:  # at the farther end of a window
+            limit = _limit(width, np.maximum(asked[: asked.size - width + 1], asked[width - 1 :]))
+        starts.append(np.flatnonzero(sums[width:] - sums[:-width] >= limit * error))
+        stops.append(starts[-1] + width - 1)
+    return np.concatenate(starts), np.concatenate(stops)
 
 
-def _clear_cells(cells: Floats, largest: int, error: float) -> tuple[int, int]:
-    """Return the first and the last cell that clearly hold values, given how far the largest are from the middle."""
-    windows = _windows(cells)
-    # An error costs as much as the bounds get wider: the number of doublings from the largest values to a cell, and to
-    # the farther end of a window.
-    doublings = np.maximum(np.abs(np.arange(cells.size) - cells.size // 2) - largest, 0) / _PARTS
-    of_windows = np.maximum(doublings[: windows.size], doublings[_PARTS - 1 :])
-    near = np.flatnonzero(windows >= np.minimum(_CLEAR_NEAR + of_windows, _CLEAR_ANYWHERE) * error)
-    alone = np.flatnonzero(cells >= (_CLEAR_CELL + doublings) * error)
-    fullest = int(near[windows[near].argmax()])
-    core = fullest + int(cells[fullest : fullest + _PARTS].argmax())
-    # Of a window, the cell that is next to the core.
-    return min([core, near[0] + _PARTS - 1, *alone[:1]]), max([core, near[-1], *alone[-1:]])
+def _limit(width: int, asked: Floats | float) -> Floats:
+    """Return what the noise of some cells exceeds with a chance of at most ``e**-asked``, in standard deviations."""
+    # Chernoff's bound for a sum of Laplace numbers; that for normal ones is less.
+    limits: Floats = ((np.expand_dims(asked, -1) - width * np.log1p(-(_TILTS**2))) / _TILTS).min(axis=-1)
+    return limits / math.sqrt(2)
 
 
 def _extend(cells: Floats, ends: Floats, last: int, other: float, error: float) -> int:
@@ -238,6 +328,7 @@ def _tails(at: Floats, n_clear: int) -> Floats:
     # ``g(r) = (r**p - 1) / p``, so that 95 % are within s. Scales are up to 8 times the distance of the clear cells.
     logs = np.log(at)
     growth = np.where(_POWERS == 0, logs, np.expm1(np.minimum(_POWERS * logs, 50)) / np.maximum(_POWERS, 0.1))
-    scales = growth[:, 1 : int(np.searchsorted(at, 8 * at[n_clear], side="right")), None]
+    n_scales = int(np.searchsorted(at, 8 * at[n_clear], side="right"))
+    scales = growth[:, 1 : n_scales : n_scales // 16 + 1, None]  # some of many narrow cells
     shares: Floats = -np.diff(np.exp(-np.minimum(3 * growth[:, None, :] / scales, 600)))
     return shares.reshape(-1, at.size - 1)
