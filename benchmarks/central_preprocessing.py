@@ -200,8 +200,8 @@ if __name__ == "__main__":
         "central_preprocessing",
         "Preprocessing by a trusted curator",
         ["skdp", "numpy", "scikit-learn"],
-        f"Root mean square errors of `DPMean` at ε = {EPSILON:g}: of {RUNS} bounds that were found, with the noise that "
-        f"follows from each; generated columns have {N:,} rows. "
+        f"Root mean square errors of `DPMean` at ε = {EPSILON:g}: of {RUNS} bounds that were found, with the noise "
+        f"that follows from each; generated columns have {N:,} rows. "
         f"Good bounds are the least and the greatest value, which are private: nobody could use them. Wide ones are "
         f"{WIDE:,.0f} times as wide. Columns with a star were not looked at when the constants were chosen. "
         f"Then the mean numbers of rows by which {K} quantiles at ε = {SMALL:g} are wrong, over {QUANTILE_RUNS} runs "
