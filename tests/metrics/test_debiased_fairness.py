@@ -768,7 +768,7 @@ def test_where_all_groups_have_rows_the_scores_give_the_usual_ends():
     sums, odds, _ = odds_of_noisy_counts(0.3, 20)
     difference, impact, usual = compare_rates(sums, "fixed", 0.95)
     assert usual.all()
-    of_odds = _odds_scores(sums, "fixed")
+    of_odds = _odds_scores(sums, "fixed", usual[:, 1:3])
     found = [(difference, *_ends(_DIFFERENCES, _difference_scores(sums, "fixed"), 0.95))]
     found.append((odds, *_ends(np.linspace(-1, 1, len(of_odds)), of_odds, 0.95)))
     found.append((impact, *np.tan(_ends(_ANGLES, _ratio_scores(sums, "fixed")[:, :, 0], 0.95))))

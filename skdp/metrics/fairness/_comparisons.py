@@ -22,7 +22,7 @@ def compare(sums: RateSums, rows: str, level: float) -> list[Estimate]:
     both = usual[..., 1, :] & usual[..., 2, :]
     odds = combine((0.5, tpr), (0.5, fpr))
     if not both.all():
-        scores = _odds_scores(sums, rows)
+        scores = _odds_scores(sums, rows, usual[..., 1:3, :])
         odds = either(both, odds, *_ends(np.linspace(-1, 1, len(scores)), scores, level))
     return [selection, impact, tpr, odds.within(*_PARITY_RANGE)]
 
@@ -66,11 +66,13 @@ def _difference_scores(sums: RateSums, rows: str) -> Numbers:
     return np.array([_least_score(sums, rows, difference, 1.0, 1.0) for difference in _DIFFERENCES])
 
 
-def _odds_scores(sums: RateSums, rows: str) -> Numbers:
+def _odds_scores(sums: RateSums, rows: str, usual: Mask) -> Numbers:
     """Return the least squared score of average odds from -1 to 1."""
-    # The two differences are of different rows, and so independent: their squared standard scores add up.
-    scores = _difference_scores(sums, rows)
-    first, second = scores[..., 1, :], scores[..., 2, :]
+    # The two differences are of different rows, and so independent: their squared standard scores add up. That no
+    # pair of rates fits the sums of one well says nothing against the other, if that one is known well.
+    scores = _difference_scores(sums, rows)[..., 1:3, :]
+    scores = scores - np.where(usual[..., ::-1, :], scores.min(axis=0), 0)
+    first, second = scores[..., 0, :], scores[..., 1, :]
     least = np.full((2 * len(first) - 1, *first.shape[1:]), np.inf)
     for place, one in enumerate(first):
         own = least[place : place + len(second)]
