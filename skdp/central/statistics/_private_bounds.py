@@ -329,6 +329,6 @@ def _tails(at: Floats, n_clear: int) -> Floats:
     logs = np.log(at)
     growth = np.where(_POWERS == 0, logs, np.expm1(np.minimum(_POWERS * logs, 50)) / np.maximum(_POWERS, 0.1))
     n_scales = int(np.searchsorted(at, 8 * at[n_clear], side="right"))
-    scales = growth[:, 1 : n_scales : n_scales // 16 + 1, None]  # some of many narrow cells
+    scales = growth[:, 1 : n_scales : n_scales // 32 + 1, None]  # some of many narrow cells
     shares: Floats = -np.diff(np.exp(-np.minimum(3 * growth[:, None, :] / scales, 600)))
     return shares.reshape(-1, at.size - 1)
