@@ -239,6 +239,14 @@ def is_frame(data: Any) -> bool:
     return True
 
 
+def take_rows(data: Any, places: NDArray[np.intp]) -> Any:
+    """Return some rows of a table, array or series, as the same kind."""
+    known = nw.from_native(data, pass_through=True, allow_series=True)
+    if isinstance(known, nw.DataFrame | nw.Series):
+        return known[places].to_native()
+    return data[places]
+
+
 def lazy_error(data: Any) -> TypeError:
     """Make the error of a lazy table where rows are needed."""
     # A lazy result would draw new noise at each evaluation: one more release.

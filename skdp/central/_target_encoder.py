@@ -203,7 +203,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             variance = (float(min(noise.error, Fraction(LARGEST))) / (2 * GRID)) ** 2
             mean, error, found = _shrunk(noisy, domain.sizes, min(max(total, -LARGEST), LARGEST) / GRID, variance)
             self.domain_ = domain
-            self.target_mean_, self.target_mean_std_error_ = _value(mean, low, high), (high - low) / 2 * error
+            self.target_mean_ = float(_value(mean, low, high))
+            self.target_mean_std_error_ = float((high - low) / 2 * error)
             self.encodings_ = [_value(one, low, high) for one in found]
 
         mechanism = f"{noise.name} on sums by category"

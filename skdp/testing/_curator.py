@@ -64,6 +64,8 @@ def curator_checks(estimator: BaseEstimator, X: pd.DataFrame) -> Iterator[tuple[
     >>> checks = dict(curator_checks(DPMean(bounds=(0, 1)), pd.DataFrame({"a": np.linspace(0, 1, 30)})))
     >>> checks["check_guarantee_is_stated"]()
     """
+    if not isinstance(X, pd.DataFrame):
+        raise TypeError(f"X must be a pandas.DataFrame, got {type(X).__name__}")
     for check in CHECKS:
         yield check.__name__.removeprefix("_"), partial(check, estimator, X)
 

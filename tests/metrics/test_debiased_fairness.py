@@ -32,7 +32,7 @@ from skdp.metrics.fairness._comparisons import (
     _DIFFERENCES,
     _difference_scores,
     _ends,
-    _odds_scores,
+    _odds_ends,
     _ratio_scores,
     compare,
 )
@@ -768,31 +768,45 @@ def test_where_all_groups_have_rows_the_scores_give_the_usual_ends():
     sums, odds, _ = odds_of_noisy_counts(0.3, 20)
     difference, impact, usual = compare_rates(sums, "fixed", 0.95)
     assert usual.all()
-    of_odds = _odds_scores(sums, "fixed", usual[:, 1:3])
     found = [(difference, *_ends(_DIFFERENCES, _difference_scores(sums, "fixed"), 0.95))]
-    found.append((odds, *_ends(np.linspace(-1, 1, len(of_odds)), of_odds, 0.95)))
+    found.append((odds, *_odds_ends(sums, "fixed", 0.95)))
     found.append((impact, *np.tan(_ends(_ANGLES, _ratio_scores(sums, "fixed")[:, :, 0], 0.95))))
     for estimate, lower, upper in found:
         np.testing.assert_allclose(lower, estimate.lower, atol=0.005)
         np.testing.assert_allclose(upper, estimate.upper, atol=0.005)
 
 
+def sums_of_many_reports(shares, selected, *, n, epsilon, times=200):
+    """Many times, the same rows report their groups: the sums, the predictions, and the rates of all rows by group."""
+    rng = np.random.default_rng(len(shares))
+    codes = rng.permutation(np.repeat(np.arange(len(shares)), np.round(n * np.array(shares)).astype(int)))
+    actual, predicted = rng.random(n) < 0.5, rng.random(n) < np.array(selected)[codes]
+    oracle, domain = RandomizedResponse(len(shares), epsilon), Domain({"group": range(len(shares))})
+    reports = oracle.report(np.tile(codes, times).astype(np.uint8), SeededSource("few rows")).reshape(times, n)
+    drawn = (GroupReports(domain, domain, (oracle,), (part,)).indicators() for part in reports)
+    own, labels = np.eye(len(shares), dtype=bool), Labels(actual, predicted, np.ones(n))
+    parts = [vars(sums_of_estimated(blocks, own, labels)) for blocks in drawn]
+    sums = RateSums(**{name: np.stack([part[name] for part in parts]) for name in parts[0] if name != "scales"})
+    rows = np.ones(n, np.bool_), actual, ~actual
+    rates = [[predicted[(codes == group) & some].mean() for group in range(len(shares))] for some in rows]
+    return sums, predicted, np.array(rates)
+
+
+def test_average_odds_cover_where_both_differences_may_be_anything():
+    """By the least scores of both differences, 88 % of the intervals of the smaller group held the truth."""
+    sums, _, rates = sums_of_many_reports([0.3, 0.2, 0.5], [0.1, 0.8, 0.1], n=300, epsilon=0.5, times=100)
+    odds = compare(sums, "fixed", 0.95)[-1]
+    truth = (rates[1:, :-1] - rates[1:, -1:]).mean(axis=0)
+    assert (((odds.lower <= truth) & (truth <= odds.upper)).mean(axis=0) > 0.93).all()
+
+
 @pytest.mark.parametrize("n_groups", [2, 3])
 def test_differences_of_groups_that_may_have_no_rows_cover_and_are_no_pairs_of_worst_ends(n_groups):
     """Of two groups that are all rows, the sums are known, and only rates that give these are possible."""
-    shares, n = np.array([0.2, 0.3, 0.5] if n_groups == 3 else [0.3, 0.7]), 100
-    rng = np.random.default_rng(n_groups)
-    codes = rng.permutation(np.repeat(np.arange(n_groups), np.round(n * shares).astype(int)))
-    predicted = rng.random(n) < np.array([0.7, 0.5, 0.3])[codes]
-    labels = Labels(rng.random(n) < 0.5, predicted, np.ones(n))
-    oracle, domain = RandomizedResponse(n_groups, 0.4), Domain({"group": range(n_groups)})
-    reports = oracle.report(np.tile(codes, 200).astype(np.uint8), SeededSource("few rows")).reshape(200, n)
-    drawn = (GroupReports(domain, domain, (oracle,), (part,)).indicators() for part in reports)
-    parts = [vars(sums_of_estimated(blocks, np.eye(n_groups, dtype=bool), labels)) for blocks in drawn]
-    sums = RateSums(**{name: np.stack([part[name] for part in parts]) for name in parts[0] if name != "scales"})
-    rates = np.array([predicted[codes == group].mean() for group in range(n_groups)])
+    shares = [0.2, 0.3, 0.5] if n_groups == 3 else [0.3, 0.7]
+    sums, predicted, rates = sums_of_many_reports(shares, [0.7, 0.5, 0.3][:n_groups], n=100, epsilon=0.4)
     difference, _, usual = compare_rates(sums, "fixed", 0.95)
-    truth, found = rates[:-1] - rates[-1], difference[:, 0]
+    truth, found = rates[0, :-1] - rates[0, -1], difference[:, 0]
     assert not usual[:, 0].all()
     assert ((found.lower <= truth) & (truth <= found.upper)).mean() > 0.93
     if n_groups == 2:  # with equal rates, that of all rows, what is noise in one group is missing in the other

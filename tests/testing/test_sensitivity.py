@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
-from skdp import DPHistogram, DPMean, PrivacyGuarantee, PrivacyLedger
+from skdp import DPHistogram, DPLogisticRegression, DPMean, PrivacyGuarantee, PrivacyLedger
 from skdp.privacy import Rho
 from skdp.randomness import (
     SeededSource,
@@ -22,11 +23,13 @@ from skdp.randomness import (
     rounded_laplace,
     rounded_student_t,
 )
-from skdp.testing import check_sensitivity, curator_checks, replay_release
+from skdp.testing import check_curator, check_sensitivity, curator_checks, replay_release
 from tests.conftest import each
 from tests.testing import broken_curators as broken
 from tests.testing.central_releases import RELEASES, neighbours_of
 
+ONLY = pd.DataFrame({"value": [1.0, 2.0]})
+LAZY = pl.from_pandas(ONLY).lazy()
 CLAIM = PrivacyGuarantee(1.0, relation="add_remove", trust="central")
 # In `make test-long`: those of several rounds, and of the same noise in other units.
 SLOW = (
@@ -189,8 +192,23 @@ def test_noise_that_is_scaled_is_not_followed():
 
 
 def test_frames_of_other_libraries_and_arrays():
-    for table in (pl.DataFrame({"value": X}), X[:, np.newaxis].astype(float)):
+    for table in (pl.DataFrame({"value": X}), pa.table({"value": X}), X[:, np.newaxis].astype(float)):
         check_sensitivity(DPMean(bounds=(0, 10)), table)
+    for table, error in (([[1.0], [2.0]], "X must be a dataframe or an array, got list"), (LAZY, "lazy frames")):
+        with pytest.raises(TypeError, match=error):
+            check_sensitivity(DPMean(bounds=(0, 10)), table)
+
+
+def test_a_table_without_rows_beside_its_target_is_refused():
+    model = DPLogisticRegression(bounds=(0, 10), classes=[1, 2])
+    for table in (ONLY, pl.from_pandas(ONLY), pa.Table.from_pandas(ONLY), ONLY.to_numpy(), ONLY["value"].to_numpy()):
+        with pytest.raises(ValueError, match="two columns or more, the last of them the target, got 1"):
+            check_sensitivity(model, table)
+
+
+def test_a_curator_is_checked_on_a_frame_of_pandas():
+    with pytest.raises(TypeError, match=r"X must be a pandas.DataFrame, got ndarray"):
+        check_curator(DPMean(bounds=(0, 10)), ONLY.to_numpy())
 
 
 def test_replacing_a_row_loses_twice_as_much():

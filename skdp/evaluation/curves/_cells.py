@@ -10,7 +10,6 @@ from math import inf
 from numbers import Integral
 from typing import Any, Self
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +18,7 @@ from sklearn.utils import get_tags
 
 from skdp.evaluation.curves._cache import CellStore, Row, digest
 from skdp.evaluation.curves._scoring import ALL, Answers, Measure, as_text
-from skdp.frames import is_frame, read_table
+from skdp.frames import is_frame, read_table, take_rows
 from skdp.local import OnFitOnly, PosteriorFeatures
 
 _SEEDS = 1 << 32  # the number of seeds of NumPy's generators
@@ -67,11 +66,11 @@ class Study:
 
     def run(self, cell: Cell) -> list[Row]:
         params = {name: self._of_rows(value, cell.train) for name, value in self.params.items()}
-        model = self.model(cell).fit(take(self.X, cell.train), take(self.y, cell.train), **params)
-        rows = take(self.X, cell.test)
+        model = self.model(cell).fit(take_rows(self.X, cell.train), take_rows(self.y, cell.train), **params)
+        rows = take_rows(self.X, cell.test)
         weights = None if self.weights is None else self.weights[cell.test]
-        groups = None if self.groups is None else take(self.groups, cell.test)
-        seen = Answers(model, rows), rows, as_text(np.asarray(take(self.y, cell.test))), groups
+        groups = None if self.groups is None else take_rows(self.groups, cell.test)
+        seen = Answers(model, rows), rows, as_text(np.asarray(take_rows(self.y, cell.test))), groups
         scores = [row for measure in self.scoring for row in measure(*seen, weights)]
         if self.store is not None:
             self.store.write(self._key(cell), scores)
@@ -80,7 +79,7 @@ class Study:
     def _of_rows(self, value: Any, places: NDArray[np.int64]) -> Any:
         """Return the entries of some rows of what has an entry a row; anything else as it is."""
         each = not isinstance(value, str | bytes | Mapping) and hasattr(value, "__len__") and len(value) == len(self.y)
-        return take(value if hasattr(value, "shape") else np.asarray(value), places) if each else value
+        return take_rows(value if hasattr(value, "shape") else np.asarray(value), places) if each else value
 
     def _key(self, cell: Cell) -> str:
         """Return a name of a cell, from everything that its scores depend on."""
@@ -93,14 +92,6 @@ class Study:
             data = self.X, self.y, self.groups, self.weights, self.params
             self._keys[baseline] = digest(versions, model, data, self.scoring)
         return self._keys[baseline]
-
-
-def take(rows: Any, places: NDArray[np.int64]) -> Any:
-    """Return some rows of a table, array or series, as the same kind."""
-    known = nw.from_native(rows, pass_through=True, allow_series=True)
-    if isinstance(known, nw.DataFrame | nw.Series):
-        return known[places].to_native()
-    return rows[places]
 
 
 def cells_of(

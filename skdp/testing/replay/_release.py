@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
 from skdp.base import heard, rows_and_target
+from skdp.frames import is_frame, take_rows
 from skdp.privacy import PrivacyGuarantee, subsampled_guarantee
 from skdp.testing._leak_checks import leaves
 from skdp.testing._tools import released_attributes, require
@@ -252,8 +254,9 @@ def check_sensitivity(
 
 def _without_a_row(X: Any) -> Iterator[tuple[Any, Any]]:
     """Yield tables with a row at the end, and without it."""
-    rows = np.arange(len(X))
-    take = X.iloc.__getitem__ if isinstance(X, pd.DataFrame | pd.Series) else X.__getitem__
+    if not is_frame(X) and not isinstance(X, np.ndarray | pd.Series):
+        raise TypeError(f"X must be a dataframe or an array, got {type(X).__name__}")
+    rows, take = np.arange(len(X)), partial(take_rows, X)
     for row in rows[:_MOST_NEIGHBOURS]:
         rest = rows[rows != row]
         yield take(np.append(rest, row)), take(rest)
