@@ -148,6 +148,11 @@ class TestAccuracy:
             assert -math.inf < low < high < math.inf
             assert high - low < math.inf
 
+    def test_huge_numbers_among_small_ones_are_no_error(self):
+        counts = np.zeros(Cells(16).size)
+        counts[[10_000, 10_010]] = -(2.0**62), 50
+        assert find_bounds(Cells(16), counts, 1.0) is None
+
     @each("place", [1e6, -1000, 1e9])
     def test_bounds_of_values_far_from_0_are_nearly_as_good(self, place):
         values = np.random.default_rng(0).uniform(-0.02, 0.02, N) * abs(place) + place
@@ -176,6 +181,12 @@ class TestAccuracy:
         assert low <= X.min() + 1e-200
         assert X.max() <= high + 1e-200
         assert low < high <= low + 1.3 * np.ptp([*values, np.max(np.abs(values)) / 8])
+
+    @each("width", [1e-9, 1e-12, 1e-14])
+    def test_values_that_hardly_differ_are_no_error_after_the_charge(self, width):
+        """33 is the middle of a cell of the first look: bounds around it could be closer than floats allow."""
+        X = 33 + width * np.linspace(-1, 1, 20_000).reshape(-1, 1)
+        assert DPMean(bounds="private", random_state=0).fit(X).bounds_.tolist() == [[32, 34]]
 
     def test_a_centre_is_looked_at_only_if_values_far_from_0_are_many(self):
         rng, asked = np.random.default_rng(0), []
