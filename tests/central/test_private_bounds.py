@@ -109,6 +109,46 @@ class TestCells:
         assert [one.tolist() for one in grouped] == [(3 * one).tolist() for one in wanted]
 
 
+class Released:
+    """Noise that makes noisy counts the same, whatever the counts are, and shows these."""
+
+    error = Fraction(5)
+
+    def __init__(self):
+        self.seen = []
+
+    def draw(self, source, size):
+        noisy, seen = np.random.default_rng(size).integers(-9, 9, size), self.seen
+        noisy[size // 2 + 1 :] += 10_000 * (np.arange(size // 2) // 100 == size // 220)
+
+        class Rest:
+            __array_ufunc__ = None
+
+            def __radd__(self, counts):
+                seen.append(counts)
+                return noisy
+
+        return Rest()
+
+
+def test_bounds_follow_from_noisy_counts_alone():
+    def released(values):
+        noises = Released(), Released()
+        count = lambda cells: count_values(read_table(values.reshape(-1, 1)), None, [0], cells)  # noqa: E731
+        ends, hidden = place_bounds([NOWHERE], ["a"], [0], count, noises, None)
+        return ends.tolist(), hidden, [noise.seen[0] for noise in noises]
+
+    X = column("far", 3000)
+    *wanted, counts = released(X)
+    assert wanted[0] != [[*NOWHERE]]
+    for other in (X[:-1], -X, X[:0]):
+        *found, others = released(other)
+        assert found == wanted
+        assert [int(np.abs(one - two).sum()) for one, two in zip(counts, others, strict=True)] == (
+            [1, 1] if len(other) == len(X) - 1 else [len(X) + len(other)] * 2
+        )
+
+
 class TestAccuracy:
     @pytest.mark.slow
     @each("kind", ["skewed", "centred", "heavy", "uniform", "negative", "far"])
