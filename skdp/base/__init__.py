@@ -27,7 +27,7 @@ from skdp.base._estimator import (
     warn_of_observed,
 )
 from skdp.base._heard import heard
-from skdp.base._numbers import read_bounds, read_numbers, together
+from skdp.base._numbers import floats_between, read_bounds, read_numbers, together
 from skdp.base._probabilities import ProbabilisticClassifier
 from skdp.base._site import SITE as SITE
 from skdp.base._site import OnSite
@@ -69,6 +69,7 @@ __all__ = [
     "draft_domain",
     "draft_domain_toml",
     "encoding_error",
+    "floats_between",
     "heard",
     "level_of_the_caller",
     "parse_dates",

@@ -49,6 +49,11 @@ def read_bounds(bounds: Any, names: Sequence[Any], *, parameter: str = "bounds")
 _LEAST_WIDTH = 1e-9
 
 
+def floats_between(low: float, high: float) -> bool:
+    """Whether bounds are far enough apart."""
+    return high - low >= max(_LEAST_WIDTH * max(abs(low), abs(high)), 1e-300)
+
+
 def _as_list(value: Any) -> list[Any] | None:
     if isinstance(value, np.ndarray):
         return value.tolist() if value.ndim else None
@@ -71,7 +76,7 @@ def _read_pair(name: Any, pair: Any, parameter: str) -> tuple[float, float]:
     # The difference of two finite numbers may still be infinite.
     if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high):
         raise ValueError(f"{parameter} of column {name!r} must be finite with low < high, got ({low:g}, {high:g})")
-    if high - low < _LEAST_WIDTH * max(abs(low), abs(high)) or high - low < 1e-300:
+    if not floats_between(low, high):
         raise ValueError(f"{parameter} of column {name!r} are too close together for floats, got ({low!r}, {high!r})")
     return low, high
 

@@ -218,9 +218,10 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         near = np.column_stack([centres - reach, centres + reach])
         rows = place(near, centres)
         noisy = counting.add(source, rows.sum(partial(_count_classes, n_classes=n_classes)).tolist())
-        if sum(noisy) < 3 * math.sqrt(n_classes) * counting.error:
+        error = as_float(counting.error)
+        if sum(noisy) < 3 * math.sqrt(n_classes) * error:
             warn_of_few()
-        counts = np.array([as_float(max(one, math.ceil(counting.error), 1)) for one in noisy])
+        counts = np.array([max(as_float(one), float(math.ceil(error)), 1.0) for one in noisy])
         numeric = self.classes is None
         contrasts, unit = (NUMBERS, _REACH**2) if numeric else (Contrasts.of_classes(counts), _REACH)
         # A row changes a norm by at most the change of its vector, and the floor of it by at most one more.
@@ -239,7 +240,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         # A score is measured in noisy deviations, and over a noisy number of rows.
         relative = np.array([one.variance_error / (2 * one.variance) for one in moments])
         of_units = np.hypot(relative[: len(scores)], relative[-1] if numeric else 0.0)
-        of_rows = as_float(counting.error) * math.sqrt(n_classes) / counts.sum()
+        of_rows = error * math.sqrt(n_classes) / counts.sum()
         errors = np.hypot(as_float(shown.error) * in_ratios, self.scores_ * np.hypot(of_units, of_rows))
         self.scores_std_error_ = np.minimum(errors, 1.0)
 

@@ -125,6 +125,11 @@ def test_a_share_of_a_budget_is_charged_as_it_is(name):
         assert ledger.balance().loc["spent", share.name] == pytest.approx(0.2, rel=1e-6)
 
 
+@each("name", ["DPPCA", "DPSelectKBest"])
+def test_noise_beyond_all_floats_is_no_error_after_the_charge(name):
+    fitted(made(name, epsilon=5e-324), whole(name))
+
+
 @pytest.mark.parametrize(
     ("name", "number", "error", "n_draws"),
     [

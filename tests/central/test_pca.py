@@ -124,9 +124,13 @@ def test_gaussian_draws_spend_what_is_given(epsilon, monkeypatch):
 @pytest.mark.parametrize("bounds", [(-12, 12), "private"])
 def test_pure_draws_spend_what_is_given(bounds, monkeypatch):
     drawn, whole = [], _noise.LaplaceNoise.draw
-    monkeypatch.setattr(_noise.LaplaceNoise, "draw", lambda self, *more: drawn.append(self) or whole(self, *more))
+    monkeypatch.setattr(
+        _noise.LaplaceNoise, "draw", lambda self, *more: drawn.append((self, more[1])) or whole(self, *more)
+    )
     pca = DPPCA(epsilon=30.0, **DECLARED | {"delta": None, "bounds": bounds}).fit(TABLE)
-    assert sum(noise.epsilon for noise in drawn) == 30
+    # Of each look for bounds, the four columns are drawn by themselves.
+    assert sum(noise.epsilon / (4 if size > 1000 else 1) for noise, size in drawn) == 30
+    assert all(noise.sensitivity == 4 for noise, size in drawn if size > 1000)
     assert (pca.guarantee_.epsilon, pca.guarantee_.delta) == (30, 0)
 
 

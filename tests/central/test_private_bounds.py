@@ -109,6 +109,46 @@ class TestCells:
         assert [one.tolist() for one in grouped] == [(3 * one).tolist() for one in wanted]
 
 
+class Released:
+    """Noise that makes noisy counts the same, whatever the counts are, and shows these."""
+
+    error = Fraction(5)
+
+    def __init__(self):
+        self.seen = []
+
+    def draw(self, source, size):
+        noisy, seen = np.random.default_rng(size).integers(-9, 9, size), self.seen
+        noisy[size // 2 + 1 :] += 10_000 * (np.arange(size // 2) // 100 == size // 220)
+
+        class Rest:
+            __array_ufunc__ = None
+
+            def __radd__(self, counts):
+                seen.append(counts)
+                return noisy
+
+        return Rest()
+
+
+def test_bounds_follow_from_noisy_counts_alone():
+    def released(values):
+        noises = Released(), Released()
+        count = lambda cells: count_values(read_table(values.reshape(-1, 1)), None, [0], cells)  # noqa: E731
+        ends, hidden = place_bounds([NOWHERE], ["a"], [0], count, noises, None)
+        return ends.tolist(), hidden, [noise.seen[0] for noise in noises]
+
+    X = column("far", 3000)
+    *wanted, counts = released(X)
+    assert wanted[0] != [[*NOWHERE]]
+    for other in (X[:-1], -X, X[:0]):
+        *found, others = released(other)
+        assert found == wanted
+        assert [int(np.abs(one - two).sum()) for one, two in zip(counts, others, strict=True)] == (
+            [1, 1] if len(other) == len(X) - 1 else [len(X) + len(other)] * 2
+        )
+
+
 class TestAccuracy:
     @pytest.mark.slow
     @each("kind", ["skewed", "centred", "heavy", "uniform", "negative", "far"])
@@ -148,6 +188,11 @@ class TestAccuracy:
             assert -math.inf < low < high < math.inf
             assert high - low < math.inf
 
+    def test_huge_numbers_among_small_ones_are_no_error(self):
+        counts = np.zeros(Cells(16).size)
+        counts[[10_000, 10_010]] = -(2.0**62), 50
+        assert find_bounds(Cells(16), counts, 1.0) is None
+
     @each("place", [1e6, -1000, 1e9])
     def test_bounds_of_values_far_from_0_are_nearly_as_good(self, place):
         values = np.random.default_rng(0).uniform(-0.02, 0.02, N) * abs(place) + place
@@ -176,6 +221,12 @@ class TestAccuracy:
         assert low <= X.min() + 1e-200
         assert X.max() <= high + 1e-200
         assert low < high <= low + 1.3 * np.ptp([*values, np.max(np.abs(values)) / 8])
+
+    @each("width", [1e-9, 1e-12, 1e-14])
+    def test_values_that_hardly_differ_are_no_error_after_the_charge(self, width):
+        """33 is the middle of a cell of the first look: bounds around it could be closer than floats allow."""
+        X = 33 + width * np.linspace(-1, 1, 20_000).reshape(-1, 1)
+        assert DPMean(bounds="private", random_state=0).fit(X).bounds_.tolist() == [[32, 34]]
 
     def test_a_centre_is_looked_at_only_if_values_far_from_0_are_many(self):
         rng, asked = np.random.default_rng(0), []

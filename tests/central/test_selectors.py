@@ -23,6 +23,7 @@ from skdp.central import _select_k_best
 from skdp.central._select_k_best import _CHOICES, _COUNTS, _MOMENTS, _SCORES, NUMBERS, Contrasts
 from skdp.central.statistics import UNIT, Rows, _rows
 from skdp.privacy import Mu, Rho, Sampled, read_share
+from skdp.testing import check_sensitivity
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -70,6 +71,12 @@ TABLE = pd.DataFrame(COLUMNS.clip(-5, 5), columns=[f"c{place}" for place in rang
 TARGET = pd.Series(TABLE["c1"] * 2 - TABLE["c4"] + rng.normal(size=3_000), name="y")
 DECLARED = {"bounds": (-5, 5), "classes": [0, 1, 2], "random_state": 0}
 NUMBER = {"bounds": (-5, 5), "target_bounds": (-15, 15), "random_state": 0}
+
+
+def test_where_noise_is_small_a_number_of_rows_of_a_class_is_hidden_too():
+    """With large noise the numbers are replaced by its error, and do not show in the contract."""
+    table = pd.DataFrame({"a": np.linspace(0, 1, 12), "b": np.arange(12) % 3 / 2, "y": np.arange(12) % 2})
+    check_sensitivity(DPSelectKBest(1, epsilon=300.0, bounds=(0, 1), classes=[0, 1]), table, [table[:-1]])
 
 
 @pytest.mark.parametrize("epsilon", [0.7, Rho(0.1, delta=1e-6), Mu(0.3, delta=1e-6)])

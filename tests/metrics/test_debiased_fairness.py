@@ -764,6 +764,14 @@ def test_average_odds_cover_where_a_group_may_have_no_rows():
     assert np.median(odds.upper - odds.lower) < 0.9 * np.median(worst)
 
 
+def test_disparate_impact_is_between_its_ends_where_two_groups_have_nearly_the_same_noise():
+    top, bottom = np.tile([40.0, 55.0], (3, 1)), np.tile([45.0, 102.0], (3, 1))
+    noise = np.broadcast_to(np.outer([24.0, 27.0], [2.0, 1.0, 1.0]), (3, 2, 3))
+    shared, every = np.broadcast_to(0.999 * math.sqrt(24 * 27) * np.array([2.0, 1.0, 1.0]), (3, 2, 3)), top > 0
+    impact = compare(RateSums(top, bottom, 0 * noise, noise, shared, every, every), "fixed", 0.95)[1]
+    assert impact.lower <= impact.value <= impact.upper
+
+
 def test_where_all_groups_have_rows_the_scores_give_the_usual_ends():
     sums, odds, _ = odds_of_noisy_counts(0.3, 20)
     difference, impact, usual = compare_rates(sums, "fixed", 0.95)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import read_bounds, read_numbers
+from skdp.base import floats_between, read_bounds, read_numbers
 from skdp.central.statistics._noise import Noise
 from skdp.central.statistics._ranges import LARGEST
 from skdp.frames import LargeTable, Table, read_table
@@ -233,6 +233,8 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
     doublings = np.maximum(np.abs(np.arange(counts.size) - middle) - (top + cells.parts - near), 0) / cells.parts
     asked = np.minimum(_CLEAR_NEAR + _CLEAR_FARTHER * doublings, anywhere)
     starts, stops = _clear_windows(counts, widths, error, asked)
+    if not starts.size:  # sums of huge numbers are rounded
+        return None
     # Of a window, the cell that is next to the others.
     first, last = sorted((int(stops.min()), int(starts.max())))
     at_centre = noisy[n] >= _limit(1, anywhere) * error
@@ -257,7 +259,9 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
         around_0 and not clear[1][0].size and low / _NEAR_ZERO < high <= edges[middle + 1]
     ):
         high = 0.0
-    return Found(low, high, float(median + cells.centre), float(sums[-1]) / error) if low < high else None
+    if not floats_between(low, high):  # of values that hardly differ, those of the first look are kept
+        return None
+    return Found(low, high, float(median + cells.centre), float(sums[-1]) / error)
 
 
 def _clear_windows(

@@ -248,7 +248,7 @@ def find_limits(
         share = replace(share, kind="mu", amount=share.mu_squared)
     sizes, rest = integer_noise(share * _SIZE_PART), 1 - _SIZE_PART
     square, n_rows = choose_limit(rows, sizes, cut, source, most)
-    error = math.sqrt(_N_NORMS) * float(sizes.error)
+    error = math.sqrt(_N_NORMS) * as_float(sizes.error)
     if n_rows < 3 * error:
         warn_of_few()
     middle = np.zeros(rows.n_columns, np.int16)
@@ -256,7 +256,7 @@ def find_limits(
         # In L1 norm, a row is at most as many times longer as the root of the number of columns.
         means = integer_noise(share * _MEAN_PART, math.isqrt(len(middle) * square) + 1, square)
         sums = means.add(source, rows.sum(partial(Rows.total, square=square)).tolist())
-        middle = np.array([total / max(n_rows, 3 * error) for total in sums])
+        middle = np.array([as_float(total) / max(n_rows, 3 * error) for total in sums])
         middle = np.clip(np.rint(middle), 1 - UNIT, UNIT - 1).astype(np.int16)
         rows = rows.map(partial(Rows.centred, middle=middle))
         square, _ = choose_limit(rows, sizes, cut, source, most)
@@ -269,9 +269,9 @@ def choose_limit(rows: Rows, noise: Noise, cut: float, source: ByteSource, most:
     # A row is in one of the numbers: adding or removing it changes this one by 1.
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
     counts = noise.add(source, rows.sum(partial(Rows.counts, limits=limits)).tolist())
-    n_rows = max(sum(counts), 0)
+    n_rows = as_float(max(sum(counts), 0))
     few = (place for place in range(_N_NORMS) if sum(counts[place + 1 :]) <= min(cut * n_rows, most))
-    return limits[next(few)], float(n_rows)
+    return limits[next(few)], n_rows
 
 
 def largest_moments(square: int, largest: int) -> int:

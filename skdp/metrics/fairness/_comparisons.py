@@ -47,7 +47,13 @@ def compare_rates(sums: RateSums, rows: str, level: float) -> tuple[Estimate, Es
         impact = _with_error(impact, impact.std_error**2 - 2 * impact.value * common[..., 0, :] / last.value**2)
         counted = sums.counted[..., 0, :-1] | sums.counted[..., 0, -1:]
         even = (first.value == 0) & (last.value == 0) & counted
-        impact = Estimate(np.where(even, 1.0, impact.value), impact.std_error, impact.lower, impact.upper)
+        value = np.where(even, 1.0, impact.value)
+        # Where the noise of both groups is nearly the same, or both rates are 0, the ends may leave it out.
+        lower, upper = (
+            np.where(beyond, value, end)
+            for beyond, end in ((impact.lower > value, impact.lower), (impact.upper < value, impact.upper))
+        )
+        impact = Estimate(value, impact.std_error, lower, upper)
     return difference, impact.where(counted).within(*_IMPACT_RANGE), usual
 
 
