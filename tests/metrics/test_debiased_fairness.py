@@ -808,6 +808,19 @@ def test_average_odds_cover_where_both_differences_may_be_anything():
     assert (((odds.lower <= truth) & (truth <= odds.upper)).mean(axis=0) > 0.93).all()
 
 
+def test_opposite_rates_of_groups_with_noisy_counts_are_covered():
+    """The distances from both rates to 0 and 1, where their intervals end, left out the difference in 27 %."""
+    codes = np.repeat([0, 1], [60, 240])
+    oracle, domain = RandomizedResponse(2, 1.0), Domain({"group": range(2)})
+    reports = oracle.report(np.tile(codes, 300).astype(np.uint8), SeededSource("apart")).reshape(300, 300)
+    labels = Labels(np.ones(300, bool), codes == 0, np.ones(300))
+    drawn = (GroupReports(domain, domain, (oracle,), (part,)).indicators() for part in reports)
+    parts = [vars(sums_of_estimated(blocks, np.eye(2, dtype=bool), labels)) for blocks in drawn]
+    sums = RateSums(**{name: np.stack([part[name] for part in parts]) for name in parts[0] if name != "scales"})
+    found = compare_rates(sums, "fixed", 0.95)[0][:, 0, 0]
+    assert (found.upper >= 1).mean() > 0.9
+
+
 @pytest.mark.parametrize("n_groups", [2, 3])
 def test_differences_of_groups_that_may_have_no_rows_cover_and_are_no_pairs_of_worst_ends(n_groups):
     """Of two groups that are all rows, the sums are known, and only rates that give these are possible."""

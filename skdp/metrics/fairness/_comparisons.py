@@ -39,8 +39,15 @@ def compare_rates(sums: RateSums, rows: str, level: float) -> tuple[Estimate, Es
         difference = combine((1, others), (-1, own), common=(low, high))
         first, last = others[..., 0, :], own[..., 0, :]
         impact = ratio(first, last, common=(low[..., 0, :], high[..., 0, :]))
-        if not usual.all():
-            difference = either(usual, difference, *_ends(_DIFFERENCES, _difference_scores(sums, rows), level))
+        cut = usual & _are_cut(sums, others, own)
+        if cut.any() or not usual.all():
+            # No pair that is possible may fit well: of ends that are cut, the score is less that of the best pair.
+            scores = _difference_scores(sums, rows)
+            lower, upper = _ends(_DIFFERENCES, scores - np.where(cut, scores.min(axis=0), 0), level)
+            wider = np.fmin(lower, difference.lower), np.fmax(upper, difference.upper)
+            lower, upper = np.where(cut, wider, (lower, upper))
+            difference = either(usual & ~cut, difference, lower, upper)
+        if not usual[..., 0, :].all():
             ends = _ends(_ANGLES, _ratio_scores(sums, rows)[..., 0, :], level)
             impact = either(usual[..., 0, :], impact, *(np.where(end < np.pi / 2, np.tan(end), np.inf) for end in ends))
         difference = _with_error(difference, difference.std_error**2 - 2 * common).within(*_PARITY_RANGE)
@@ -55,6 +62,13 @@ def compare_rates(sums: RateSums, rows: str, level: float) -> tuple[Estimate, Es
         )
         impact = Estimate(value, impact.std_error, lower, upper)
     return difference, impact.where(counted).within(*_IMPACT_RANGE), usual
+
+
+def _are_cut(sums: RateSums, others: Estimate, own: Estimate) -> Mask:
+    """Return where the intervals of two estimated rates end at 0 and at 1: the distances to both ends are too short."""
+    if sums.scales is not None:
+        return np.zeros(others.value.shape, np.bool_)
+    return ((others.upper >= 1) & (own.lower <= 0)) | ((others.lower <= 0) & (own.upper >= 1))
 
 
 def _common(sums: RateSums, others: Estimate, own: Estimate, level: float) -> tuple[Numbers, Numbers]:
