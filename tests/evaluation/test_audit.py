@@ -361,7 +361,7 @@ def test_of_a_central_transformer_what_fit_learns_is_audited(monkeypatch):
     assert "only what fit learns" in result.findings[0]
     assert audit_epsilon(scaler, (NUMBERS[0], NUMBERS[0].iloc[:3]), n_draws=100).epsilon_claimed == 1.0
     fit = DPStandardScaler.fit
-    monkeypatch.setattr(DPStandardScaler, "fit", lambda self, X: _with_true_mean(fit(self, X), X))
+    monkeypatch.setattr(DPStandardScaler, "fit", lambda self, X, y=None: _with_true_mean(fit(self, X), X))
     assert audit_epsilon(scaler, NUMBERS, n_draws=400).rejected
 
 
