@@ -128,16 +128,15 @@ def rows_of(table: Any, rows: NDArray[np.bool_], places: Sequence[int]) -> Any:
     return nw.from_native(table, eager_only=True)[np.flatnonzero(rows), list(places)].to_native()
 
 
-def rows_at(table: Any, places: NDArray[np.intp]) -> Any:
-    """Return some rows of a table, in an order of their own and without labels."""
-    if isinstance(table, np.ndarray):
-        return table[places]
-    if isinstance(table, pd.DataFrame):
-        return table.iloc[places].reset_index(drop=True)
-    if type(table).__module__.startswith("pyarrow"):
-        columns = [_taken_of_arrow(column, places) for column in table.columns]
-        return type(table).from_arrays(columns, table.column_names)
-    return nw.from_native(table, eager_only=True)[places].to_native()
+def take_rows(data: Any, places: NDArray[np.intp]) -> Any:
+    """Return some rows of a table, array or series, as the same kind, in an order of their own."""
+    if type(data).__module__.startswith("pyarrow") and hasattr(data, "column_names"):
+        columns = [_taken_of_arrow(column, places) for column in data.columns]
+        return type(data).from_arrays(columns, data.column_names)
+    known = nw.from_native(data, pass_through=True, allow_series=True)
+    if isinstance(known, nw.DataFrame | nw.Series):
+        return known[places].to_native()
+    return data[places]
 
 
 def side_by_side(tables: Sequence[Any], names: Sequence[Any], order: Sequence[Any]) -> Any:
@@ -237,14 +236,6 @@ def is_frame(data: Any) -> bool:
     if not (implementation.is_pandas() or implementation.is_polars() or implementation.is_pyarrow()):
         raise TypeError(f"frames of {implementation.name.lower()} are not supported; use pandas, polars or pyarrow")
     return True
-
-
-def take_rows(data: Any, places: NDArray[np.intp]) -> Any:
-    """Return some rows of a table, array or series, as the same kind."""
-    known = nw.from_native(data, pass_through=True, allow_series=True)
-    if isinstance(known, nw.DataFrame | nw.Series):
-        return known[places].to_native()
-    return data[places]
 
 
 def lazy_error(data: Any) -> TypeError:

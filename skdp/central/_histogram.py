@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import replace
 from itertools import product
 from typing import Any, Literal, get_args
@@ -245,7 +246,7 @@ class DPHistogram(CentralStatistic):
         cells = zip(*product(*(self.domain_[name].labels for name in names)), strict=True)
         return keyed_frame(dict(zip(names, map(as_objects, cells), strict=True)), table, self._library)
 
-    def range_count(self, low: float | None = None, high: float | None = None) -> int:
+    def range_count(self, low: Hashable | None = None, high: Hashable | None = None) -> int:
         """Return the noisy number of records from a value up to another one, which is excluded.
 
         Parameters
@@ -270,7 +271,7 @@ class DPHistogram(CentralStatistic):
         return int(self.counts_[self._find_range(low, high)].sum())
 
     def range_estimate(
-        self, low: float | None = None, high: float | None = None, *, confidence_level: float = 0.95
+        self, low: Hashable | None = None, high: Hashable | None = None, *, confidence_level: float = 0.95
     ) -> CountEstimate:
         """Return `range_count` with its error.
 

@@ -97,8 +97,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         The noisy correlation ratio or absolute correlation of each chosen column, from 0 to 1; nan for the others, of
         which nothing is released.
     scores_std_error_ : ndarray of shape (n_features,)
-        The standard deviation of their noise; nan for columns that are not chosen. It does not say how far a score
-        would be off in other rows, nor what clipping takes from it.
+        The standard deviation of their noise; nan for columns that are not chosen. It does not say how much a
+        score would differ in other rows, nor what clipping takes from it.
     ranking_ : ndarray of int, shape (k,)
         The places of the chosen columns, in the order in which they were chosen.
     guarantee_ : PrivacyGuarantee

@@ -36,6 +36,7 @@ from skdp.central.statistics._private_bounds import (
 )
 from skdp.frames import read_table
 from skdp.privacy import Mu, Rho, Sampled
+from tests.central.released import Released
 from tests.conftest import each
 
 N = 20_000
@@ -109,31 +110,16 @@ class TestCells:
         assert [one.tolist() for one in grouped] == [(3 * one).tolist() for one in wanted]
 
 
-class Released:
-    """Noise that makes noisy counts the same, whatever the counts are, and shows these."""
-
-    error = Fraction(5)
-
-    def __init__(self):
-        self.seen = []
-
-    def draw(self, source, size):
-        noisy, seen = np.random.default_rng(size).integers(-9, 9, size), self.seen
-        noisy[size // 2 + 1 :] += 10_000 * (np.arange(size // 2) // 100 == size // 220)
-
-        class Rest:
-            __array_ufunc__ = None
-
-            def __radd__(self, counts):
-                seen.append(counts)
-                return noisy
-
-        return Rest()
+def noisy_counts(size):
+    """Return counts of cells of which some next to each other are large."""
+    noisy = np.random.default_rng(size).integers(-9, 9, size)
+    noisy[size // 2 + 1 :] += 10_000 * (np.arange(size // 2) // 100 == size // 220)
+    return noisy
 
 
 def test_bounds_follow_from_noisy_counts_alone():
     def released(values):
-        noises = Released(), Released()
+        noises = [Released(noisy_counts, Fraction(5)) for _ in range(2)]
         count = lambda cells: count_values(read_table(values.reshape(-1, 1)), None, [0], cells)  # noqa: E731
         ends, hidden = place_bounds([NOWHERE], ["a"], [0], count, noises, None)
         return ends.tolist(), hidden, [noise.seen[0] for noise in noises]

@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import OnSite, all_or_nothing, as_asked, check_confidence_level, check_names, read_input
-from skdp.frames import Table, read_table, rows_at
+from skdp.frames import Table, read_table, take_rows
 from skdp.local._carried import text_in_memory, with_protocol
 from skdp.local._on_fit_only import FittedInside
 from skdp.local._transformer import ReportTransformer
@@ -238,7 +238,10 @@ class PerPerson(FittedInside, MetaEstimatorMixin, TransformerMixin, OnSite, Base
         """Return a table of the same kind, and check that as many reports can be made and written."""
         # What is written depends on the kind of the table and not on its rows: the first one stands for all.
         try:
-            rows = read_table(rows_at(table.native, np.zeros(n_rows, np.intp)))
+            repeated = take_rows(table.native, np.zeros(n_rows, np.intp))
+            if isinstance(repeated, pd.DataFrame):
+                repeated = repeated.reset_index(drop=True)  # a label would be that of a person
+            rows = read_table(repeated)
         except NotImplementedError:
             rows = None
         if rows is None:

@@ -41,7 +41,7 @@ def compare_rates(sums: RateSums, rows: str, level: float) -> tuple[Estimate, Es
         impact = ratio(first, last, common=(low[..., 0, :], high[..., 0, :]))
         cut = usual & _are_cut(sums, others, own)
         if cut.any() or not usual.all():
-            # No pair that is possible may fit well: of ends that are cut, the score is less that of the best pair.
+            # Where ends are cut, pairs are compared with the best one, as no pair within 0 and 1 may fit well.
             scores = _difference_scores(sums, rows)
             lower, upper = _ends(_DIFFERENCES, scores - np.where(cut, scores.min(axis=0), 0), level)
             wider = np.fmin(lower, difference.lower), np.fmax(upper, difference.upper)
@@ -106,7 +106,7 @@ def _odds_ends(sums: RateSums, rows: str, level: float) -> tuple[Numbers, Number
 # pair of rates (t, u) with this θ is: if the least squared standard score of ``top − t bottom`` and ``last top − u last
 # bottom``, whose mean is 0, over all such pairs is at most that of the quantile. Guggenberger, Kleibergen, Mavroeidis
 # and Chen (2012) show for equations that are linear like these that no more is needed, however little the sums say
-# of the rate that is left out.
+# of the other rate.
 
 
 def _difference_scores(sums: RateSums, rows: str) -> Numbers:
