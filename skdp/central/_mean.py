@@ -270,10 +270,7 @@ class DPMean(CentralStatistic):
     def _set(self, table: Table, columns: Sequence[ColumnSums], estimates: Sequence[Estimate]) -> None:
         pairs = list(zip(columns, estimates, strict=True))
         self.mean_ = np.array([column.value(one.mean) for column, one in pairs])
-        widths = np.array([column.high - column.low for column in columns])
-        # An error beyond half the width means that nothing is known.
-        errors = np.array([float(min(one.std_error, Fraction(GRID))) for one in estimates])
-        self.std_error_ = errors / (2 * GRID) * widths
+        self.std_error_ = np.array([column.error(one.std_error) for column, one in pairs])
         self.interval_ = np.array([(column.value(one.lower), column.value(one.upper)) for column, one in pairs])
         refused = [name for name, mean in zip(table.names, self.mean_, strict=True) if np.isnan(mean)]
         self.released_ = not refused

@@ -75,6 +75,8 @@ class DPSimpleImputer(CentralTransformer):
     ----------
     statistics_ : ndarray of shape (n_features,)
         The values to fill in: floats, or for ``"most_frequent"`` objects.
+    statistics_std_error_ : ndarray of shape (n_features,), or None
+        Of means, the standard deviation of their noise; clipping is not in it. None for the other strategies.
     bounds_ : ndarray of shape (n_features, 2)
         The bounds: those declared, or found; not set for ``"most_frequent"``.
     guarantee_ : PrivacyGuarantee
@@ -126,6 +128,8 @@ class DPSimpleImputer(CentralTransformer):
     array([38.])
     """
 
+    statistics_std_error_: NDArray[np.float64] | None
+
     def __init__(
         self,
         epsilon: float | Rho | Mu | Sampled = 1.0,
@@ -166,7 +170,7 @@ class DPSimpleImputer(CentralTransformer):
         draw = self._choice(table, large, share, bounds)
 
         def release(source: ByteSource) -> None:
-            self.statistics_ = draw(source)
+            self.statistics_, self.statistics_std_error_ = draw(source), None
 
         return Plan(choice_name(share), release)
 
@@ -175,8 +179,9 @@ class DPSimpleImputer(CentralTransformer):
         noise = joint_noise(share, GRID, 2 * len(columns))
 
         def release(source: ByteSource) -> None:
-            means = two_sums(columns, noise, 0.95, source)
-            self.statistics_ = np.array([column.value(one.mean) for column, one in zip(columns, means, strict=True)])
+            pairs = list(zip(columns, two_sums(columns, noise, 0.95, source), strict=True))
+            self.statistics_ = np.array([column.value(one.mean) for column, one in pairs])
+            self.statistics_std_error_ = np.array([column.error(one.std_error) for column, one in pairs])
 
         return Plan(noise.name, release, losses=losses_of(share, [noise]))
 

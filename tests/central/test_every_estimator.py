@@ -134,6 +134,7 @@ def test_noise_beyond_all_floats_is_no_error_after_the_charge(name):
     ("name", "number", "error", "n_draws"),
     [
         ("DPTargetEncoder", "target_mean_", "target_mean_std_error_", 60),
+        ("DPSimpleImputer", "statistics_", "statistics_std_error_", 60),
         ("DPGaussianNB", "class_count_", "class_count_std_error_", 60),
         pytest.param("DPCategoricalNB", "class_count_", "class_count_std_error_", 300, marks=pytest.mark.long),
         pytest.param("DPHistogram", "counts_", "std_error_", 300, marks=pytest.mark.long),

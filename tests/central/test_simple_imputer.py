@@ -349,7 +349,7 @@ class TestPromise:
     @every_kind
     def test_nothing_else_stays_on_it(self, kind):
         imputer = DPSimpleImputer(**kind).fit(table(50))
-        released = {"statistics_", "guarantee_", "n_features_in_"}
+        released = {"statistics_", "statistics_std_error_", "guarantee_", "n_features_in_"}
         released |= {"bounds_"} if hasattr(imputer, "bounds_") else set()
         assert set(vars(imputer)) - set(imputer.get_params()) == released
         again = pickle.loads(pickle.dumps(imputer))

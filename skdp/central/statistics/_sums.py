@@ -53,6 +53,10 @@ class ColumnSums:
         """Convert a place on the grid to a value."""
         return to_value(place, self.low, self.high)
 
+    def error(self, of_place: float | Fraction) -> float:
+        """Convert the error of a place to that of a value; beyond half the width nothing is known."""
+        return float(min(of_place, Fraction(GRID))) / (2 * GRID) * (self.high - self.low)
+
 
 @dataclass(frozen=True, eq=False)
 class BoundedColumn(ColumnSums):
