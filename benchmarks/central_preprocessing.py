@@ -220,7 +220,8 @@ if __name__ == "__main__":
         "Preprocessing by a trusted curator",
         ["skdp", "numpy", "scikit-learn"],
         f"Root mean square errors of `DPMean` at ε = {EPSILON:g}: of {RUNS} bounds that were found, with the noise "
-        f"that follows from each; generated columns have {N:,} rows, and are drawn {DRAWS} times. "
+        f"that follows from each; generated columns have {N:,} rows, and are drawn {DRAWS} times, of "
+        "which found / good is the root mean square. "
         f"Good bounds are the least and the greatest value, which are private: nobody could use them. Wide ones are "
         f"{WIDE:,.0f} times as wide. Columns with a star were not looked at when the constants were chosen. "
         f"Then the mean numbers of rows by which {K} quantiles at ε = {SMALL:g} are wrong, over {QUANTILE_RUNS} runs "
