@@ -578,7 +578,7 @@ def test_the_likelihood_refuses_what_it_cannot_hold(monkeypatch):
     reports = oracle.report(np.zeros(100, np.uint8), SeededSource(0))
     with pytest.raises(ValueError, match="needs the reports"):
         oracle.maximum_likelihood(oracle.tally(reports), 100)
-    monkeypatch.setattr(support_module, "MAX_REPORT_BYTES", 8_000)
+    monkeypatch.setattr("skdp.oracles._base.MAX_REPORT_BYTES", 8_000)
     with pytest.raises(ValueError, match=r"needs \d+,\d+ bytes"):
         oracle.maximum_likelihood(oracle.tally(reports), 100, reports)
 
