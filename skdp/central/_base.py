@@ -306,8 +306,6 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             If X has other columns, or is not numeric where it must be.
         """
@@ -350,8 +348,6 @@ class InvertibleTransformer(CentralTransformer):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             If X has other columns, or is not numeric.
         """

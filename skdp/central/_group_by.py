@@ -206,11 +206,6 @@ class DPGroupBy(CentralStatistic):
             Of the kind of X (pandas for an array), a row for each group: its keys, as columns, or in pandas as the
             index; and for each statistic the columns ``<statistic>``, ``<statistic>_std_error``, ``<statistic>_lower``
             and ``<statistic>_upper``.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
         """
         check_is_fitted(self)
         columns: dict[str, NDArray[Any]] = {}

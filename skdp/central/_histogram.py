@@ -228,13 +228,6 @@ class DPHistogram(CentralStatistic):
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
             Of the library of X, pandas for an array: a row for each cell, with ``count, std_error, lower, upper``. The
             values of the columns of X, or the bins of an `Interval`, are the index in pandas, and columns elsewhere.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the confidence level is out of range.
         """
         check_is_fitted(self)
         noise = np.sqrt(self._noise_variance())
@@ -263,8 +256,6 @@ class DPHistogram(CentralStatistic):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             If an end is not in the domain, or there are several columns.
         """
@@ -289,8 +280,6 @@ class DPHistogram(CentralStatistic):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             As for `range_count`; if the confidence level is out of range.
         """

@@ -224,8 +224,6 @@ class DPOneHotEncoder(CentralTransformer):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             If X has another number of columns, or is not numeric; if all columns of a category are 0, unless
             `handle_unknown` has it so.

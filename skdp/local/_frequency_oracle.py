@@ -213,11 +213,6 @@ def recommend_strategy(
         worst data, and the mean squared error of a frequency is up to ``error / n + error_floor``. The order is that of
         ``error``; with very many reports, the floor decides.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     Warns
     -----
     PrivacyLeakWarning

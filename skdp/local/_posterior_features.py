@@ -55,11 +55,6 @@ class PosteriorFeatures(WrapsTransformer):
     feature_names_in_ : ndarray of str
         Their names, if X had string names.
 
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, if a parameter is not as described.
-
     See Also
     --------
     UnaryEncodingTransformer : With ``output="unbiased"``, features whose means are the estimated frequencies.

@@ -55,11 +55,6 @@ class LocalHashing(FrequencyOracle):
     p, q : Fraction
         The exact support probabilities: p of randomised response, ``q = c p + (1 - c) (1 - p) / (g - 1)``.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     Notes
     -----
     **Privacy.** Local model, replacement of the value. The seed is drawn independently of the value, so it may be

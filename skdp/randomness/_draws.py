@@ -65,11 +65,6 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     ndarray of shape (size,), dtype bool
         The coins.
 
-    Raises
-    ------
-    ValueError
-        If the threshold is out of range.
-
     Examples
     --------
     >>> from skdp.randomness import SeededSource
@@ -205,11 +200,6 @@ def uniform_integers(source: ByteSource, high: int, size: int) -> NDArray[np.uns
     -------
     ndarray of shape (size,)
         Of the smallest unsigned dtype that holds ``high - 1``.
-
-    Raises
-    ------
-    ValueError
-        If high is out of range.
 
     References
     ----------

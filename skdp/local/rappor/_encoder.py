@@ -81,11 +81,6 @@ class RapporEncoder(ReportTransformer):
     feature_names_in_ : ndarray of str
         Their names, if X had string names.
 
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, for a parameter out of range.
-
     See Also
     --------
     HeavyHitters : Finds the frequent words without a list of candidates.

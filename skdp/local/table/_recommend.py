@@ -52,11 +52,6 @@ def recommend_plan(
     TablePlan
         The plan, with a table of the errors of all strategies, and reasons.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     See Also
     --------
     recommend_strategy : The strategies of the encoders of categories.

@@ -39,11 +39,6 @@ class SampledSet(SetOracle):
     p, q : Fraction
         The probabilities that a report supports a value of the set, and another one.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     Notes
     -----
     **Privacy.** Local model, replacement of the whole set. A report of a set is a mean of reports of its members, so

@@ -60,11 +60,6 @@ class SampledGaussianLoss(Loss):  # numpydoc ignore=PR02
     count : int, default=1
         The number of such releases, each from a sample of its own, from 1 to 2**40.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     See Also
     --------
     GaussianLoss : Without a sample.
