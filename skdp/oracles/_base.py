@@ -64,6 +64,7 @@ class FrequencyOracle(SupportCounts):
     state: ClassVar[Literal["value", "bucket"]] = "value"
     is_signed: ClassVar[bool] = False
     has_second_round: ClassVar[bool] = False
+    _advice = ", or use LocalHashing or HadamardResponse"
 
     @abstractmethod
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[Any]:
@@ -367,21 +368,3 @@ class FrequencyOracle(SupportCounts):
             The number of values, or that of buckets.
         """
         return n_values
-
-    def _check_codes(self, codes: NDArray[Any]) -> None:
-        if codes.ndim != 1 or codes.dtype.kind not in "iu" or np.iinfo(codes.dtype).max < self.k - 1:
-            raise ValueError(f"codes must be a 1-D array of integers, of a dtype that holds {self.k - 1}")
-        if codes.size and (codes.max() >= self.k or codes.min() < 0):
-            raise ValueError(f"codes must be between 0 and {self.k - 1}")
-
-    def _check_size(self, n: int, itemsize: int = 1) -> None:
-        check_bytes(n, self.width, itemsize, ", or use LocalHashing or HadamardResponse" if self.width > 2 else "")
-
-
-def check_bytes(n: int, width: int, itemsize: int = 1, advice: str = "") -> None:
-    """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
-    if (size := n * width * itemsize) > MAX_REPORT_BYTES:
-        raise ValueError(
-            f"{n:,} reports of {width:,} cells would need {size:,} bytes (the limit is {MAX_REPORT_BYTES:,}); report "
-            f"in batches{advice}"
-        )

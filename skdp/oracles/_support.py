@@ -33,6 +33,8 @@ class SupportCounts(ABC):
     has_bits: ClassVar[bool] = False
     field_names: ClassVar[tuple[str, ...]] = ("",)
     shows_hash: ClassVar[bool] = False
+    _advice: ClassVar[str] = ""
+    """What else helps if reports are too large."""
 
     @property
     @abstractmethod
@@ -206,6 +208,24 @@ class SupportCounts(ABC):
         if columns.min(initial=0) < 0 or columns.max(initial=0) >= self.n_reports:
             raise ValueError("the reports hold numbers that are not ones of this encoder")
         return columns.astype(np.min_scalar_type(self.n_reports))
+
+    def _check_codes(self, codes: NDArray[Any]) -> None:
+        if codes.ndim != 1 or codes.dtype.kind not in "iu" or np.iinfo(codes.dtype).max < self.k - 1:
+            raise ValueError(f"codes must be a 1-D array of integers, of a dtype that holds {self.k - 1}")
+        if codes.size and (codes.max() >= self.k or codes.min() < 0):
+            raise ValueError(f"codes must be between 0 and {self.k - 1}")
+
+    def _check_size(self, n: int, itemsize: int = 1) -> None:
+        check_bytes(n, self.width, itemsize, self._advice if self.width > 2 else "")
+
+
+def check_bytes(n: int, width: int, itemsize: int = 1, advice: str = "") -> None:
+    """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
+    if (size := n * width * itemsize) > MAX_REPORT_BYTES:
+        raise ValueError(
+            f"{n:,} reports of {width:,} cells would need {size:,} bytes (the limit is {MAX_REPORT_BYTES:,}); report "
+            f"in batches{advice}"
+        )
 
 
 MOST_EPSILON = Fraction(1000)  # larger requests are treated as this one: 2**-64 achieves at most 100

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.oracles._base import check_bytes
 from skdp.oracles._support import SupportCounts, check_size
 from skdp.randomness import ByteSource
 
@@ -173,7 +172,7 @@ class SetOracle(SupportCounts):
         ValueError
             If they are too many.
         """
-        check_bytes(n, self.width)
+        self._check_size(n)
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters on which client and server must agree.
