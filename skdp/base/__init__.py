@@ -11,7 +11,9 @@ from skdp.base._estimator import CallCounter as CallCounter
 from skdp.base._estimator import CallRandomness as CallRandomness
 from skdp.base._estimator import all_or_nothing as all_or_nothing
 from skdp.base._estimator import as_asked as as_asked
+from skdp.base._estimator import check_choice as check_choice
 from skdp.base._estimator import check_confidence_level as check_confidence_level
+from skdp.base._estimator import check_flag as check_flag
 from skdp.base._estimator import check_ledger as check_ledger
 from skdp.base._estimator import check_names as check_names
 from skdp.base._estimator import check_random_state as check_random_state

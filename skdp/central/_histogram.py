@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_confidence_level, declares_missing
-from skdp.central._base import CentralStatistic, Plan, Unknown, check_choice
+from skdp.base import check_choice, check_confidence_level, declares_missing
+from skdp.central._base import CentralStatistic, Plan, Unknown
 from skdp.central.statistics import (
     LARGEST,
     CountEstimate,
