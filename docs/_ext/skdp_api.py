@@ -109,6 +109,9 @@ def _index_page(groups: list[dict[str, Any]]) -> str:
         "",
         "Every public object, by task. :doc:`/choose` leads to the right one by a few questions.",
         "",
+        "A parameter of another type, or out of range, is a ``TypeError`` or ``ValueError`` that names it, and what "
+        "needs a fitted estimator is a ``NotFittedError`` before ``fit``: *Raises* lists what else there is.",
+        "",
     ]
     for group in groups:
         names = ", ".join(f":py:obj:`~{name}`" for name in group["objects"])

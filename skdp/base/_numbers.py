@@ -81,10 +81,6 @@ def _read_pair(name: Any, pair: Any, parameter: str) -> tuple[float, float]:
     return low, high
 
 
-def _is_number_or_missing(value: Any) -> bool:
-    return is_missing(value) or kind_of(value) == "number"
-
-
 def _as_numbers(column: Any) -> Any:
     """Write truth values as 0 and 1, and Decimals as floats; return other columns unchanged."""
     dtype = getattr(column, "dtype", None)
@@ -125,7 +121,8 @@ def read_numbers(table: Table, *, missing: bool = False, truth: bool = True) -> 
         objects = getattr(getattr(column, "dtype", None), "kind", "") == "O"
         if not finite and (objects or not missing) and not np.isfinite(numbers).all():
             if objects and not all(
-                _is_number_or_missing(value) or (truth and isinstance(value, Decimal)) for value in column
+                is_missing(value) or kind_of(value) == "number" or (truth and isinstance(value, Decimal))
+                for value in column
             ):
                 # "argument must be ... string ... number": what scikit-learn's own check looks for.
                 raise TypeError(

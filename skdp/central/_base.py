@@ -306,8 +306,6 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             If X has other columns, or is not numeric where it must be.
         """
@@ -350,8 +348,6 @@ class InvertibleTransformer(CentralTransformer):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             If X has other columns, or is not numeric.
         """
@@ -388,13 +384,3 @@ def keep_missing(codes: NDArray[Any], column: NDArray[np.float64]) -> NDArray[An
     """Write nan where a column has one; without any, the codes keep their integer dtype."""
     missing = np.isnan(column)
     return np.where(missing, np.nan, codes) if missing.any() else codes
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {choices}, got {value!r}")
-
-
-def check_flag(name: str, value: Any) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")

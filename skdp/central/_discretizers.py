@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 
-from skdp.base import read_bounds, read_numbers
-from skdp.central._base import CentralTransformer, Columns, Plan, check_choice, keep_missing
+from skdp.base import check_choice, read_bounds, read_numbers
+from skdp.central._base import CentralTransformer, Columns, Plan, keep_missing
 from skdp.central.statistics import (
     Candidates,
     equal_steps,

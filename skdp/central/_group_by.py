@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_confidence_level, read_bounds, read_numbers
-from skdp.central._base import CentralStatistic, Plan, Unknown, check_choice
+from skdp.base import check_choice, check_confidence_level, read_bounds, read_numbers
+from skdp.central._base import CentralStatistic, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
     LARGEST,
@@ -206,11 +206,6 @@ class DPGroupBy(CentralStatistic):
             Of the kind of X (pandas for an array), a row for each group: its keys, as columns, or in pandas as the
             index; and for each statistic the columns ``<statistic>``, ``<statistic>_std_error``, ``<statistic>_lower``
             and ``<statistic>_upper``.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
         """
         check_is_fitted(self)
         columns: dict[str, NDArray[Any]] = {}

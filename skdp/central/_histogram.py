@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_confidence_level, declares_missing
-from skdp.central._base import CentralStatistic, Plan, Unknown, check_choice
+from skdp.base import check_choice, check_confidence_level, declares_missing
+from skdp.central._base import CentralStatistic, Plan, Unknown
 from skdp.central.statistics import (
     LARGEST,
     CountEstimate,
@@ -228,13 +228,6 @@ class DPHistogram(CentralStatistic):
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
             Of the library of X, pandas for an array: a row for each cell, with ``count, std_error, lower, upper``. The
             values of the columns of X, or the bins of an `Interval`, are the index in pandas, and columns elsewhere.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the confidence level is out of range.
         """
         check_is_fitted(self)
         noise = np.sqrt(self._noise_variance())
@@ -263,8 +256,6 @@ class DPHistogram(CentralStatistic):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             If an end is not in the domain, or there are several columns.
         """
@@ -289,8 +280,6 @@ class DPHistogram(CentralStatistic):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             As for `range_count`; if the confidence level is out of range.
         """

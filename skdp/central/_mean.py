@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from skdp.base import check_confidence_level, level_of_the_caller
-from skdp.central._base import CentralStatistic, Plan, Unknown, check_choice
+from skdp.base import check_choice, check_confidence_level, level_of_the_caller
+from skdp.central._base import CentralStatistic, Plan, Unknown
 from skdp.central.frameworks import (
     MOST_CHUNKS,
     TEST_SHARE,

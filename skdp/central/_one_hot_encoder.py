@@ -12,8 +12,8 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import read_input, read_numbers
-from skdp.central._base import CentralTransformer, Plan, check_choice
+from skdp.base import check_choice, read_input, read_numbers
+from skdp.central._base import CentralTransformer, Plan
 from skdp.central.statistics import find_codes, plan_categories, undeclared_error
 from skdp.coding import as_objects, plain
 from skdp.domain import Domain, DomainLike
@@ -224,8 +224,6 @@ class DPOneHotEncoder(CentralTransformer):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             If X has another number of columns, or is not numeric; if all columns of a category are 0, unless
             `handle_unknown` has it so.

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import Tags
 
-from skdp.base import level_of_the_caller, read_bounds, read_numbers
-from skdp.central._base import Columns, InvertibleTransformer, Plan, check_flag
+from skdp.base import check_flag, level_of_the_caller, read_bounds, read_numbers
+from skdp.central._base import Columns, InvertibleTransformer, Plan
 from skdp.central.statistics import (
     UNIT,
     GaussianNoise,

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from skdp.base import read_bounds
-from skdp.central._base import Columns, InvertibleTransformer, Plan, check_choice, check_flag
+from skdp.base import check_choice, check_flag, read_bounds
+from skdp.central._base import Columns, InvertibleTransformer, Plan
 from skdp.central.statistics import Candidates, plan_quantiles, read_candidates, read_probability
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size

@@ -11,8 +11,8 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import level_of_the_caller, read_bounds, read_numbers
-from skdp.central._base import Columns, InvertibleTransformer, Plan, Unknown, check_choice, check_flag
+from skdp.base import check_choice, check_flag, level_of_the_caller, read_bounds, read_numbers
+from skdp.central._base import Columns, InvertibleTransformer, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
     Candidates,

@@ -12,7 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from skdp.central._base import CentralTransformer, Columns, Plan, Unknown, check_choice
+from skdp.base import check_choice
+from skdp.central._base import CentralTransformer, Columns, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
     choice_name,

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from skdp.base import read_bounds, read_numbers
-from skdp.central._base import CentralTransformer, Plan, check_choice
+from skdp.base import check_choice, read_bounds, read_numbers
+from skdp.central._base import CentralTransformer, Plan
 from skdp.central._supervised import SupervisedStatistic, features, target
 from skdp.central.statistics import (
     GRID,

@@ -6,27 +6,19 @@ pandas. Codes are unsigned; the code ``len(values)`` marks a value that is not i
 Internal: import nothing from here outside of skdp.
 """
 
-from skdp.coding._dates import dates_like, held_dates, time_type, to_dates
-from skdp.coding._decode import decoder
-from skdp.coding._encode import ColumnError, ValueCoder, is_missing, kind_of, plain, shielded
-from skdp.coding._lists import flatten_lists, flatten_pairs
-from skdp.coding._read import as_objects, distinct_values, to_numbers
-
-__all__ = [
-    "ColumnError",
-    "ValueCoder",
-    "as_objects",
-    "dates_like",
-    "decoder",
-    "distinct_values",
-    "flatten_lists",
-    "flatten_pairs",
-    "held_dates",
-    "is_missing",
-    "kind_of",
-    "plain",
-    "shielded",
-    "time_type",
-    "to_dates",
-    "to_numbers",
-]
+from skdp.coding._dates import dates_like as dates_like
+from skdp.coding._dates import held_dates as held_dates
+from skdp.coding._dates import time_type as time_type
+from skdp.coding._dates import to_dates as to_dates
+from skdp.coding._decode import decoder as decoder
+from skdp.coding._encode import ColumnError as ColumnError
+from skdp.coding._encode import ValueCoder as ValueCoder
+from skdp.coding._encode import is_missing as is_missing
+from skdp.coding._encode import kind_of as kind_of
+from skdp.coding._encode import plain as plain
+from skdp.coding._encode import shielded as shielded
+from skdp.coding._lists import flatten_lists as flatten_lists
+from skdp.coding._lists import flatten_pairs as flatten_pairs
+from skdp.coding._read import as_objects as as_objects
+from skdp.coding._read import distinct_values as distinct_values
+from skdp.coding._read import to_numbers as to_numbers

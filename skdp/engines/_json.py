@@ -119,10 +119,7 @@ def _texts(column: Any) -> Any:
     if types.is_timestamp(column.type):
         column = iso_texts(column)
     coded = (column if isinstance(column, pyarrow.Array) else column.combine_chunks()).dictionary_encode("encode")
-    texts = [json.dumps(None if _is_odd(value) else value, default=str) for value in coded.dictionary.to_pylist()]
+    values = coded.dictionary.to_pylist()
+    known = (None if isinstance(value, float) and not math.isfinite(value) else value for value in values)
+    texts = [json.dumps(value, default=str) for value in known]
     return pyarrow.array(texts, pyarrow.string()).take(coded.indices)
-
-
-def _is_odd(value: Any) -> bool:
-    """Whether JSON has no such number."""
-    return isinstance(value, float) and not math.isfinite(value)

@@ -46,11 +46,6 @@ class UnaryEncodingTransformer(OracleEncoder):
     n_features_in_, feature_names_in_
         As for `RandomizedResponseEncoder`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, for a parameter out of range or a domain that does not fit.
-
     See Also
     --------
     RandomizedResponseEncoder : One label a column; less error for few values or a large epsilon.
@@ -156,11 +151,6 @@ class SubsetSelectionEncoder(OracleEncoder):
     ----------
     guarantee_, domain_, categories_, oracles_, permanent_oracles_, n_features_in_, feature_names_in_
         As for `RandomizedResponseEncoder`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, for a parameter out of range or a domain that does not fit.
 
     See Also
     --------

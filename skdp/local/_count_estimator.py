@@ -194,11 +194,6 @@ class CountEstimator(ReportTransformer):
         list
             A table for each attribute: one for each column, or one for all under "joint". A row a true value, a column
             a report, each entry a Fraction.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
         """
         check_is_fitted(self)
         return [oracle.channel() for oracle in self.protocol_.oracles]

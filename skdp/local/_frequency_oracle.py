@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from skdp.base import read_domain
+from skdp.base import check_choice, read_domain
 from skdp.domain import Domain, DomainLike
 from skdp.frames import is_frame, read_table
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares, attribute_epsilons
@@ -134,8 +134,7 @@ class FrequencyOracleEncoder(OracleEncoder):
 
     def _check_parameters(self) -> Fraction | None:
         epsilon = super()._check_parameters()
-        if not isinstance(self.oracle, str) or (self.oracle != "auto" and self.oracle not in ORACLES):
-            raise ValueError(f"oracle must be one of {('auto', *ORACLES)}, got {self.oracle!r}")
+        check_choice("oracle", self.oracle, ("auto", *ORACLES))
         if self.max_report_bytes is not None:
             check_size(self.max_report_bytes, least=1, name="max_report_bytes")
         self._candidates()
@@ -212,11 +211,6 @@ def recommend_strategy(
         but for "count_mean_sketch", whose hash functions are shared: it is that of records that are all equal, the
         worst data, and the mean squared error of a frequency is up to ``error / n + error_floor``. The order is that of
         ``error``; with very many reports, the floor decides.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
 
     Warns
     -----

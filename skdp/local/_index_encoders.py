@@ -33,11 +33,6 @@ class HadamardResponseEncoder(OracleEncoder):
     guarantee_, domain_, categories_, oracles_, permanent_oracles_, n_features_in_, feature_names_in_
         As for `RandomizedResponseEncoder`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, for a parameter out of range or a domain that does not fit.
-
     See Also
     --------
     LocalHashingEncoder : A smaller error, and counts in time n k.
@@ -128,11 +123,6 @@ class LocalHashingEncoder(OracleEncoder):
         As for `RandomizedResponseEncoder`.
     n_features_in_, feature_names_in_
         As for `RandomizedResponseEncoder`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, for a parameter out of range or a domain that does not fit.
 
     See Also
     --------

@@ -80,11 +80,6 @@ class FittedInside:
         -------
         ndarray of str
             The transformer's own names.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
         """
         check_is_fitted(self, "transformer_")
         return self.transformer_.get_feature_names_out(input_features)

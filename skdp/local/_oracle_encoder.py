@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import as_asked, declares_missing, domains_of_dtypes, read_domain, warn_of_observed
+from skdp.base import as_asked, check_choice, declares_missing, domains_of_dtypes, read_domain, warn_of_observed
 from skdp.coding import is_missing
 from skdp.domain import Domain
 from skdp.exact import log_upper, round_up
@@ -97,10 +97,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
 
     def _check_parameters(self) -> Fraction | None:
         """Check the parameters before a table is read, and return epsilon unless p and q decide it."""
-        if not isinstance(self.output, str) or self.output not in OUTPUTS:
-            raise ValueError(f"output must be one of {OUTPUTS}, got {self.output!r}")
-        if not isinstance(self.strategy, str) or self.strategy not in STRATEGIES:
-            raise ValueError(f"strategy must be one of {STRATEGIES}, got {self.strategy!r}")
+        check_choice("output", self.output, OUTPUTS)
+        check_choice("strategy", self.strategy, STRATEGIES)
         self._check_memo()
         return self._check_epsilon()
 

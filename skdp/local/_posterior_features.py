@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import CallCounter, all_or_nothing, as_asked, read_input
+from skdp.base import CallCounter, all_or_nothing, as_asked, check_flag, read_input
 from skdp.frames import read_table
 from skdp.local._on_fit_only import WrapsTransformer
 from skdp.local._oracle_encoder import input_names
@@ -54,11 +54,6 @@ class PosteriorFeatures(WrapsTransformer):
         Number of columns.
     feature_names_in_ : ndarray of str
         Their names, if X had string names.
-
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, if a parameter is not as described.
 
     See Also
     --------
@@ -233,8 +228,7 @@ class PosteriorFeatures(WrapsTransformer):
         return reports
 
     def _check_parameters(self) -> ReportTransformer:
-        if not isinstance(self.privatize, bool | np.bool_):
-            raise TypeError(f"privatize must be True or False, got {type(self.privatize).__name__}")
+        check_flag("privatize", self.privatize)
         if not isinstance(self.postprocess, str) or self.postprocess not in {*POSTPROCESSORS} - {"none"}:
             wanted = [name for name in POSTPROCESSORS if name != "none"]
             raise ValueError(f"postprocess must be one of {wanted}, got {self.postprocess!r}")

@@ -87,11 +87,6 @@ class RandomizedResponseEncoder(OracleEncoder):
     feature_names_in_ : ndarray of str
         Their names, if X had string names.
 
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, for a parameter out of range or a domain that does not fit.
-
     See Also
     --------
     sklearn.preprocessing.OneHotEncoder : Turns the reports into numbers for a model.

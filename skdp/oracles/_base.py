@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from skdp.oracles._support import MAX_REPORT_BYTES, SupportAlgebra, check_bits, pure_error
+from skdp.oracles._likelihood import likeliest_frequencies
+from skdp.oracles._support import MAX_REPORT_BYTES, SupportCounts, pure_error
 from skdp.privacy import ReportPair
 from skdp.randomness import ByteSource, DigestSource
 
 _MOST_ENTRIES = 1 << 16
 
 
-class FrequencyOracle(SupportAlgebra):
+class FrequencyOracle(SupportCounts):
     """A local protocol for one attribute with k values, on integer codes ``0, ..., k - 1``.
 
     A subclass defines how a code becomes a report and which values a report supports. All estimates follow from two
@@ -59,13 +60,11 @@ class FrequencyOracle(SupportAlgebra):
     (True, 2.718)
     """
 
-    has_bits: ClassVar[bool] = False
-    field_names: ClassVar[tuple[str, ...]] = ("",)
     is_encodable: ClassVar[bool] = False
     state: ClassVar[Literal["value", "bucket"]] = "value"
-    shows_hash: ClassVar[bool] = False
     is_signed: ClassVar[bool] = False
     has_second_round: ClassVar[bool] = False
+    _advice = ", or use LocalHashing or HadamardResponse"
 
     @abstractmethod
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[Any]:
@@ -126,21 +125,6 @@ class FrequencyOracle(SupportAlgebra):
             Exact fractions.
         """
         return ReportPair.of_any(self.worst_ratio)
-
-    @property
-    def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The size of one report in bytes, without compression: a bit per value, or a whole number."""
-        return -(-(self.k if self.has_bits else (self.n_reports - 1).bit_length()) // 8)
-
-    @property
-    def width(self) -> int:  # numpydoc ignore=RT01
-        """The number of columns of a report; 1 for reports of shape (n,)."""
-        return self.k if self.has_bits else len(self.field_names)
-
-    @property
-    def n_reports(self) -> int:  # numpydoc ignore=RT01
-        """The number of distinct reports, the columns of `channel`."""
-        return 1 << self.k if self.has_bits else self.k
 
     @property
     def most_supported(self) -> float:  # numpydoc ignore=RT01
@@ -224,53 +208,99 @@ class FrequencyOracle(SupportAlgebra):
         """
         raise NotImplementedError(f"{type(self).__name__} has no sampler for clients")
 
-    def fields(self, labels: Sequence[str]) -> list[str]:
-        """Name the columns of a report.
+    def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
+        """Convert each report to an unbiased estimate of the one-hot vector of its true value.
 
         Parameters
         ----------
-        labels : sequence of str
-            The labels of the k values.
+        reports : ndarray of shape (n, …)
+            Reports, as returned by `report`.
 
         Returns
         -------
-        list of str
-            A suffix for each of the `width` columns: the labels for bits, otherwise `field_names`.
+        ndarray of shape (n, k)
+            ``(support - q) / (p - q)``; the column means are the estimated frequencies; nan if p = q.
         """
-        return list(labels if self.has_bits else self.field_names)
+        supports, gain = self.supports(reports), float(self.p - self.q)
+        if gain == 0:
+            return np.full(supports.shape, np.nan)
+        values = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
+        return values[supports.view(np.uint8)]
 
-    def read(self, block: NDArray[Any]) -> NDArray[Any]:
-        """Check columns of whole numbers and return them as reports.
-
-        Parameters
-        ----------
-        block : ndarray of shape (n, width), of integers or booleans
-            The columns of the reports.
+    def second_moments(self) -> NDArray[np.float64]:
+        """Return the mean square of each entry of `unbiased`, given the true value.
 
         Returns
         -------
-        ndarray of shape (n,) or (n, width)
-            Reports, as `tally` takes them.
+        ndarray of shape (k, k)
+            Row v, column x: the mean of the square of entry v if the true value is x; infinite if p = q.
+        """
+        gain = self.p - self.q
+        if gain == 0:
+            return np.full((self.k, self.k), np.inf)
+        own, other = (
+            float((share * (1 - self.q) ** 2 + (1 - share) * self.q**2) / gain**2) for share in (self.p, self.q)
+        )
+        return np.where(np.eye(self.k, dtype=bool), own, other)
+
+    def maximum_likelihood(
+        self, support: ArrayLike, n: int, reports: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
+        """Estimate the counts by maximum likelihood.
+
+        A report is `support_ratio` times likelier under the values that it supports than under the others, so its
+        supports determine its likelihood up to a factor ([1]_). The log-likelihood is at most 0.001 below its maximum:
+        it is concave, so its slopes bound the distance.
+
+        Parameters
+        ----------
+        support : array-like of shape (k,)
+            The tally, as returned by `tally`.
+        n : int
+            The number of reports.
+        reports : ndarray of shape (n, …), optional
+            The reports themselves, as their sums determine the likelihood for `RandomizedResponse` only.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            Counts that are not negative and add up to n.
 
         Raises
         ------
         ValueError
-            If the shape is wrong, or a number is not one that `report` can return.
-        """
-        if block.ndim != 2 or block.shape[1] != self.width or block.dtype.kind not in "iub":
-            raise ValueError(
-                f"reports must be whole numbers of shape (n, {self.width}), got {block.dtype} {block.shape}"
-            )
-        if block.dtype.kind == "b":
-            block = block.view(np.uint8)
-        return self._read(block if self.width > 1 else block[:, 0])
+            If the reports are not given, or their supports take more than 2 GiB.
 
-    def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
-        if self.has_bits:
-            return check_bits(columns, self.k).view(np.uint8)
-        if columns.min(initial=0) < 0 or columns.max(initial=0) >= self.n_reports:
-            raise ValueError("the reports hold numbers that are not ones of this encoder")
-        return columns.astype(np.min_scalar_type(self.n_reports))
+        Warns
+        -----
+        RuntimeWarning
+            If the bound is not reached, for very many values.
+
+        References
+        ----------
+        .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy preserving data mining
+           algorithms. PODS.
+        """
+        if reports is None:
+            raise ValueError("postprocess='mle' needs the reports themselves, not their tally")
+        if n == 0 or self.p == self.q:
+            return np.full(self.k, np.nan)
+        likelihoods, repeats = self._distinct(reports)
+        likelihoods *= float(self.support_ratio - 1)
+        likelihoods += 1
+        return n * likeliest_frequencies(likelihoods, repeats)
+
+    def _distinct(self, reports: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return the distinct sets of supported values, and the number of reports of each."""
+        rows = np.concatenate([np.packbits(self.supports(chunk), axis=1) for chunk in self.chunks(reports)])
+        keys, repeats = np.unique(rows.view(np.dtype((np.void, rows.shape[1])))[:, 0], return_counts=True)
+        if 8 * keys.size * self.k > MAX_REPORT_BYTES:
+            raise ValueError(
+                f"the likelihood of these reports needs {8 * keys.size * self.k:,} bytes (the limit is "
+                f"{MAX_REPORT_BYTES:,}); take fewer reports, or another postprocess"
+            )
+        rows = keys.view(np.uint8).reshape(keys.size, -1)
+        return np.unpackbits(rows, axis=1, count=self.k).astype(float), repeats
 
     def encode(self, codes: NDArray[np.unsignedinteger]) -> NDArray[Any]:
         """Return the reports of codes without noise. Not private.
@@ -338,21 +368,3 @@ class FrequencyOracle(SupportAlgebra):
             The number of values, or that of buckets.
         """
         return n_values
-
-    def _check_codes(self, codes: NDArray[Any]) -> None:
-        if codes.ndim != 1 or codes.dtype.kind not in "iu" or np.iinfo(codes.dtype).max < self.k - 1:
-            raise ValueError(f"codes must be a 1-D array of integers, of a dtype that holds {self.k - 1}")
-        if codes.size and (codes.max() >= self.k or codes.min() < 0):
-            raise ValueError(f"codes must be between 0 and {self.k - 1}")
-
-    def _check_size(self, n: int, itemsize: int = 1) -> None:
-        check_bytes(n, self.width, itemsize, ", or use LocalHashing or HadamardResponse" if self.width > 2 else "")
-
-
-def check_bytes(n: int, width: int, itemsize: int = 1, advice: str = "") -> None:
-    """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
-    if (size := n * width * itemsize) > MAX_REPORT_BYTES:
-        raise ValueError(
-            f"{n:,} reports of {width:,} cells would need {size:,} bytes (the limit is {MAX_REPORT_BYTES:,}); report "
-            f"in batches{advice}"
-        )

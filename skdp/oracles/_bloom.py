@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds, log_upper, round_up
-from skdp.oracles._base import check_bytes
-from skdp.oracles._support import capped_epsilon, channel_of_bits, check_share, check_size
+from skdp.oracles._support import capped_epsilon, channel_of_bits, check_bytes, check_share, check_size
 from skdp.privacy import PureLoss
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli
 

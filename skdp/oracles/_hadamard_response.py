@@ -41,11 +41,6 @@ class HadamardResponse(FrequencyOracle):
     lie : Fraction
         The exact probability l.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     Notes
     -----
     **Privacy.** Local model, replacement of the value. Counts of n reports are estimated in O(n + K log b).

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import log_upper
-from skdp.oracles._base import FrequencyOracle, check_bytes
+from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._hashing import WORD_BITS, AffineHash, ToeplitzHash
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._support import (
     capped_epsilon,
+    check_bytes,
     check_size,
     hashed_support,
     pure_error,
@@ -54,11 +55,6 @@ class LocalHashing(FrequencyOracle):
         The family of hash functions, whose collision probability c is known exactly.
     p, q : Fraction
         The exact support probabilities: p of randomised response, ``q = c p + (1 - c) (1 - p) / (g - 1)``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
 
     Notes
     -----

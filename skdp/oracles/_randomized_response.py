@@ -41,11 +41,6 @@ class RandomizedResponse(FrequencyOracle):
     p, q : Fraction
         The exact probabilities of the truth and of each other value.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If k or epsilon is out of range.
-
     Notes
     -----
     **Privacy.** Local model, replacement of the value. `epsilon` is computed from the integers that are drawn and

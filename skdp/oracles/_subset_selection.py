@@ -53,11 +53,6 @@ class SubsetSelection(FrequencyOracle):
     p, q : Fraction
         The exact probabilities that a set contains the true value, and that it contains another one.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     Notes
     -----
     **Privacy.** Local model, replacement of the value. A set is reported as one bit per value: a list of its members in

@@ -89,7 +89,8 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO, *, secrets: bool =
         text = json.dumps(header, allow_nan=False)
     except RecursionError:
         raise ValueError("the estimators are nested too deeply") from None
-    _check_length(text)
+    if parse_json(text, "what describes the estimators", _MOST_ITEMS) is None:
+        raise ValueError("the estimators are nested too deeply, or have numbers that are too long")
     with ExitStack() as stack:
         file = stack.enter_context(_open_private(path)) if secrets and not hasattr(path, "write") else path
         write_archive(file, {_HEADER: text, **writer.arrays}, sums=True)
@@ -185,8 +186,3 @@ def _open_private(path: Any) -> BinaryIO:
     handle = os.open(path, flags, 0o600)
     os.chmod(path, 0o600)
     return os.fdopen(handle, "wb")
-
-
-def _check_length(text: str) -> None:
-    if parse_json(text, "what describes the estimators", _MOST_ITEMS) is None:
-        raise ValueError("the estimators are nested too deeply, or have numbers that are too long")

@@ -171,15 +171,6 @@ class Reader:
         self.names.add(name)
         return self._read_array(name, shape)
 
-    def _tuple(self, value: Any) -> tuple[Any, ...]:
-        return tuple(self.read(item) for item in value)
-
-    def _mapping(self, value: Any) -> dict[Any, Any]:
-        return {self.read(key): self.read(item) for key, item in value}
-
-    def _estimator(self, value: Any) -> Any:
-        return self._read_estimator(value, self)
-
     def _objects(self, value: Any) -> NDArray[Any]:
         shape, items = value
         array = np.empty(len(items), object)
@@ -189,9 +180,6 @@ class Reader:
     def _numpy(self, value: Any) -> Any:
         dtype, item = value
         return _dtype(dtype, _SCALARS).type(unpack(item))
-
-    def _slice(self, value: Any) -> slice:
-        return slice(*map(self.read, value))
 
     def _range(self, value: Any) -> range:
         made = range(*value)
@@ -205,21 +193,9 @@ class Reader:
         mark_observed(domain, value["observed"])
         return domain
 
-    def _shuffled(self, value: Any) -> Shuffled:
-        return Shuffled(**{name: self.read(item) for name, item in value.items()})
-
-    def _rho(self, value: Any) -> Rho:
-        return Rho(*value)
-
-    def _mu(self, value: Any) -> Mu:
-        return Mu(*value)
-
     def _sampled(self, value: Any) -> Sampled:
         epsilon, numerator, denominator = value
         return Sampled(epsilon, Fraction(numerator, denominator))
-
-    def _guarantee(self, value: Any) -> PrivacyGuarantee:
-        return PrivacyGuarantee._unpacked({name: self.read(item) for name, item in value.items()})
 
     def _absent_ledger(self, value: Any) -> PrivacyLedger:
         self.has_ledger = True
@@ -227,40 +203,33 @@ class Reader:
             self._ledger = closed_ledger(_ABSENT, **{name: value[name] for name in _BUDGET if name in value})
         return self._ledger
 
-    def _secret(self, value: Any) -> SecretKey:
-        return SecretKey(bytes.fromhex(value))
-
     def _frame(self, value: Any) -> pd.DataFrame:
         columns = {unpack(name): _column(self.read(array), about) for name, array, about in value}
         return pd.DataFrame(columns)
-
-    def _plain_dtype(self, value: Any) -> np.dtype[Any]:
-        return _dtype(value, "biufSUO")
-
-    def _type(self, value: Any) -> type[Any]:
-        return _dtype(value, "biuf").type
 
 
 _READ: dict[str, Callable[[Reader, Any], Any]] = {
     "array": Reader.array,
     "domain": Reader._domain,
-    "dtype": Reader._plain_dtype,
-    "estimator": Reader._estimator,
+    "dtype": lambda _, text: _dtype(text, "biufSUO"),
+    "estimator": lambda reader, content: reader._read_estimator(content, reader),
     "frame": Reader._frame,
-    "guarantee": Reader._guarantee,
-    "shuffled": Reader._shuffled,
+    "guarantee": lambda reader, parts: PrivacyGuarantee._unpacked(
+        {key: reader.read(one) for key, one in parts.items()}
+    ),
+    "shuffled": lambda reader, parts: Shuffled(**{name: reader.read(part) for name, part in parts.items()}),
     "ledger": Reader._absent_ledger,
-    "mapping": Reader._mapping,
-    "mu": Reader._mu,
-    "rho": Reader._rho,
+    "mapping": lambda reader, pairs: {reader.read(key): reader.read(item) for key, item in pairs},
+    "mu": lambda _, numbers: Mu(*numbers),
+    "rho": lambda _, numbers: Rho(*numbers),
     "sampled": Reader._sampled,
     "numpy": Reader._numpy,
     "objects": Reader._objects,
     "range": Reader._range,
-    "secret": Reader._secret,
-    "slice": Reader._slice,
-    "tuple": Reader._tuple,
-    "type": Reader._type,
+    "secret": lambda _, text: SecretKey(bytes.fromhex(text)),
+    "slice": lambda reader, parts: slice(*map(reader.read, parts)),
+    "tuple": lambda reader, items: tuple(map(reader.read, items)),
+    "type": lambda _, text: _dtype(text, "biuf").type,
 }
 
 

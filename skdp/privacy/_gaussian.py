@@ -122,11 +122,6 @@ def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
         Delta, rounded up: never below the exact value, and above it by at most 1 part in 10**15 (or the smallest
         float).
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     See Also
     --------
     gaussian_epsilon : The smallest epsilon for a delta.
@@ -171,11 +166,6 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
     float
         An epsilon for which the release is proven to be (epsilon, delta)-DP; above the smallest one by at most 1 part
         in 10**13.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
 
     See Also
     --------

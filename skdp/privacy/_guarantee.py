@@ -100,11 +100,6 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         together it is the least: each of them protects persons with up to as many records, and with any number where
         epsilon and delta are 0.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     Notes
     -----
     **Privacy.** ``g1 + g2`` is the guarantee of two releases about the same persons (sequential composition, epsilons

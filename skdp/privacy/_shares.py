@@ -68,11 +68,6 @@ class _Composed(ABC):
         -------
         same type
             The share.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a number is out of range.
         """
         check_epsilon(epsilon)
         number = cls._largest(epsilon, delta) if check_delta(delta) else 1.0  # without a delta it is refused
@@ -90,11 +85,6 @@ class _Composed(ABC):
         -------
         same type
             The largest share, but for rounding, of which n add up to at most this one, with the same delta.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If n is not a whole number of at least 1.
         """
         if isinstance(n, bool) or not hasattr(n, "__index__"):
             raise TypeError(f"n must be a whole number, got {type(n).__name__}")
@@ -119,11 +109,6 @@ class Rho(_Composed):
         The loss of the release in zero-concentrated differential privacy ([1]_), > 0.
     delta : float
         The failure probability at which `guarantee_` states an epsilon, in (0, 1). A ledger in rho does not count it.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a number is out of range.
 
     See Also
     --------
@@ -190,11 +175,6 @@ class Mu(_Composed):
         The loss of the release in Gaussian differential privacy ([1]_), > 0.
     delta : float
         The failure probability at which `guarantee_` states an epsilon, in (0, 1). A ledger in mu does not count it.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a number is out of range.
 
     See Also
     --------

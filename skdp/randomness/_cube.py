@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from skdp.exact import exp_minus_bounds
 from skdp.randomness._discrete_noise import geometric
-from skdp.randomness._draws import check_positive_int, check_rational, uniform_below
+from skdp.randomness._draws import check_positive_int, check_rational, seen, uniform_below
 from skdp.randomness._real import real_categories
 from skdp.randomness._sources import ByteSource
-from skdp.randomness._watch import seen
 
 
 def cube_noise(source: ByteSource, scale: Fraction | int, dimension: int, size: int = 1) -> NDArray:

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_minus_bounds
-from skdp.randomness._draws import check_rational
+from skdp.randomness._draws import check_rational, seen
 from skdp.randomness._real import RealCoin, exp_coins
 from skdp.randomness._sources import BLOCK, ByteSource
-from skdp.randomness._watch import seen
 
 _LARGEST = 1 << 52  # largest scale of numbers in int64; above it, they are Python integers
 

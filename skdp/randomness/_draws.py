@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Integral, Rational
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.randomness._sources import BLOCK, ONE, ByteSource, rows_of
-from skdp.randomness._watch import seen
 from skdp.randomness._word_table import WordTable
 
 _MANY = 1 << 14  # from this number of coins on, eight are drawn at once
+
+Drawn = TypeVar("Drawn")
+Watcher = Callable[[str, Any, dict[str, Any]], Any]
+"""Called with the name of a sampler, what it drew and its other arguments; returns what the sampler returns."""
+
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watched(watcher: Watcher | None) -> Iterator[None]:
+    """Pass each draw in a block of code through a function; through none, inside a sampler that uses others."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def seen(sampler: str, drawn: Drawn, **parameters: Any) -> Drawn:
+    """Return what a sampler drew, or what the watcher makes of it."""
+    watcher = _watcher.get()
+    if watcher is None:
+        return drawn
+    # What takes time to compute is given as a function.
+    return watcher(sampler, drawn, {name: one() if callable(one) else one for name, one in parameters.items()})
 
 
 def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_]:
@@ -38,11 +64,6 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     -------
     ndarray of shape (size,), dtype bool
         The coins.
-
-    Raises
-    ------
-    ValueError
-        If the threshold is out of range.
 
     Examples
     --------
@@ -179,11 +200,6 @@ def uniform_integers(source: ByteSource, high: int, size: int) -> NDArray[np.uns
     -------
     ndarray of shape (size,)
         Of the smallest unsigned dtype that holds ``high - 1``.
-
-    Raises
-    ------
-    ValueError
-        If high is out of range.
 
     References
     ----------

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from skdp.exact import exp_minus_bounds
 from skdp.randomness._discrete_noise import GeometricDigits, geometric_digits
-from skdp.randomness._draws import check_positive_int, check_rational
+from skdp.randomness._draws import check_positive_int, check_rational, seen
 from skdp.randomness._real import Bounds, Uniform, bernoulli_exp, settled_coins
 from skdp.randomness._sources import ByteSource
-from skdp.randomness._watch import seen
 
 
 def rounded_laplace(source: ByteSource, center: Fraction | int, scale: Fraction | int) -> int:

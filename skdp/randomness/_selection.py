@@ -17,12 +17,13 @@ from skdp.randomness._draws import (
     check_integers,
     check_positive_int,
     check_rational,
+    seen,
     uniform_below,
     uniform_integers,
+    watched,
 )
 from skdp.randomness._real import Uniform, bernoulli_exp
 from skdp.randomness._sources import ByteSource
-from skdp.randomness._watch import seen, watched
 
 _FIRST_TRIES = 1 << 10
 _MOST_TRIES = 1 << 20

@@ -120,8 +120,6 @@ class ModelAnswers(OnSite, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         ValueError
             If a column is not there, is called as an estimate is, or there are more than 2**26 combinations; if the
             confidence level is out of range.
@@ -164,8 +162,6 @@ class ModelAnswers(OnSite, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             If the column or an end is not declared.
 
@@ -197,8 +193,6 @@ class ModelAnswers(OnSite, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             As for `range_count`; if the confidence level is out of range.
         """
@@ -220,8 +214,6 @@ class ModelAnswers(OnSite, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             If a column or a value is not declared.
 
@@ -250,8 +242,6 @@ class ModelAnswers(OnSite, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             As for `count`; if the confidence level is out of range.
 
@@ -304,8 +294,6 @@ class ModelAnswers(OnSite, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             If X has other columns, or undeclared values.
         """
@@ -350,8 +338,6 @@ class ModelAnswers(OnSite, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         ValueError
             If the column is not there, or cannot be predicted.
 
@@ -378,8 +364,6 @@ class ModelAnswers(OnSite, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             As for `score_samples`.
         """

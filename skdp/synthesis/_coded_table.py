@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
 from skdp.frames import Table
-from skdp.synthesis.selection import BINS, Plan, Strategy, first_cliques, read_plan
+from skdp.synthesis.selection import Plan, Strategy, first_cliques, read_plan
 from skdp.synthesis.tables import (
     check_decodable,
     check_not_named,
@@ -38,11 +38,6 @@ class CodedTable(NamedTuple):
         if self.cells is not self.domain:
             return [(column,) for column in range(len(self.cells.columns))]
         return first_cliques(self.plan, self.strategy)
-
-
-def check_bins(bins: Any) -> None:
-    if not isinstance(bins, str) or bins not in BINS:
-        raise ValueError(f"bins must be one of {list(BINS)}, got {bins!r}")
 
 
 def code_table(synthesizer: Any, table: Table, keep: NDArray[np.bool_], found: dict[Any, list[Any]]) -> CodedTable:

@@ -30,13 +30,8 @@ def tabulate_scores(scores: Scores, domain: Domain, marginals: Collection[Margin
     return pd.DataFrame(numbers, index=index, dtype=float).assign(measured=pd.Series(held, index, bool))
 
 
-def pack_scores(scores: Scores) -> list[list[float]]:
-    """Turn scores into what JSON can hold: the numbers of the columns, the score and its error."""
-    return [[*pair, *numbers] for pair, numbers in scores.items()]
-
-
 def read_scores(packed: Iterable[Sequence[Any]], domain: Domain) -> Scores:
-    """Read what `pack_scores` wrote."""
+    """Read scores from JSON: lists of the numbers of the columns, the score and its error."""
     scores: dict[Clique, tuple[float, float]] = {}
     for first, second, score, error in packed:
         whole = all(type(column) is int for column in (first, second))

@@ -274,8 +274,6 @@ class DPPanelSynthesizer(MetaEstimatorMixin, OnSite, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             If the number is no integer, or negative.
         """

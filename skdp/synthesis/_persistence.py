@@ -16,7 +16,7 @@ from skdp.base import CallCounter
 from skdp.domain import Domain, Interval, pack, unpack
 from skdp.privacy import Mu, PrivacyGuarantee, Rho, Sampled
 from skdp.synthesis._packing import pack_template, unpack_template
-from skdp.synthesis._pair_scores import pack_scores, read_scores
+from skdp.synthesis._pair_scores import read_scores
 from skdp.synthesis.model import MOST_CELLS, Clique, GraphicalModel, Groups, JunctionTree, Link, Marginal, project
 from skdp.synthesis.tables import Shape, Shapes, count_others
 
@@ -88,7 +88,7 @@ def describe_fit(synthesizer: Any) -> tuple[dict[str, Any], dict[str, NDArray[np
         "n_rows_std_error": synthesizer.n_rows_std_error_,
         "sampling_rate": synthesizer.sampling_rate_,
         "n_iter": synthesizer.n_iter_,
-        "scores": pack_scores(synthesizer._scores),
+        "scores": [[*pair, *numbers] for pair, numbers in synthesizer._scores.items()],
         "grids": None if shapes is None else pack({name: shape.grid for name, shape in shapes.columns.items()}),
         "cliques": model.tree.cliques,
         "parents": [link.parent for link in model.tree.links],

@@ -66,8 +66,6 @@ class ModelRows(ModelAnswers):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             If a number is no integer, or too small; if `n_tables` is given and the counts are those of reports.
 
@@ -213,8 +211,6 @@ class RowTransformer(TransformerMixin, ModelRows):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError, ValueError
             If X has other columns, or undeclared values that are not handled.
 
@@ -295,8 +291,6 @@ class RowTransformer(TransformerMixin, ModelRows):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         ValueError
             If they are others.
         """
@@ -325,8 +319,6 @@ class RowTransformer(TransformerMixin, ModelRows):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
         TypeError
             If a name, a value or a dtype is of a type that cannot be saved.
         """

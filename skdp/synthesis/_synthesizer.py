@@ -13,17 +13,18 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils import Tags
 
-from skdp.base import CallCounter, all_or_nothing, declares_missing
+from skdp.base import CallCounter, all_or_nothing, check_choice, declares_missing
 from skdp.central import CentralEstimator, draw_sample
 from skdp.central.statistics import rows_within
 from skdp.domain import Domain, DomainLike
 from skdp.frames import open_large
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, check_delta
-from skdp.synthesis._coded_table import check_bins, code_table
+from skdp.synthesis._coded_table import code_table
 from skdp.synthesis._pair_scores import scores_of_pairs
 from skdp.synthesis._rows import RowTransformer
 from skdp.synthesis.selection import (
+    BINS,
     PrivateTable,
     check_marginals,
     check_promise,
@@ -318,7 +319,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         reach = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
         check_policy(self.handle_unknown)
         check_marginals(self.marginals)
-        check_bins(self.bins)
+        check_choice("bins", self.bins, list(BINS))
         large = open_large(X)
         if large is not None:
             rng = self._generator("contribution")

@@ -256,7 +256,7 @@ def test_seeds_replay_and_copies_draw_their_own():
 
 
 def test_more_reports_than_fit_cost_nothing(monkeypatch):
-    monkeypatch.setattr("skdp.oracles._base.MAX_REPORT_BYTES", 1 << 16)
+    monkeypatch.setattr("skdp.oracles._support.MAX_REPORT_BYTES", 1 << 16)
     ledger = PrivacyLedger(epsilon=1e6)
     many = SetValuedEncoder(1.0, categories={"p": range(64)}, max_size=2, oracle="set_unary_encoding", ledger=ledger)
     rows = pd.DataFrame({"p": [[1]] * 4})

@@ -479,7 +479,7 @@ def test_codes_that_cannot_be_hidden_are_refused_before_a_draw(make_oracle, code
 
 @pytest.mark.parametrize(("make", "itemsize"), [(LocalHashing, 8), (CountMeanSketch, 4)])
 def test_the_size_of_hashed_reports_counts_bytes(make, itemsize, monkeypatch):
-    monkeypatch.setattr("skdp.oracles._base.MAX_REPORT_BYTES", 2 * itemsize * 10)
+    monkeypatch.setattr("skdp.oracles._support.MAX_REPORT_BYTES", 2 * itemsize * 10)
     oracle = make(6, 1.0)
     assert oracle.report(np.zeros(10, np.uint8), SecureSource()).nbytes == 2 * itemsize * 10
     with pytest.raises(ValueError, match=rf"11 reports of 2 cells would need {2 * itemsize * 11} bytes"):
@@ -490,7 +490,7 @@ def test_the_size_of_hashed_reports_counts_bytes(make, itemsize, monkeypatch):
 def test_bits_beyond_the_memory_are_refused_with_their_size(all_oracles, monkeypatch, name):
     with pytest.raises(ValueError, match="20,000 reports of 1,000,000 cells would need 20,000,000,000 bytes"):
         all_oracles[name](1_000_000, 1.0).report(np.zeros(20_000, np.uint32), NoSource())
-    monkeypatch.setattr("skdp.oracles._base.MAX_REPORT_BYTES", 60)
+    monkeypatch.setattr("skdp.oracles._support.MAX_REPORT_BYTES", 60)
     oracle = all_oracles[name](6, 1.0)
     assert oracle.report(np.zeros(10, np.uint8), SecureSource()).shape == (10, 6)
     with pytest.raises(ValueError, match="11 reports of 6 cells would need 66 bytes"):
@@ -578,7 +578,7 @@ def test_the_likelihood_refuses_what_it_cannot_hold(monkeypatch):
     reports = oracle.report(np.zeros(100, np.uint8), SeededSource(0))
     with pytest.raises(ValueError, match="needs the reports"):
         oracle.maximum_likelihood(oracle.tally(reports), 100)
-    monkeypatch.setattr(support_module, "MAX_REPORT_BYTES", 8_000)
+    monkeypatch.setattr("skdp.oracles._base.MAX_REPORT_BYTES", 8_000)
     with pytest.raises(ValueError, match=r"needs \d+,\d+ bytes"):
         oracle.maximum_likelihood(oracle.tally(reports), 100, reports)
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from skdp.base import read_bounds
-from skdp.central._base import Plan, check_flag
+from skdp.base import check_flag, read_bounds
+from skdp.central._base import Plan
 from skdp.central._supervised import read_rows, split_all_bounds, target_places
 from skdp.central.linear_model._base import Floats, LinearModel
 from skdp.central.linear_model._moments import ExactMoments

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 
-from skdp.base import read_bounds
-from skdp.central._base import Plan, check_flag
+from skdp.base import check_flag, read_bounds
+from skdp.central._base import Plan
 from skdp.central._supervised import Classes, features, read_rows
 from skdp.central.linear_model._base import Floats, LinearModel
 from skdp.central.linear_model._descent import (

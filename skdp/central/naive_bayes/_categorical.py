@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from skdp.central._base import Plan, Unknown, check_choice
+from skdp.base import check_choice
+from skdp.central._base import Plan, Unknown
 from skdp.central._supervised import Classes, features
 from skdp.central.naive_bayes._base import Floats, NaiveBayes
 from skdp.central.statistics import (

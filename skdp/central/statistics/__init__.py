@@ -1,190 +1,87 @@
 """Integer sums, quantiles and counts, with exact noise."""
 
-from skdp.central.statistics._cells import (
-    CellTally,
-    count_cells,
-    count_large,
-    declared_domain,
-    find_codes,
-    find_missing,
-    is_ordered,
-    part_of,
-    undeclared_error,
-)
-from skdp.central.statistics._discovery import count_distinct, discover_values
-from skdp.central.statistics._groups import (
-    GroupSums,
-    GroupTally,
-    count_estimates,
-    join_codes,
-    keyed_frame,
-    library_of,
-    mean_estimates,
-    sum_estimates,
-)
-from skdp.central.statistics._large_rows import LargeRows
-from skdp.central.statistics._moments import (
-    REFUSED,
-    Estimate,
-    largest_sum,
-    moments_of,
-    n_numbers,
-    noisy_moments,
-    noisy_sum_count,
-    query,
-    ratio,
-    two_sums,
-)
-from skdp.central.statistics._noise import (
-    GaussianNoise,
-    Noise,
-    as_float,
-    choice_name,
-    choose,
-    integer_noise,
-    joint_noise,
-    losses_of,
-    with_delta,
-)
-from skdp.central.statistics._partitions import (
-    check_discovery,
-    code_together,
-    plan_categories,
-    plan_discovery,
-    private_columns,
-)
-from skdp.central.statistics._persons import limit_persons, number_values, read_persons, rows_within, without_column
-from skdp.central.statistics._private_bounds import (
-    LOOKS,
-    NOWHERE,
-    check_bounds_share,
-    count_values,
-    place_bounds,
-    split_bounds,
-)
-from skdp.central.statistics._quantiles import (
-    Candidates,
-    check_steps,
-    equal_steps,
-    plan_quantiles,
-    read_candidates,
-    read_probability,
-)
-from skdp.central.statistics._ranges import (
-    LARGEST,
-    CountEstimate,
-    Hierarchy,
-    count_interval,
-    count_std,
-    find_range,
-    plan_hierarchy,
-)
-from skdp.central.statistics._rows import (
-    UNIT,
-    Rows,
-    find_limits,
-    in_units,
-    largest_moments,
-    warn_of_few,
-    widths,
-)
-from skdp.central.statistics._shrinkage import shrunk_shifts
-from skdp.central.statistics._sums import (
-    GRID,
-    BoundedColumn,
-    ColumnSums,
-    SumTally,
-    complete,
-    missing_error,
-    sum_columns,
-    to_places,
-    to_value,
-)
-
-__all__ = [
-    "GRID",
-    "LARGEST",
-    "LOOKS",
-    "NOWHERE",
-    "REFUSED",
-    "UNIT",
-    "BoundedColumn",
-    "Candidates",
-    "CellTally",
-    "ColumnSums",
-    "CountEstimate",
-    "Estimate",
-    "GaussianNoise",
-    "GroupSums",
-    "GroupTally",
-    "Hierarchy",
-    "LargeRows",
-    "Noise",
-    "Rows",
-    "SumTally",
-    "as_float",
-    "check_bounds_share",
-    "check_discovery",
-    "check_steps",
-    "choice_name",
-    "choose",
-    "code_together",
-    "complete",
-    "count_cells",
-    "count_distinct",
-    "count_estimates",
-    "count_interval",
-    "count_large",
-    "count_std",
-    "count_values",
-    "declared_domain",
-    "discover_values",
-    "equal_steps",
-    "find_codes",
-    "find_limits",
-    "find_missing",
-    "find_range",
-    "in_units",
-    "integer_noise",
-    "is_ordered",
-    "join_codes",
-    "joint_noise",
-    "keyed_frame",
-    "largest_moments",
-    "largest_sum",
-    "library_of",
-    "limit_persons",
-    "losses_of",
-    "mean_estimates",
-    "missing_error",
-    "moments_of",
-    "n_numbers",
-    "noisy_moments",
-    "noisy_sum_count",
-    "number_values",
-    "part_of",
-    "place_bounds",
-    "plan_categories",
-    "plan_discovery",
-    "plan_hierarchy",
-    "plan_quantiles",
-    "private_columns",
-    "query",
-    "ratio",
-    "read_candidates",
-    "read_persons",
-    "read_probability",
-    "rows_within",
-    "shrunk_shifts",
-    "split_bounds",
-    "sum_columns",
-    "sum_estimates",
-    "to_places",
-    "to_value",
-    "two_sums",
-    "undeclared_error",
-    "warn_of_few",
-    "widths",
-    "with_delta",
-    "without_column",
-]
+from skdp.central.statistics._cells import CellTally as CellTally
+from skdp.central.statistics._cells import count_cells as count_cells
+from skdp.central.statistics._cells import count_large as count_large
+from skdp.central.statistics._cells import declared_domain as declared_domain
+from skdp.central.statistics._cells import find_codes as find_codes
+from skdp.central.statistics._cells import find_missing as find_missing
+from skdp.central.statistics._cells import is_ordered as is_ordered
+from skdp.central.statistics._cells import part_of as part_of
+from skdp.central.statistics._cells import undeclared_error as undeclared_error
+from skdp.central.statistics._discovery import count_distinct as count_distinct
+from skdp.central.statistics._discovery import discover_values as discover_values
+from skdp.central.statistics._groups import GroupSums as GroupSums
+from skdp.central.statistics._groups import GroupTally as GroupTally
+from skdp.central.statistics._groups import count_estimates as count_estimates
+from skdp.central.statistics._groups import join_codes as join_codes
+from skdp.central.statistics._groups import keyed_frame as keyed_frame
+from skdp.central.statistics._groups import library_of as library_of
+from skdp.central.statistics._groups import mean_estimates as mean_estimates
+from skdp.central.statistics._groups import sum_estimates as sum_estimates
+from skdp.central.statistics._large_rows import LargeRows as LargeRows
+from skdp.central.statistics._moments import REFUSED as REFUSED
+from skdp.central.statistics._moments import Estimate as Estimate
+from skdp.central.statistics._moments import largest_sum as largest_sum
+from skdp.central.statistics._moments import moments_of as moments_of
+from skdp.central.statistics._moments import n_numbers as n_numbers
+from skdp.central.statistics._moments import noisy_moments as noisy_moments
+from skdp.central.statistics._moments import noisy_sum_count as noisy_sum_count
+from skdp.central.statistics._moments import query as query
+from skdp.central.statistics._moments import ratio as ratio
+from skdp.central.statistics._moments import two_sums as two_sums
+from skdp.central.statistics._noise import GaussianNoise as GaussianNoise
+from skdp.central.statistics._noise import Noise as Noise
+from skdp.central.statistics._noise import as_float as as_float
+from skdp.central.statistics._noise import choice_name as choice_name
+from skdp.central.statistics._noise import choose as choose
+from skdp.central.statistics._noise import integer_noise as integer_noise
+from skdp.central.statistics._noise import joint_noise as joint_noise
+from skdp.central.statistics._noise import losses_of as losses_of
+from skdp.central.statistics._noise import with_delta as with_delta
+from skdp.central.statistics._partitions import check_discovery as check_discovery
+from skdp.central.statistics._partitions import code_together as code_together
+from skdp.central.statistics._partitions import plan_categories as plan_categories
+from skdp.central.statistics._partitions import plan_discovery as plan_discovery
+from skdp.central.statistics._partitions import private_columns as private_columns
+from skdp.central.statistics._persons import limit_persons as limit_persons
+from skdp.central.statistics._persons import number_values as number_values
+from skdp.central.statistics._persons import read_persons as read_persons
+from skdp.central.statistics._persons import rows_within as rows_within
+from skdp.central.statistics._persons import without_column as without_column
+from skdp.central.statistics._private_bounds import LOOKS as LOOKS
+from skdp.central.statistics._private_bounds import NOWHERE as NOWHERE
+from skdp.central.statistics._private_bounds import check_bounds_share as check_bounds_share
+from skdp.central.statistics._private_bounds import count_values as count_values
+from skdp.central.statistics._private_bounds import place_bounds as place_bounds
+from skdp.central.statistics._private_bounds import split_bounds as split_bounds
+from skdp.central.statistics._quantiles import Candidates as Candidates
+from skdp.central.statistics._quantiles import check_steps as check_steps
+from skdp.central.statistics._quantiles import equal_steps as equal_steps
+from skdp.central.statistics._quantiles import plan_quantiles as plan_quantiles
+from skdp.central.statistics._quantiles import read_candidates as read_candidates
+from skdp.central.statistics._quantiles import read_probability as read_probability
+from skdp.central.statistics._ranges import LARGEST as LARGEST
+from skdp.central.statistics._ranges import CountEstimate as CountEstimate
+from skdp.central.statistics._ranges import Hierarchy as Hierarchy
+from skdp.central.statistics._ranges import count_interval as count_interval
+from skdp.central.statistics._ranges import count_std as count_std
+from skdp.central.statistics._ranges import find_range as find_range
+from skdp.central.statistics._ranges import plan_hierarchy as plan_hierarchy
+from skdp.central.statistics._rows import UNIT as UNIT
+from skdp.central.statistics._rows import Rows as Rows
+from skdp.central.statistics._rows import find_limits as find_limits
+from skdp.central.statistics._rows import in_units as in_units
+from skdp.central.statistics._rows import largest_moments as largest_moments
+from skdp.central.statistics._rows import warn_of_few as warn_of_few
+from skdp.central.statistics._rows import widths as widths
+from skdp.central.statistics._shrinkage import shrunk_shifts as shrunk_shifts
+from skdp.central.statistics._sums import GRID as GRID
+from skdp.central.statistics._sums import BoundedColumn as BoundedColumn
+from skdp.central.statistics._sums import ColumnSums as ColumnSums
+from skdp.central.statistics._sums import SumTally as SumTally
+from skdp.central.statistics._sums import complete as complete
+from skdp.central.statistics._sums import missing_error as missing_error
+from skdp.central.statistics._sums import sum_columns as sum_columns
+from skdp.central.statistics._sums import to_places as to_places
+from skdp.central.statistics._sums import to_value as to_value

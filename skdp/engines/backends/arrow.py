@@ -79,7 +79,8 @@ class ArrowTable(Engine):
         by_column = protocol.values is not None and bool(groups) and all(len(columns) == 1 for columns in groups)
         sums = reports.zeros()
         for batch in report_batches(self._frame, reports.names):
-            if by_column and batch.num_rows and all(map(_is_coded, batch.select(reports.names).columns)):
+            kinds = batch.select(reports.names).schema.types
+            if by_column and batch.num_rows and all(map(pyarrow.types.is_dictionary, kinds)):
                 for name in reports.names:
                     reports.add(sums, *_count_codes(name, batch.column(name)))
             else:
@@ -258,10 +259,6 @@ def _coded_files(frame: Any, columns: list[str]) -> list[Any] | None:
         )
         for file in files
     ]
-
-
-def _is_coded(column: Any) -> bool:
-    return pyarrow.types.is_dictionary(column.type)
 
 
 def _count_codes(name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:

@@ -1,27 +1,16 @@
 """From file to file: privatise, estimate and synthesise."""
 
-from skdp.engines.files._draft import draft_file
-from skdp.engines.files._estimate import estimate_file
-from skdp.engines.files._formats import TableFile
-from skdp.engines.files._privatize import privatize_file
-from skdp.engines.files._sums import said_by, source_at, tally_text, transformer_of
-from skdp.engines.files._synthesize import sample_file, synthesize_file
-from skdp.engines.files._tally import tally_files
-from skdp.engines.files.shards import FILE_FORMATS, names_of_files, privatize_files
-
-__all__ = [
-    "FILE_FORMATS",
-    "TableFile",
-    "draft_file",
-    "estimate_file",
-    "names_of_files",
-    "privatize_file",
-    "privatize_files",
-    "said_by",
-    "sample_file",
-    "source_at",
-    "synthesize_file",
-    "tally_files",
-    "tally_text",
-    "transformer_of",
-]
+from skdp.engines.files._draft import draft_file as draft_file
+from skdp.engines.files._estimate import estimate_file as estimate_file
+from skdp.engines.files._formats import TableFile as TableFile
+from skdp.engines.files._privatize import privatize_file as privatize_file
+from skdp.engines.files._sums import said_by as said_by
+from skdp.engines.files._sums import source_at as source_at
+from skdp.engines.files._sums import tally_text as tally_text
+from skdp.engines.files._sums import transformer_of as transformer_of
+from skdp.engines.files._synthesize import sample_file as sample_file
+from skdp.engines.files._synthesize import synthesize_file as synthesize_file
+from skdp.engines.files._tally import tally_files as tally_files
+from skdp.engines.files.shards import FILE_FORMATS as FILE_FORMATS
+from skdp.engines.files.shards import names_of_files as names_of_files
+from skdp.engines.files.shards import privatize_files as privatize_files

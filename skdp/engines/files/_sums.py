@@ -91,11 +91,7 @@ def _count_rows(path: Source) -> int | None:
 def check_counted_once(paths: Sequence[Source]) -> None:
     """Refuse files that have reports in common, by their content."""
     if len(paths) > 1:
-        refuse_overlap(paths, list(map(_marks, paths)))
-
-
-def _marks(path: Source) -> frozenset[str]:
-    return frozenset([*digests_of(path), *_summed(path)])
+        refuse_overlap(paths, [frozenset([*digests_of(path), *_summed(path)]) for path in paths])
 
 
 def _summed(path: Source) -> list[str]:

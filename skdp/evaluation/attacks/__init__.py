@@ -1,20 +1,12 @@
 """Attacks on releases, and bounds to compare them with."""
 
-from skdp.evaluation.attacks._attribute_inference import AttackResult, attribute_inference
-from skdp.evaluation.attacks._bayes_bound import EXACT, bayes_accuracy, guessing_bound
-from skdp.evaluation.attacks._display import LeakageDisplay
-from skdp.evaluation.attacks._membership_inference import MembershipResult, membership_inference
-from skdp.evaluation.attacks._protocol import poisoning_gain, repeated_releases
-
-__all__ = [
-    "EXACT",
-    "AttackResult",
-    "LeakageDisplay",
-    "MembershipResult",
-    "attribute_inference",
-    "bayes_accuracy",
-    "guessing_bound",
-    "membership_inference",
-    "poisoning_gain",
-    "repeated_releases",
-]
+from skdp.evaluation.attacks._attribute_inference import AttackResult as AttackResult
+from skdp.evaluation.attacks._attribute_inference import attribute_inference as attribute_inference
+from skdp.evaluation.attacks._bayes_bound import EXACT as EXACT
+from skdp.evaluation.attacks._bayes_bound import bayes_accuracy as bayes_accuracy
+from skdp.evaluation.attacks._bayes_bound import guessing_bound as guessing_bound
+from skdp.evaluation.attacks._display import LeakageDisplay as LeakageDisplay
+from skdp.evaluation.attacks._membership_inference import MembershipResult as MembershipResult
+from skdp.evaluation.attacks._membership_inference import membership_inference as membership_inference
+from skdp.evaluation.attacks._protocol import poisoning_gain as poisoning_gain
+from skdp.evaluation.attacks._protocol import repeated_releases as repeated_releases

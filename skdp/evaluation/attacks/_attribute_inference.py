@@ -109,11 +109,6 @@ class AttackResult:  # numpydoc ignore=PR02
         -------
         tuple of float
             The ends, by Clopper and Pearson; nan if there is no such accuracy.
-
-        Raises
-        ------
-        ValueError
-            If the confidence level is out of range.
         """
         level = check_confidence_level(confidence_level)
         share = self.accuracy_without_report if without_report else self.accuracy

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.metrics import pairwise_distances_argmin_min
 
-from skdp.base import check_confidence_level, check_random_state
+from skdp.base import check_choice, check_confidence_level, check_random_state
 from skdp.evaluation.attacks._attacker import code_column, read_columns
 from skdp.evaluation.attacks._ranking import area
 from skdp.evaluation.audits import clopper_pearson
@@ -151,8 +151,7 @@ def membership_inference(
     """
     level = check_confidence_level(confidence_level)
     check_random_state(random_state)
-    if not isinstance(method, str) or method not in _METHODS:
-        raise ValueError(f"method must be one of {_METHODS}, got {method!r}")
+    check_choice("method", method, _METHODS)
     bound = _advantage_bound(guarantee, synthesizer)
     test = _by_distance if method == "nearest" else _by_likelihood
     inside, outside = test(synthetic, members, non_members, synthesizer)

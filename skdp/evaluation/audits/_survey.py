@@ -118,11 +118,6 @@ def audit_table(
         is "rejected", "not rejected" or, if no event distinguishes two records, "no event found"; neither of the last
         two proves anything. ``exact`` is NaN if there are too many reports.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     See Also
     --------
     audit_epsilon : The audit of one of them.

@@ -28,6 +28,7 @@ from skdp.evaluation.audits._outputs import hash_cells, read_rows
 from skdp.frames import is_frame
 from skdp.local import LocalTableEncoder, OnFitOnly, PerPerson
 
+_SEEDED_ROWS = 64
 _COMPOSED = ("steps", "transformers", "transformer_list")
 _LOCAL = ("transform", "report")
 _READABLE = (Number, str, bool, type(None), np.ndarray, list, tuple, dict)
@@ -218,7 +219,7 @@ def claim_of(audited: Audited) -> tuple[float, float]:
     return float(Fraction(guarantee.epsilon) * times), float(guarantee.delta) * times
 
 
-def seed_shows(estimator: Any, audited: Audited, *, rows: int = 64) -> bool:
+def seed_shows(estimator: Any, audited: Audited) -> bool:
     """Whether one release distinguishes two records to anyone who knows the seed."""
     if not (hasattr(estimator, "transform") and hasattr(estimator, "get_params")) or audited.keyed or audited.central:
         return False
@@ -227,8 +228,8 @@ def seed_shows(estimator: Any, audited: Audited, *, rows: int = 64) -> bool:
     for which in (0, 0, 1):
         again = clone(estimator).set_params(**_harmless(estimator))
         again.set_params(**_declared(audited.fitted))
-        released = again.fit(audited.tables[0]).transform(repeat(audited.tables[which], rows))
-        seen.append(b"".join(hash_cells(column).tobytes() for column in read_rows(released, rows).values()))
+        released = again.fit(audited.tables[0]).transform(repeat(audited.tables[which], _SEEDED_ROWS))
+        seen.append(b"".join(hash_cells(column).tobytes() for column in read_rows(released, _SEEDED_ROWS).values()))
     return seen[0] == seen[1] != seen[2]
 
 

@@ -94,7 +94,7 @@ def read_scoring(
             measures.append(partial(_group_score, name, asked))
         else:
             measures.append(partial(_score, name, asked))
-        if weighted and callable(asked) and not _takes_weights(asked):
+        if weighted and callable(asked) and {"sample_weight", "sample_params"}.isdisjoint(_parameters(asked)):
             raise ValueError(f"scoring {name!r} takes no weights of rows; score it in a call without sample_weight=")
     if fair and (privileged is None or positive_label is None):
         raise ValueError(f"scoring {next(iter(fair.values()))!r} needs privileged= and positive_label=")
@@ -156,10 +156,6 @@ def _parameters(metric: Any) -> Mapping[str, Any]:
         return inspect.signature(metric).parameters
     except (TypeError, ValueError):  # a builtin has no signature
         return {}
-
-
-def _takes_weights(metric: Any) -> bool:
-    return not {"sample_weight", "sample_params"}.isdisjoint(_parameters(metric))
 
 
 def _weighted(metric: Any, weights: Any) -> dict[str, Any]:

@@ -196,11 +196,6 @@ def errors_by_trust(
         each report; ``shuffled``, of the same if only the sums are released, which have epsilon and delta together
         (`Shuffled`); ``central``, of a curator's counts with noise (`DPHistogram`), for adding or removing a record.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     Notes
     -----
     **Privacy.** Computed from true counts: not protected.

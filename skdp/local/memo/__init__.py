@@ -1,35 +1,17 @@
 """Permanent reports: keyed functions of record, column and value."""
 
-from skdp.local.memo._keys import (
-    SecretKey,
-    are_distinct,
-    canonical,
-    check_key,
-    digest_blocks,
-    framed,
-    keyed_coins,
-    keyed_digests,
-    keyed_integers,
-    read_record_ids,
-    to_bytes,
-    written_name,
-)
-from skdp.local.memo._memo import Memo, MemoisedReports, NumericMemo
-
-__all__ = [
-    "Memo",
-    "MemoisedReports",
-    "NumericMemo",
-    "SecretKey",
-    "are_distinct",
-    "canonical",
-    "check_key",
-    "digest_blocks",
-    "framed",
-    "keyed_coins",
-    "keyed_digests",
-    "keyed_integers",
-    "read_record_ids",
-    "to_bytes",
-    "written_name",
-]
+from skdp.local.memo._keys import SecretKey as SecretKey
+from skdp.local.memo._keys import are_distinct as are_distinct
+from skdp.local.memo._keys import canonical as canonical
+from skdp.local.memo._keys import check_key as check_key
+from skdp.local.memo._keys import digest_blocks as digest_blocks
+from skdp.local.memo._keys import framed as framed
+from skdp.local.memo._keys import keyed_coins as keyed_coins
+from skdp.local.memo._keys import keyed_digests as keyed_digests
+from skdp.local.memo._keys import keyed_integers as keyed_integers
+from skdp.local.memo._keys import read_record_ids as read_record_ids
+from skdp.local.memo._keys import to_bytes as to_bytes
+from skdp.local.memo._keys import written_name as written_name
+from skdp.local.memo._memo import Memo as Memo
+from skdp.local.memo._memo import MemoisedReports as MemoisedReports
+from skdp.local.memo._memo import NumericMemo as NumericMemo

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.base import check_flag
 from skdp.coding import ColumnError
 from skdp.domain import Codes, Domain, Interval
 from skdp.exact import round_up
@@ -51,8 +52,7 @@ class MemoisedReports:
     _mechanism: str
 
     def _check_memo(self) -> None:
-        if not isinstance(self.memoize, bool | np.bool_):
-            raise TypeError(f"memoize must be True or False, got {type(self.memoize).__name__}")
+        check_flag("memoize", self.memoize)
         check_key(self.secret_key)
         if self.memoize and self.secret_key is None:
             raise ValueError("memoize=True needs a secret_key, such as SecretKey.generate()")

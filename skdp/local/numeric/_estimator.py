@@ -118,11 +118,6 @@ class MeanEstimator(ReportTransformer):
             A table for each column: a row a position, from the lower to the upper bound; a column a report, in the
             order of `report_values_`; each entry a Fraction. There are more than ``grid_size**2`` of them, so this is
             for small grids.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
         """
         check_is_fitted(self)
         return self.protocol_.channel()

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.base import check_confidence_level
+from skdp.base import check_choice, check_confidence_level
 from skdp.local._tallies import ReportTally
 from skdp.local.protocol._sampling import SampledCounts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, project_to_simplex
@@ -32,8 +32,7 @@ def estimate_counts(
 ) -> pd.DataFrame:
     """Estimate the count, or the frequency, of each value of each attribute, or of the columns asked for."""
     asked = None if columns is None else check_columns(protocol.domain.columns, columns)
-    if not isinstance(postprocess, str) or postprocess not in POSTPROCESSORS:
-        raise ValueError(f"postprocess must be one of {tuple(POSTPROCESSORS)}, got {postprocess!r}")
+    check_choice("postprocess", postprocess, tuple(POSTPROCESSORS))
     level = check_confidence_level(confidence_level)
     if tally.domain != protocol.domain or tally.protocol != protocol.meaning:
         raise ValueError("the tally comes from an encoder with different parameters or another domain")

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from skdp.base import check_flag
 from skdp.exact import log_upper
 from skdp.frames import Table
 from skdp.local._tallies import RapporTally
@@ -80,11 +81,6 @@ class RapporEncoder(ReportTransformer):
         Number of columns.
     feature_names_in_ : ndarray of str
         Their names, if X had string names.
-
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, for a parameter out of range.
 
     See Also
     --------
@@ -228,8 +224,7 @@ class RapporEncoder(ReportTransformer):
     def _check_parameters(self) -> None:
         if self.handle_missing not in ("error", "value"):
             raise ValueError(f"handle_missing must be 'error' or 'value', got {self.handle_missing!r}")
-        if not isinstance(self.constant_values, bool | np.bool_):
-            raise TypeError(f"constant_values must be True or False, got {type(self.constant_values).__name__}")
+        check_flag("constant_values", self.constant_values)
         check_key(self.secret_key)
 
     def charge(self, run: str | None = None) -> None:

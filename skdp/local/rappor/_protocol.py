@@ -14,6 +14,7 @@ from scipy.linalg import cho_factor, cho_solve, eigvalsh
 from scipy.optimize import nnls
 from sklearn.linear_model import Lasso
 
+from skdp.base import check_choice
 from skdp.coding import ColumnError
 from skdp.frames import Table
 from skdp.local._tallies import RapporTally
@@ -117,8 +118,7 @@ class RapporProtocol(ReportProtocol):
         self, tally: RapporTally, candidates: Any, *, method: Method = "nnls"
     ) -> pd.DataFrame:
         """Estimate the count of each candidate value."""
-        if not isinstance(method, str) or method not in METHODS:
-            raise ValueError(f"method must be one of {METHODS}, got {method!r}")
+        check_choice("method", method, METHODS)
         lists = candidates if isinstance(candidates, Mapping) else {self.columns[0]: candidates}
         if set(lists) - set(self.columns) or (len(self.columns) > 1 and not isinstance(candidates, Mapping)):
             raise ValueError(f"candidates must be a mapping of columns to lists; the columns are {list(self.columns)}")

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import read_domain
+from skdp.base import check_choice, read_domain
 from skdp.domain import Domain, DomainLike
 from skdp.exact import log_upper, round_up
 from skdp.frames import Table
@@ -65,12 +65,11 @@ class ListEncoder(ReportTransformer):
 
     def _make_oracles(self, table: Table) -> tuple[Domain, tuple[SetOracle, ...]]:
         """Check the parameters, and make the oracle of each column, with an equal share of epsilon."""
-        if not isinstance(self.oracle, str) or self.oracle not in ("auto", *self._oracles):
-            raise ValueError(f"oracle must be one of {('auto', *self._oracles)}, got {self.oracle!r}")
+        check_choice("oracle", self.oracle, ("auto", *self._oracles))
         if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "ignore"):
             raise ValueError(f"handle_unknown must be 'error' or 'ignore', got {self.handle_unknown!r}")
         domain = read_lists_domain(table, self.categories)
-        sizes = read_sizes(self.max_size, domain, "max_size")
+        sizes = read_sizes(self.max_size, domain)
         if self._codes_a_value * max(domain.sizes) >= self._most_cells:
             raise ValueError(f"{max(domain.sizes):,} values are too many")
         share = self._local_epsilon() / len(domain.columns)
@@ -253,28 +252,28 @@ def title_of(oracle: SetOracle) -> str:
     return titles.get(type(oracle), "padding and sampling")
 
 
-def read_lists_domain(table: Table, categories: Any, name: str = "categories") -> Domain:
+def read_lists_domain(table: Table, categories: Any) -> Domain:
     """Read the declared values of columns of lists: they are never read from the data."""
     if categories is None or isinstance(categories, str):
         raise ValueError(
-            f"{name} must be declared, as a mapping of column to values, from what is publicly known: which values "
+            "categories must be declared, as a mapping of column to values, from what is publicly known: which values "
             "occur in the lists is private"
         )
-    domain = read_domain(table, categories, name=name)
+    domain = read_domain(table, categories)
     for column, size in zip(domain.columns, domain.sizes, strict=True):
         if size < 2:
             raise ValueError(f"column {column!r} declares one value; at least 2 are needed")
     return domain
 
 
-def read_sizes(given: Any, domain: Domain, name: str) -> list[int]:
+def read_sizes(given: Any, domain: Domain) -> list[int]:
     """Read how many values of a list are reported, for each column: no more than there are."""
     if isinstance(given, Mapping):
         if set(given) != set(domain.columns):
-            raise ValueError(f"{name} must name the columns {list(domain.columns)}, got {list(given)}")
-        pairs = [(f"{name} of column {column!r}", given[column]) for column in domain.columns]
+            raise ValueError(f"max_size must name the columns {list(domain.columns)}, got {list(given)}")
+        pairs = [(f"max_size of column {column!r}", given[column]) for column in domain.columns]
     else:
-        pairs = [(name, given)] * len(domain.columns)
+        pairs = [("max_size", given)] * len(domain.columns)
     sizes = [check_size(size, least=1, name=title) for title, size in pairs]
     return [min(size, k) for size, k in zip(sizes, domain.sizes, strict=True)]
 

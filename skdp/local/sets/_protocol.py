@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import check_confidence_level
+from skdp.base import check_choice, check_confidence_level
 from skdp.coding import ColumnError, flatten_lists
 from skdp.domain import Domain, Interval
 from skdp.frames import Table
@@ -172,8 +172,7 @@ class SetProtocol(ListProtocol):
 
 def check_postprocess(postprocess: Any) -> None:
     """Check how counts are changed."""
-    if not isinstance(postprocess, str) or postprocess not in get_args(SetPostprocess):
-        raise ValueError(f"postprocess must be one of {get_args(SetPostprocess)}, got {postprocess!r}")
+    check_choice("postprocess", postprocess, get_args(SetPostprocess))
 
 
 def blocks_of(codes: NDArray[np.object_], oracle: SetOracle) -> list[NDArray[np.object_]]:

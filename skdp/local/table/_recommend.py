@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
-from skdp.base import read_bounds
+from skdp.base import check_choice, read_bounds
 from skdp.domain import Domain, DomainLike
 from skdp.local._frequency_oracle import declared_domain_of
 from skdp.local.numeric import NumericPerturber
@@ -52,11 +52,6 @@ def recommend_plan(
     TablePlan
         The plan, with a table of the errors of all strategies, and reasons.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     See Also
     --------
     recommend_strategy : The strategies of the encoders of categories.
@@ -98,8 +93,7 @@ def plan_of(
     """Check the parameters, and make the plan."""
     known = {"purpose": get_args(Purpose), "strategy": get_args(Strategy), "oracle": ("auto", "randomized_response")}
     for name, given in (("purpose", purpose), ("strategy", strategy), ("oracle", oracle)):
-        if not isinstance(given, str) or given not in known[name]:
-            raise ValueError(f"{name} must be one of {known[name]}, got {given!r}")
+        check_choice(name, given, known[name])
     if not isinstance(mechanism, str):
         kind = type(mechanism).__name__
         raise TypeError(f"mechanism must be the name of a mechanism of NumericPerturber, got {kind}")

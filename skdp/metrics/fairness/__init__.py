@@ -1,44 +1,26 @@
 """Group fairness for known groups, and what metrics of estimated groups share with it."""
 
-from skdp.metrics.fairness._aif360 import import_optional, is_collection, read_column, to_aif360
-from skdp.metrics.fairness._comparisons import compare_rates
-from skdp.metrics.fairness._intervals import Estimate, Numbers, proportion, two_sided
-from skdp.metrics.fairness._rates import Labels, RateSums, sums_of_estimated, sums_of_known
-from skdp.metrics.fairness._read import (
-    check_labels,
-    consistency_rows,
-    name_groups,
-    read_features,
-    read_predictions,
-    split_rows,
-)
-from skdp.metrics.fairness._report import fairness_report
-from skdp.metrics.fairness._table import LABELS, Groups, Precision, measure, write_table
-
-__all__ = [
-    "LABELS",
-    "Estimate",
-    "Groups",
-    "Labels",
-    "Numbers",
-    "Precision",
-    "RateSums",
-    "check_labels",
-    "compare_rates",
-    "consistency_rows",
-    "fairness_report",
-    "import_optional",
-    "is_collection",
-    "measure",
-    "name_groups",
-    "proportion",
-    "read_column",
-    "read_features",
-    "read_predictions",
-    "split_rows",
-    "sums_of_estimated",
-    "sums_of_known",
-    "to_aif360",
-    "two_sided",
-    "write_table",
-]
+from skdp.metrics.fairness._aif360 import import_optional as import_optional
+from skdp.metrics.fairness._aif360 import is_collection as is_collection
+from skdp.metrics.fairness._aif360 import read_column as read_column
+from skdp.metrics.fairness._aif360 import to_aif360 as to_aif360
+from skdp.metrics.fairness._comparisons import compare_rates as compare_rates
+from skdp.metrics.fairness._intervals import Estimate as Estimate
+from skdp.metrics.fairness._intervals import Numbers as Numbers
+from skdp.metrics.fairness._intervals import proportion as proportion
+from skdp.metrics.fairness._intervals import two_sided as two_sided
+from skdp.metrics.fairness._rates import Labels as Labels
+from skdp.metrics.fairness._rates import RateSums as RateSums
+from skdp.metrics.fairness._rates import sums_of_estimated as sums_of_estimated
+from skdp.metrics.fairness._rates import sums_of_known as sums_of_known
+from skdp.metrics.fairness._read import consistency_rows as consistency_rows
+from skdp.metrics.fairness._read import name_groups as name_groups
+from skdp.metrics.fairness._read import read_features as read_features
+from skdp.metrics.fairness._read import read_predictions as read_predictions
+from skdp.metrics.fairness._read import split_rows as split_rows
+from skdp.metrics.fairness._report import fairness_report as fairness_report
+from skdp.metrics.fairness._table import LABELS as LABELS
+from skdp.metrics.fairness._table import Groups as Groups
+from skdp.metrics.fairness._table import Precision as Precision
+from skdp.metrics.fairness._table import measure as measure
+from skdp.metrics.fairness._table import write_table as write_table

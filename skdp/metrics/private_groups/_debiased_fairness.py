@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from skdp.base import check_confidence_level
+from skdp.base import check_choice, check_confidence_level
 from skdp.local import ReportTransformer
 from skdp.metrics.fairness import (
     Groups,
@@ -20,7 +20,7 @@ from skdp.metrics.fairness import (
     sums_of_estimated,
     write_table,
 )
-from skdp.metrics.private_groups._reports import check_choice, find_privileged, read_groups
+from skdp.metrics.private_groups._reports import find_privileged, read_groups
 from skdp.typing import ColumnLike, ColumnName, Label, Privileged, TableLike
 
 Rows = Literal["sampled", "fixed"]

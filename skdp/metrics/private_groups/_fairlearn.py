@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from skdp.base import check_choice
 from skdp.local import ReportTransformer
 from skdp.metrics.fairness import import_optional
 from skdp.metrics.private_groups._joint import joint_distribution, read_labels
-from skdp.metrics.private_groups._reports import check_choice, check_encoder, check_integer, read_groups
+from skdp.metrics.private_groups._reports import check_encoder, read_groups
 from skdp.typing import ColumnLike, ColumnName, Label, TableLike
 
 Constraints = Literal["equalized_odds", "true_positive_rate_parity", "demographic_parity"]
@@ -110,7 +111,8 @@ def private_threshold_optimizer(
     labels, scores = read_labels(groups, y_true=y_true, y_pred=y_pred)
     if scores.categories.dtype.kind not in "biuf":
         raise ValueError("y_pred must hold numbers: predictions of 0 and 1, or scores")
-    check_integer("n_rows", n_rows, 1000)
+    if not isinstance(n_rows, Integral) or isinstance(n_rows, bool) or int(n_rows) < 1000:
+        raise ValueError(f"n_rows must be an integer of at least 1000, got {n_rows!r}")
     positive = labels.isin([positive_label]).astype(np.int8)
     joint = joint_distribution(positive, scores, reports, encoder, columns=columns, postprocess="simplex")
     repeats = np.rint(joint["share"].to_numpy() * n_rows).astype(np.intp)

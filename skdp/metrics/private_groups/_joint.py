@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.base import check_choice
 from skdp.local import ReportTransformer
 from skdp.metrics.fairness import Numbers, import_optional, read_column
 from skdp.metrics.private_groups._reports import (
     GroupReports,
-    check_choice,
     find_privileged,
     indicate_privileged_rows,
     read_groups,

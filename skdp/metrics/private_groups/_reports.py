@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -119,18 +118,6 @@ def _unbiased(oracle: FrequencyOracle, reports: NDArray[Any]) -> NDArray[np.floa
 
 def _likelihoods(oracle: FrequencyOracle, reports: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(oracle.supports(reports), float(oracle.support_ratio), 1.0)
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Refuse a parameter that is none of the given words."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {choices}, got {value!r}")
-
-
-def check_integer(name: str, value: Any, least: int) -> None:
-    """Refuse a parameter that is no integer, or too small."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
 
 
 def find_privileged(privileged: Any, domain: Domain) -> NDArray[np.bool_]:

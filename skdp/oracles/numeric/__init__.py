@@ -1,33 +1,16 @@
 """Local mechanisms for numbers."""
 
-from skdp.oracles.numeric._hybrid import Duchi, Hybrid
-from skdp.oracles.numeric._laplace import ClampedLaplace
-from skdp.oracles.numeric._mechanism import (
-    SUBSTEPS,
-    NumericMechanism,
-    bin_positions,
-    check_steps,
-    estimate_frequencies,
-    mean_error,
-    round_at_random,
-)
-from skdp.oracles.numeric._optimal import Optimal
-from skdp.oracles.numeric._window import Piecewise, SquareWave
-from skdp.oracles.numeric._windows import Windows
-
-__all__ = [
-    "SUBSTEPS",
-    "ClampedLaplace",
-    "Duchi",
-    "Hybrid",
-    "NumericMechanism",
-    "Optimal",
-    "Piecewise",
-    "SquareWave",
-    "Windows",
-    "bin_positions",
-    "check_steps",
-    "estimate_frequencies",
-    "mean_error",
-    "round_at_random",
-]
+from skdp.oracles.numeric._hybrid import Duchi as Duchi
+from skdp.oracles.numeric._hybrid import Hybrid as Hybrid
+from skdp.oracles.numeric._laplace import ClampedLaplace as ClampedLaplace
+from skdp.oracles.numeric._mechanism import SUBSTEPS as SUBSTEPS
+from skdp.oracles.numeric._mechanism import NumericMechanism as NumericMechanism
+from skdp.oracles.numeric._mechanism import bin_positions as bin_positions
+from skdp.oracles.numeric._mechanism import check_steps as check_steps
+from skdp.oracles.numeric._mechanism import estimate_frequencies as estimate_frequencies
+from skdp.oracles.numeric._mechanism import mean_error as mean_error
+from skdp.oracles.numeric._mechanism import round_at_random as round_at_random
+from skdp.oracles.numeric._optimal import Optimal as Optimal
+from skdp.oracles.numeric._window import Piecewise as Piecewise
+from skdp.oracles.numeric._window import SquareWave as SquareWave
+from skdp.oracles.numeric._windows import Windows as Windows

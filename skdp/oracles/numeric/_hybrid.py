@@ -34,11 +34,6 @@ class Duchi(NumericMechanism):
     lie : Fraction
         The exact probability l.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     Notes
     -----
     **Privacy.** As for `NumericMechanism`; `epsilon` is finite for any request.
@@ -115,11 +110,6 @@ class Hybrid(NumericMechanism):
     ----------
     share : Fraction
         The exact probability of the piecewise mechanism.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
 
     Notes
     -----

@@ -36,11 +36,6 @@ class ClampedLaplace(NumericMechanism):
     ratio : Fraction
         The exact ratio a.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     Notes
     -----
     **Privacy.** As for `NumericMechanism`.

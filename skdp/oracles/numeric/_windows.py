@@ -43,11 +43,6 @@ class Windows(NumericMechanism):
     periodic : tuple of (int, int, int)
         The windows that repeat: period and width in steps, and weight in 64ths.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     Notes
     -----
     **Privacy.** As for `NumericMechanism`; `epsilon` is finite for any request. Each window is private, so every

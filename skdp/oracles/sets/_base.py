@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import chain, combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.oracles._base import check_bytes
-from skdp.oracles._support import SupportCounts, check_bits, check_size
+from skdp.oracles._support import SupportCounts, check_size
 from skdp.randomness import ByteSource
 
 _HALF = np.uint64(32)
@@ -42,6 +40,8 @@ class SetOracle(SupportCounts):
         As given.
     p, q : Fraction
         The support probabilities.
+    has_bits : bool
+        Whether a report is one bit per value.
     shows_hash : bool
         Whether a report contains a public hash function; given this, it is one of the columns of `channel`.
 
@@ -60,7 +60,7 @@ class SetOracle(SupportCounts):
     """
 
     max_size: int
-    shows_hash: ClassVar[bool] = False
+    has_bits = True
 
     def __init__(self, k: int, max_size: int) -> None:
         self.k = check_size(k)
@@ -136,21 +136,6 @@ class SetOracle(SupportCounts):
     def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
         """The probabilities that a report supports a value of the set and another one, and two others."""
 
-    @property
-    def n_reports(self) -> int:  # numpydoc ignore=RT01
-        """The number of distinct reports, the columns of `channel`."""
-        return 1 << self.k
-
-    @property
-    def width(self) -> int:  # numpydoc ignore=RT01
-        """The number of columns of a report; 1 for reports of shape (n,)."""
-        return self.k
-
-    @property
-    def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The size of one report in bytes, without compression."""
-        return -(-self.k // 8)
-
     def error(self, mean_size: float) -> float:
         """Return the mean over the values of n times the variance of a frequency.
 
@@ -174,41 +159,6 @@ class SetOracle(SupportCounts):
         """The largest `error` over the mean sizes that sets may have."""
         return max(self.error(0), self.error(self.max_size))
 
-    def fields(self, labels: Sequence[str]) -> list[str]:
-        """Name the columns of a report.
-
-        Parameters
-        ----------
-        labels : sequence of str
-            The labels of the k values.
-
-        Returns
-        -------
-        list of str
-            A suffix for each of the `width` columns.
-        """
-        return list(labels)
-
-    def read(self, block: NDArray[Any]) -> NDArray[Any]:
-        """Check columns of whole numbers and return them as reports.
-
-        Parameters
-        ----------
-        block : ndarray of shape (n, width), of integers or booleans
-            The columns of the reports.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, width)
-            Reports, as `tally` takes them.
-
-        Raises
-        ------
-        ValueError
-            If the shape is wrong, or a number is not one that `report` can return.
-        """
-        return check_bits(block, self.k).view(np.uint8)
-
     def check_size(self, n: int) -> None:
         """Refuse a number of reports that would take more than 2 GiB.
 
@@ -222,7 +172,7 @@ class SetOracle(SupportCounts):
         ValueError
             If they are too many.
         """
-        check_bytes(n, self.width)
+        self._check_size(n)
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters on which client and server must agree.

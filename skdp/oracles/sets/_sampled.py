@@ -39,11 +39,6 @@ class SampledSet(SetOracle):
     p, q : Fraction
         The probabilities that a report supports a value of the set, and another one.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     Notes
     -----
     **Privacy.** Local model, replacement of the whole set. A report of a set is a mean of reports of its members, so
@@ -68,7 +63,7 @@ class SampledSet(SetOracle):
         self.oracle: FrequencyOracle = ORACLES[oracle](self.k + 1, epsilon)
         if self.oracle.is_signed or self.oracle.error_floor > 0:
             raise ValueError(f"padding and sampling needs an oracle that counts supporting reports, got {oracle!r}")
-        self.shows_hash = self.oracle.shows_hash  # type: ignore[misc]
+        self.has_bits, self.shows_hash = self.oracle.has_bits, self.oracle.shows_hash  # type: ignore[misc]
         self.q = self.oracle.q
         self.p = self.q + (self.oracle.p - self.q) / self.max_size
 

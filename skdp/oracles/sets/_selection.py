@@ -54,11 +54,6 @@ class SetSelection(SetOracle):
         The probabilities that a report holds a value of the true set (the mean over its m places), and another one;
         exact but for m 2**-60.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     Notes
     -----
     **Privacy.** Local model, replacement of the whole set. With C(n, r) sets of r of n codes, weight W_0 of a lie and

@@ -49,11 +49,6 @@ class SetUnaryEncoding(SetOracle):
     p, q : Fraction
         The probabilities of a 1: integers over 2**64, q rounded up, toward more noise.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     Notes
     -----
     **Privacy.** Local model, replacement of the whole set. `epsilon` is computed from the integers that are drawn.

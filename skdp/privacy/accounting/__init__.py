@@ -17,7 +17,6 @@ from skdp.privacy.accounting._noise import pure_mu as pure_mu
 from skdp.privacy.accounting._sampled import SampledGaussianLoss
 from skdp.privacy.accounting._sampled import amplified as amplified
 from skdp.privacy.accounting._sampled import sampled as sampled
-from skdp.privacy.accounting._total import gaussian_square as gaussian_square
 from skdp.privacy.accounting._total import joint_failure as joint_failure
 from skdp.privacy.accounting._total import smallest_epsilon as smallest_epsilon
 

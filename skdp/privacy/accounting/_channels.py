@@ -27,11 +27,6 @@ class StatedLoss(Loss):  # numpydoc ignore=PR02
     count : int, default=1
         The number of such releases, from 1 to 2**40.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     See Also
     --------
     PureLoss : The loss of a channel.
@@ -114,11 +109,6 @@ class PureLoss(Loss):  # numpydoc ignore=PR02
         ``share * tanh(epsilon / 2)``.
     count : int, default=1
         The number of such releases, from 1 to 2**40.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
 
     See Also
     --------

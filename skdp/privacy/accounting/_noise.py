@@ -33,11 +33,6 @@ class LaplaceLoss(Loss):  # numpydoc ignore=PR02
     count : int, default=1
         The number of such releases, from 1 to 2**40.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     See Also
     --------
     GaussianLoss : The loss of Gaussian noise.
@@ -121,11 +116,6 @@ class GaussianLoss(Loss):  # numpydoc ignore=PR02
         The Gaussian privacy loss: the L2 sensitivity over the standard deviation, finite and at least 0.
     count : int, default=1
         The number of such releases, from 1 to 2**40.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
 
     See Also
     --------

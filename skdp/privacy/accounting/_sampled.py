@@ -60,11 +60,6 @@ class SampledGaussianLoss(Loss):  # numpydoc ignore=PR02
     count : int, default=1
         The number of such releases, each from a sample of its own, from 1 to 2**40.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
     See Also
     --------
     GaussianLoss : Without a sample.
@@ -181,17 +176,13 @@ def sampled(losses: Sequence[Loss], rate: Fraction) -> tuple[Loss, ...]:
     if losses and all(isinstance(loss, GaussianLoss) for loss in losses):
         mu = gaussian_loss(sum((loss.count * Fraction(loss._concentrated or 0) * 2 for loss in losses), Fraction(0))).mu
         return (SampledGaussianLoss(mu, round_up(rate)),) if mu <= _MOST / 2 else ()
-    if all(isinstance(loss, PureLoss | LaplaceLoss) or _is_pure(loss) for loss in losses):
+    if all(isinstance(loss, PureLoss | LaplaceLoss | StatedLoss) and not loss._failure for loss in losses):
         total = sum((loss.count * (loss._pure or Fraction(0)) for loss in losses), Fraction(0))
         one = losses[0]
         alone = len(losses) == 1 and one.count == 1
         share = Fraction(one.share) if alone and isinstance(one, PureLoss) else Fraction(1)
         return (_sampled_pure(total, share, rate),)
     return ()
-
-
-def _is_pure(loss: Loss) -> bool:
-    return isinstance(loss, StatedLoss) and not loss._failure
 
 
 def _sampled_pure(epsilon: Fraction, share: Fraction, rate: Fraction) -> PureLoss:

@@ -128,15 +128,12 @@ class Position:
         """Check the next line and return the position after it."""
         number, digest = self.count + 3, digest_of(line)
         body = line[: -_HASH - 14]
-        if line[-_HASH - 14 :] != f', "hash": "{digest}"}}\n'.encode() or digest != _hash(self.digest, body):
+        expected = sha256(self.digest.encode() + body).hexdigest()
+        if line[-_HASH - 14 :] != f', "hash": "{digest}"}}\n'.encode() or digest != expected:
             raise Damaged(f"its line {number} is not what was written there, or lines before it are missing")
         record = _parsed(body + b"}", number)
         account = _opened(record) if self.account is None else _charged(self.account, record, number)
         return replace(self, offset=self.offset + len(line), count=self.count + 1, digest=digest, account=account)
-
-
-def _hash(previous: str, body: bytes) -> str:
-    return sha256(previous.encode() + body).hexdigest()
 
 
 def _opened(record: dict[str, Any]) -> Account:

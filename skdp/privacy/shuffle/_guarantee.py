@@ -47,11 +47,6 @@ class Shuffled:
         What is released: the sums of each attribute (``"tally"``), or the reports in random order (``"reports"``),
         which show more if several columns are reported.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a number is out of range.
-
     See Also
     --------
     shuffled_guarantee : The guarantee after shuffling of a transformer with any epsilon.

@@ -162,7 +162,7 @@ class Walk:
         self.targets.update(target)
         raw = outside.raw if protects else everything.raw
         late = outside.late if protects is True and hasattr(estimator, "transform") else everything.late
-        if not _returns_rows(estimator):
+        if not (hasattr(estimator, "transform") or hasattr(estimator, "fit_resample")):
             self._see(outside.raw, step)
             raw = frozenset()
         made = flow.spread(Column(everything.origins, raw, late), estimator)
@@ -289,7 +289,3 @@ def _named(estimator: Any) -> tuple[Any, ...] | None:
     """Return the columns that an estimator protects in the rows that it returns, if it names them."""
     said = getattr(estimator, "protects_rows", None)
     return tuple(said) if isinstance(said, list | tuple) else None
-
-
-def _returns_rows(estimator: Any) -> bool:
-    return hasattr(estimator, "transform") or hasattr(estimator, "fit_resample")

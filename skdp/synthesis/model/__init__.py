@@ -1,47 +1,27 @@
 """Graphical models of tables: inference and sampling."""
 
-from skdp.synthesis.model._elimination import Elimination, eliminate
-from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel, JunctionTree, Link, calibrate
-from skdp.synthesis.model._inference import TOLERANCE, fit_model, independent_start, potentials_of
-from skdp.synthesis.model._sampling import MOST_REDRAWN, redraw, sample
-from skdp.synthesis.model._tables import (
-    Clique,
-    Groups,
-    Marginal,
-    count_cells,
-    cover,
-    estimate_total,
-    expand,
-    group,
-    merge,
-    project,
-    spread,
-)
-
-__all__ = [
-    "MOST_CELLS",
-    "MOST_REDRAWN",
-    "TOLERANCE",
-    "Clique",
-    "Elimination",
-    "GraphicalModel",
-    "Groups",
-    "JunctionTree",
-    "Link",
-    "Marginal",
-    "calibrate",
-    "count_cells",
-    "cover",
-    "eliminate",
-    "estimate_total",
-    "expand",
-    "fit_model",
-    "group",
-    "independent_start",
-    "merge",
-    "potentials_of",
-    "project",
-    "redraw",
-    "sample",
-    "spread",
-]
+from skdp.synthesis.model._elimination import Elimination as Elimination
+from skdp.synthesis.model._elimination import eliminate as eliminate
+from skdp.synthesis.model._graphical_model import MOST_CELLS as MOST_CELLS
+from skdp.synthesis.model._graphical_model import GraphicalModel as GraphicalModel
+from skdp.synthesis.model._graphical_model import JunctionTree as JunctionTree
+from skdp.synthesis.model._graphical_model import Link as Link
+from skdp.synthesis.model._graphical_model import calibrate as calibrate
+from skdp.synthesis.model._inference import TOLERANCE as TOLERANCE
+from skdp.synthesis.model._inference import fit_model as fit_model
+from skdp.synthesis.model._inference import independent_start as independent_start
+from skdp.synthesis.model._inference import potentials_of as potentials_of
+from skdp.synthesis.model._sampling import MOST_REDRAWN as MOST_REDRAWN
+from skdp.synthesis.model._sampling import redraw as redraw
+from skdp.synthesis.model._sampling import sample as sample
+from skdp.synthesis.model._tables import Clique as Clique
+from skdp.synthesis.model._tables import Groups as Groups
+from skdp.synthesis.model._tables import Marginal as Marginal
+from skdp.synthesis.model._tables import count_cells as count_cells
+from skdp.synthesis.model._tables import cover as cover
+from skdp.synthesis.model._tables import estimate_total as estimate_total
+from skdp.synthesis.model._tables import expand as expand
+from skdp.synthesis.model._tables import group as group
+from skdp.synthesis.model._tables import merge as merge
+from skdp.synthesis.model._tables import project as project
+from skdp.synthesis.model._tables import spread as spread

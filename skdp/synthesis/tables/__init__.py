@@ -1,60 +1,32 @@
 """From a table to the codes of its domain, and back."""
 
-from skdp.synthesis.tables._decode import assemble, check_decodable, decode, public_template
-from skdp.synthesis.tables._discovery import (
-    check_not_named,
-    check_share,
-    count_open_columns,
-    count_others,
-    find_values,
-    undeclared,
-    warn_undiscovered,
-)
-from skdp.synthesis.tables._draws import Order, ends_of, middles, values_of
-from skdp.synthesis.tables._records import (
-    CodedRecords,
-    LargeRecords,
-    Policy,
-    Records,
-    check_policy,
-    find_codes,
-    lag,
-    open_rows,
-    read_codes,
-    read_declared,
-    with_target,
-)
-from skdp.synthesis.tables._shapes import Shape, Shapes, find_points, fine_grid
-
-__all__ = [
-    "CodedRecords",
-    "LargeRecords",
-    "Order",
-    "Policy",
-    "Records",
-    "Shape",
-    "Shapes",
-    "assemble",
-    "check_decodable",
-    "check_not_named",
-    "check_policy",
-    "check_share",
-    "count_open_columns",
-    "count_others",
-    "decode",
-    "ends_of",
-    "find_codes",
-    "find_points",
-    "find_values",
-    "fine_grid",
-    "lag",
-    "middles",
-    "open_rows",
-    "public_template",
-    "read_codes",
-    "read_declared",
-    "undeclared",
-    "values_of",
-    "warn_undiscovered",
-    "with_target",
-]
+from skdp.synthesis.tables._decode import assemble as assemble
+from skdp.synthesis.tables._decode import check_decodable as check_decodable
+from skdp.synthesis.tables._decode import decode as decode
+from skdp.synthesis.tables._decode import public_template as public_template
+from skdp.synthesis.tables._discovery import check_not_named as check_not_named
+from skdp.synthesis.tables._discovery import check_share as check_share
+from skdp.synthesis.tables._discovery import count_open_columns as count_open_columns
+from skdp.synthesis.tables._discovery import count_others as count_others
+from skdp.synthesis.tables._discovery import find_values as find_values
+from skdp.synthesis.tables._discovery import undeclared as undeclared
+from skdp.synthesis.tables._discovery import warn_undiscovered as warn_undiscovered
+from skdp.synthesis.tables._draws import Order as Order
+from skdp.synthesis.tables._draws import ends_of as ends_of
+from skdp.synthesis.tables._draws import middles as middles
+from skdp.synthesis.tables._draws import values_of as values_of
+from skdp.synthesis.tables._records import CodedRecords as CodedRecords
+from skdp.synthesis.tables._records import LargeRecords as LargeRecords
+from skdp.synthesis.tables._records import Policy as Policy
+from skdp.synthesis.tables._records import Records as Records
+from skdp.synthesis.tables._records import check_policy as check_policy
+from skdp.synthesis.tables._records import find_codes as find_codes
+from skdp.synthesis.tables._records import lag as lag
+from skdp.synthesis.tables._records import open_rows as open_rows
+from skdp.synthesis.tables._records import read_codes as read_codes
+from skdp.synthesis.tables._records import read_declared as read_declared
+from skdp.synthesis.tables._records import with_target as with_target
+from skdp.synthesis.tables._shapes import Shape as Shape
+from skdp.synthesis.tables._shapes import Shapes as Shapes
+from skdp.synthesis.tables._shapes import find_points as find_points
+from skdp.synthesis.tables._shapes import fine_grid as fine_grid
