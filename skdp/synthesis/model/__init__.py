@@ -1,8 +1,9 @@
 """Graphical models of tables: inference and sampling."""
 
 from skdp.synthesis.model._elimination import Elimination, eliminate
-from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel, JunctionTree, Link, calibrate
+from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel, JunctionTree, Link
 from skdp.synthesis.model._inference import TOLERANCE, fit_model, independent_start, potentials_of
+from skdp.synthesis.model._propagation import calibrate
 from skdp.synthesis.model._sampling import MOST_REDRAWN, redraw, sample
 from skdp.synthesis.model._tables import (
     Clique,
