@@ -51,6 +51,16 @@ class JunctionTree:
         holders = [place for place, clique in enumerate(self.cliques) if wanted <= set(clique)]
         return min(holders, key=lambda place: self.n_cells(self.cliques[place]), default=None)
 
+    def path(self, columns: Iterable[int]) -> list[int]:
+        """List the cliques from the root to the first of each of some columns, parents first."""
+        first = {column: place for place, clique in reversed([*enumerate(self.cliques)]) for column in clique}
+        found = {0}
+        for place in {first[column] for column in columns}:
+            while place not in found:
+                found.add(place)
+                place = self.links[place - 1].parent
+        return sorted(found)
+
 
 def _join(cliques: Sequence[Clique]) -> tuple[tuple[Clique, ...], tuple[Link, ...]]:
     """Join cliques along their largest overlaps (Prim's algorithm), and order them from the root."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +66,8 @@ class Fit:
     model: GraphicalModel
     potentials: list[Table]
     losses: list[float]
+    factors: dict[Clique, Table]
+    """What the model has beside the start, in logarithms, for each measured set of columns; empty after scaling."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +145,22 @@ class _Descent:
         self.rates = np.ones_like(self.rates)
         self.least = self._least()
 
+    def carry(self, factors: Mapping[Clique, Table]) -> NDArray[np.float64]:
+        """Return the factors of another model for what was measured for it; of a column that follows, none."""
+        left = dict(factors)
+        found = np.zeros(self.cells.size)
+        for part, marginal in zip(self.cells.parts, self.marginals, strict=True):
+            if marginal.counted is None and marginal.clique in left:
+                found[part] = left.pop(marginal.clique).ravel()
+        return found
+
+    def factors(self, logs: NDArray[np.float64]) -> dict[Clique, Table]:
+        """Return the factor of each set of columns."""
+        found: dict[Clique, Table] = {}
+        for marginal, table in zip(self.marginals, self.cells.split(logs), strict=True):
+            found[marginal.clique] = found.get(marginal.clique, 0.0) + table
+        return found
+
     def begin(self, potentials: Sequence[Table]) -> None:
         """Let factors multiply what some potentials stand for."""
         self.model = Propagation(self.tree, potentials, [marginal.clique for marginal in self.marginals])
@@ -211,6 +229,7 @@ def fit_model(
     max_iter: int = 300,
     tol: float = TOLERANCE,
     start: Sequence[Table] | None = None,
+    factors: Mapping[Clique, Table] | None = None,
 ) -> Fit:
     """Fit a model to noisy marginals."""
     # The loss is half the sum of the squares of (model - measurement) / standard error over all cells. Mirror descent
@@ -227,7 +246,7 @@ def fit_model(
     # .. [3] B. O'Donoghue, E. Candès (2015). Adaptive restart for accelerated gradient schemes. Foundations of
     #    Computational Mathematics 15.
     descent = _Descent(tree, merge(marginals), total, _zeros(tree) if start is None else start)
-    scaled = descent.scale(descent.at(np.zeros(descent.cells.size)), min(max_iter, _SWEEPS))
+    scaled = descent.scale(descent.at(descent.carry(factors or {})), min(max_iter, _SWEEPS))
     state, losses = scaled[-1], [state.loss for state in scaled]
     last, speed, failures = state.logs, 0, 0
     length = descent.first_length(state)
@@ -252,7 +271,8 @@ def fit_model(
         if stalled or length < _LEAST_STEP * descent.least:
             break
     potentials = [table - table.max() for table in descent.model.joined(state.logs)]
-    return Fit(GraphicalModel(tree, state.beliefs), potentials, losses)
+    known = descent.factors(state.logs) if len(scaled) == 1 else {}
+    return Fit(GraphicalModel(tree, state.beliefs), potentials, losses, known)
 
 
 def independent_start(tree: JunctionTree, shares: Sequence[NDArray[np.float64]]) -> list[Table]:

@@ -248,6 +248,24 @@ def count_cells(codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> N
     return np.bincount(joint, minlength=math.prod(sizes)).reshape(sizes)
 
 
+_ROWS = 1 << 12  # whose counts are exact in single precision
+
+
+def count_pairs(
+    codes: Sequence[NDArray[np.integer]], sizes: Sequence[int], pairs: Iterable[Clique]
+) -> dict[Clique, NDArray[np.int64]]:
+    """Count many pairs of columns of few values at once, by products of indicators."""
+    ends = np.cumsum([0, *sizes])
+    together = np.zeros((ends[-1], ends[-1]), np.int64)
+    for start in range(0, codes[0].size, _ROWS):
+        values = np.array([end + code[start : start + _ROWS] for end, code in zip(ends, codes, strict=False)])
+        indicators = np.zeros((values.shape[1], ends[-1]), np.float32)
+        indicators[np.arange(values.shape[1]), values] = 1
+        together += (indicators.T @ indicators).astype(np.int64)
+    parts = [slice(*pair) for pair in itertools.pairwise(ends)]
+    return {pair: together[parts[pair[0]], parts[pair[1]]] for pair in pairs}
+
+
 def cover(cliques: Sequence[tuple[int, ...]], sizes: Sequence[int], most: int) -> list[tuple[int, ...]]:
     """Find larger marginals, fewer of them, that hold some marginals: less work to count, and the sums are exact."""
     waiting = {frozenset(clique): None for clique in sorted(cliques, key=lambda clique: -_cells(clique, sizes))}
