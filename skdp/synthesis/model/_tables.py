@@ -116,7 +116,7 @@ class Projections:
         """Sum a table to all of the marginals."""
         if self._places is not None:
             cells = np.concatenate([table.ravel()] * len(self._places))
-            return np.bincount(self._places.ravel(), cells, self.size)
+            return np.asarray(np.bincount(self._places.ravel(), cells, self.size), float)
         found = np.empty(self.size)
         for part in self._whole:
             found[part] = table.ravel()
