@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis.selection import Plan, _auto
+from skdp.synthesis.selection import Plan, _auto, _strategy
 from skdp.synthesis.selection import _auto as _guesses
 from skdp.synthesis.selection._auto import measure_auto
 from skdp.synthesis.selection._following import Cells
+from tests.conftest import each
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_table
 
 SIZES = (2, 3, 4, 3)
@@ -51,6 +52,16 @@ def test_with_much_noise_no_pair_is_measured_and_columns_get_all(kind):
     assert len(table.marginals) == 8  # a twentieth first, then the rest
     assert table.budget.left == 0
     assert_sound(fitted)
+
+
+@each("narrow, carried", [(4, False), (3, True)])
+def test_a_wide_table_goes_on_from_its_first_model(monkeypatch, narrow, carried):
+    monkeypatch.setattr(_auto, "_NARROW", narrow)
+    given, fit = [], _strategy.fit_model
+    monkeypatch.setattr(_strategy, "fit_model", lambda *of, **how: given.append(how["factors"]) or fit(*of, **how))
+    run(Fraction(1, 2), max_iter=20)
+    monkeypatch.setattr(_strategy, "fit_model", fit)
+    assert [bool(factors) for factors in given] == [False, carried]
 
 
 @pytest.mark.parametrize(("error", "most"), [(0.99, 2), (1.01, 1)])

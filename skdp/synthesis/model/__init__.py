@@ -6,11 +6,11 @@ from skdp.synthesis.model._graphical_model import MOST_CELLS as MOST_CELLS
 from skdp.synthesis.model._graphical_model import GraphicalModel as GraphicalModel
 from skdp.synthesis.model._graphical_model import JunctionTree as JunctionTree
 from skdp.synthesis.model._graphical_model import Link as Link
-from skdp.synthesis.model._graphical_model import calibrate as calibrate
 from skdp.synthesis.model._inference import TOLERANCE as TOLERANCE
 from skdp.synthesis.model._inference import fit_model as fit_model
 from skdp.synthesis.model._inference import independent_start as independent_start
 from skdp.synthesis.model._inference import potentials_of as potentials_of
+from skdp.synthesis.model._propagation import calibrate as calibrate
 from skdp.synthesis.model._sampling import MOST_REDRAWN as MOST_REDRAWN
 from skdp.synthesis.model._sampling import redraw as redraw
 from skdp.synthesis.model._sampling import sample as sample
@@ -18,6 +18,7 @@ from skdp.synthesis.model._tables import Clique as Clique
 from skdp.synthesis.model._tables import Groups as Groups
 from skdp.synthesis.model._tables import Marginal as Marginal
 from skdp.synthesis.model._tables import count_cells as count_cells
+from skdp.synthesis.model._tables import count_pairs as count_pairs
 from skdp.synthesis.model._tables import cover as cover
 from skdp.synthesis.model._tables import estimate_total as estimate_total
 from skdp.synthesis.model._tables import expand as expand

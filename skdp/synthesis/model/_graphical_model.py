@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from skdp.synthesis.model._elimination import eliminate
-from skdp.synthesis.model._tables import Clique, Projections, Table, divide, expand, log_sum, project
+from skdp.synthesis.model._tables import Clique, Table, divide, expand, project
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,6 @@ class JunctionTree:
         """The number of cells of all cliques together."""
         return sum(map(self.n_cells, self.cliques))
 
-    @cached_property
-    def below(self) -> list[tuple[list[int], Projections]]:
-        """The children of each clique, and the sums to what it shares with them."""
-        found = []
-        for place, clique in enumerate(self.cliques):
-            links = [link for link in self.links if link.parent == place]
-            projections = Projections(clique, self.sizes, [link.separator for link in links])
-            found.append(([link.child for link in links], projections))
-        return found
-
     def n_cells(self, columns: Iterable[int]) -> int:
         return math.prod(self.sizes[column] for column in columns)
 
@@ -60,6 +50,16 @@ class JunctionTree:
         wanted = set(columns)
         holders = [place for place, clique in enumerate(self.cliques) if wanted <= set(clique)]
         return min(holders, key=lambda place: self.n_cells(self.cliques[place]), default=None)
+
+    def path(self, columns: Iterable[int]) -> list[int]:
+        """List the cliques from the root to the first of each of some columns, parents first."""
+        first = {column: place for place, clique in reversed([*enumerate(self.cliques)]) for column in clique}
+        found = {0}
+        for place in {first[column] for column in columns}:
+            while place not in found:
+                found.add(place)
+                place = self.links[place - 1].parent
+        return sorted(found)
 
 
 def _join(cliques: Sequence[Clique]) -> tuple[tuple[Clique, ...], tuple[Link, ...]]:
@@ -226,60 +226,3 @@ def check_rows(tree: JunctionTree, rows: NDArray[np.integer], columns: Iterable[
         if rows[column].min() < 0 or rows[column].max() >= tree.sizes[column]:
             raise ValueError(f"column {column} of rows holds a code outside 0 to {tree.sizes[column] - 1}")
     return rows
-
-
-_LEAST = 1e-200
-_LEAST_LOG = math.log(_LEAST)
-
-
-def calibrate(tree: JunctionTree, potentials: Sequence[Table]) -> list[Table]:
-    """Pass messages to the root and back."""
-    # In linear space, each table scaled to a maximum of 1. If all of a clique's cells vanish, which takes potentials
-    # hundreds apart, it is done again in logarithms, at several times the cost.
-    tables = list(potentials)
-    messages: dict[int, Table] = {}
-    for place in reversed(range(len(tables))):
-        own = most = tables[place].max()
-        children, projections = tree.below[place]
-        if children:
-            with np.errstate(divide="ignore"):
-                said = [np.log(messages[child]) for child in children]
-            tables[place] = tables[place] + projections.lift(said)
-            most = tables[place].max()
-            if not most > own + _LEAST_LOG:
-                return _calibrate_logs(tree, potentials)
-        table = np.subtract(tables[place], most)
-        tables[place] = np.exp(table, out=table)
-        if place > 0:
-            message = project(tables[place], tree.cliques[place], tree.links[place - 1].separator)
-            messages[place] = message / message.max()
-    tables[0] /= tables[0].sum()
-    for place, (children, projections) in enumerate(tree.below):
-        for child, above in zip(children, projections.project(tables[place]), strict=True):
-            ratio = divide(above, messages[child])
-            tables[child] *= expand(ratio, tree.links[child - 1].separator, tree.cliques[child])
-            total = tables[child].sum()
-            if not _LEAST < total < math.inf:
-                return _calibrate_logs(tree, potentials)
-            tables[child] /= total
-    return tables
-
-
-def _calibrate_logs(tree: JunctionTree, potentials: Sequence[Table]) -> list[Table]:
-    """Pass the same messages as logarithms."""
-    tables = list(potentials)
-    messages: dict[int, Table] = {}
-    for link in reversed(tree.links):
-        messages[link.child] = message = _log_project(tables[link.child], tree.cliques[link.child], link.separator)
-        tables[link.parent] = tables[link.parent] + expand(message, link.separator, tree.cliques[link.parent])
-    for link in tree.links:
-        above = _log_project(tables[link.parent], tree.cliques[link.parent], link.separator)
-        # Minus infinity less itself stays minus infinity: what has no probability stays without.
-        ratio = np.subtract(above, messages[link.child], out=np.full_like(above, -np.inf), where=above > -np.inf)
-        tables[link.child] = tables[link.child] + expand(ratio, link.separator, tree.cliques[link.child])
-    beliefs = [np.exp(table - table.max()) for table in tables]
-    return [belief / belief.sum() for belief in beliefs]
-
-
-def _log_project(table: Table, columns: Clique, keep: Sequence[int]) -> Table:
-    return log_sum(table, tuple(axis for axis, column in enumerate(columns) if column not in keep))

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.oracles import project_to_simplex
-from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree, Link, calibrate
+from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree, Link
+from skdp.synthesis.model._propagation import Propagation
 from skdp.synthesis.model._tables import (
     Clique,
     Groups,
     Marginal,
-    Projections,
     Table,
     Tables,
     divide,
@@ -66,6 +66,8 @@ class Fit:
     model: GraphicalModel
     potentials: list[Table]
     losses: list[float]
+    factors: dict[Clique, Table]
+    """What the model has beside the start, in logarithms, for each measured set of columns; empty after scaling."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +100,10 @@ class _Target:
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """A point of the descent: the potentials, the marginals that they give, and the loss."""
+    """A point of the descent: the factors, the marginals that they give, and the loss."""
 
-    potentials: list[Table]
+    logs: NDArray[np.float64]
+    """Of the factors, one for each measured marginal, one after the other."""
     beliefs: list[Table]
     projected: Table
     """The shares of all counts, one after the other."""
@@ -110,20 +113,14 @@ class _State:
 
 
 class _Descent:
-    """The loss of potentials, and the step against its gradient."""
+    """The loss of factors, and the step against its gradient."""
 
     # Wide models have many small marginals: what is done to each count by itself is done to all of them at once.
 
-    def __init__(self, tree: JunctionTree, marginals: Sequence[Marginal], total: float) -> None:
+    def __init__(self, tree: JunctionTree, marginals: Sequence[Marginal], total: float, start: Sequence[Table]) -> None:
         self.tree, self.marginals, self.total = tree, marginals, total
         self.targets = [_place(tree, marginal, total) for marginal in marginals]
-        self.members: dict[int, list[int]] = {}
-        for index, target in enumerate(self.targets):
-            self.members.setdefault(target.place, []).append(index)
-        self.projections = {
-            place: Projections(tree.cliques[place], tree.sizes, [marginals[index].clique for index in members])
-            for place, members in self.members.items()
-        }
+        self.begin(start)
         self.counts = Tables([target.shares.shape for target in self.targets])
         self.cells = Tables([[tree.sizes[column] for column in marginal.clique] for marginal in marginals])
         numbers = zip(self.counts.split(np.arange(self.counts.size)), self.targets, strict=True)
@@ -148,19 +145,35 @@ class _Descent:
         self.rates = np.ones_like(self.rates)
         self.least = self._least()
 
-    def at(self, potentials: list[Table]) -> _State:
-        return self.given(potentials, calibrate(self.tree, potentials))
+    def carry(self, factors: Mapping[Clique, Table]) -> NDArray[np.float64]:
+        """Return the factors of another model for what was measured for it; of a column that follows, none."""
+        left = dict(factors)
+        found = np.zeros(self.cells.size)
+        for part, marginal in zip(self.cells.parts, self.marginals, strict=True):
+            if marginal.counted is None and marginal.clique in left:
+                found[part] = left.pop(marginal.clique).ravel()
+        return found
 
-    def given(self, potentials: list[Table], beliefs: list[Table]) -> _State:
-        """Evaluate the marginals that potentials give."""
-        said: dict[int, Table] = {}
-        for place, members in self.members.items():
-            said.update(zip(members, self.projections[place].project(beliefs[place]), strict=True))
-        cells = self.cells.join([said[index] for index in range(len(said))])
-        projected = np.asarray(np.bincount(self.counted_in, cells, self.counts.size), float)
+    def factors(self, logs: NDArray[np.float64]) -> dict[Clique, Table]:
+        """Return the factor of each set of columns."""
+        found: dict[Clique, Table] = {}
+        for marginal, table in zip(self.marginals, self.cells.split(logs), strict=True):
+            found[marginal.clique] = found.get(marginal.clique, 0.0) + table
+        return found
+
+    def begin(self, potentials: Sequence[Table]) -> None:
+        """Let factors multiply what some potentials stand for."""
+        self.model = Propagation(self.tree, potentials, [marginal.clique for marginal in self.marginals])
+
+    def at(self, logs: NDArray[np.float64]) -> _State:
+        """Evaluate the marginals that factors give."""
+        return self.given(logs, *self.model.run(logs))
+
+    def given(self, logs: NDArray[np.float64], beliefs: list[Table], sums: NDArray[np.float64]) -> _State:
+        projected = np.asarray(np.bincount(self.counted_in, sums, self.counts.size), float)
         squares = self.squares(projected)
         means = (squares / (self.n_counts + _FEW))[[target.shares.ndim == 1 for target in self.targets]]
-        return _State(potentials, beliefs, projected, float(squares.sum()) / 2, float(means.max(initial=0.0)))
+        return _State(logs, beliefs, projected, float(squares.sum()) / 2, float(means.max(initial=0.0)))
 
     def pull(self, projected: Table) -> Table:
         """Return the gradient of the loss: the weighted errors."""
@@ -182,22 +195,19 @@ class _Descent:
         states = [state]
         while far.any() and len(states) <= most:
             beliefs = scaling.sweep(states[-1].beliefs)
-            found = self.given(state.potentials, beliefs)
+            found = self.given(state.logs, beliefs, self.model.sums(beliefs))
             if not found.loss < (1 - _LEAST_FALL) * states[-1].loss:
                 break
             states.append(found)
         if len(states) > 1:
             logs = potentials_of(GraphicalModel(self.tree, states[-1].beliefs))
-            pairs = zip(logs, state.potentials, strict=True)
-            states[-1] = self.at([np.where(before > -np.inf, log, -np.inf) for log, before in pairs])
+            pairs = zip(logs, self.model.joined(state.logs), strict=True)
+            self.begin([np.where(before > -np.inf, log, -np.inf) for log, before in pairs])
+            states[-1] = self.at(np.zeros_like(state.logs))
         return states
 
-    def step(self, state: _State, length: float) -> list[Table]:
-        moved = list(state.potentials)
-        changes = self.cells.split((length * self.rates * self.pull(state.projected))[self.counted_in])
-        for place, members in self.members.items():
-            moved[place] = moved[place] - self.projections[place].lift([changes[index] for index in members])
-        return moved
+    def step(self, state: _State, length: float) -> NDArray[np.float64]:
+        return state.logs - (length * self.rates * self.pull(state.projected))[self.counted_in]
 
     def first_length(self, state: _State) -> float:
         """Double the step until it is too long."""
@@ -219,6 +229,7 @@ def fit_model(
     max_iter: int = 300,
     tol: float = TOLERANCE,
     start: Sequence[Table] | None = None,
+    factors: Mapping[Clique, Table] | None = None,
 ) -> Fit:
     """Fit a model to noisy marginals."""
     # The loss is half the sum of the squares of (model - measurement) / standard error over all cells. Mirror descent
@@ -234,22 +245,21 @@ def fit_model(
     # .. [2] Y. Nesterov (1983). A method for solving the convex programming problem with convergence rate O(1/k^2).
     # .. [3] B. O'Donoghue, E. Candès (2015). Adaptive restart for accelerated gradient schemes. Foundations of
     #    Computational Mathematics 15.
-    descent = _Descent(tree, merge(marginals), total)
-    potentials = _zeros(tree) if start is None else [np.array(table, float) for table in start]
-    scaled = descent.scale(descent.at(potentials), min(max_iter, _SWEEPS))
+    descent = _Descent(tree, merge(marginals), total, _zeros(tree) if start is None else start)
+    scaled = descent.scale(descent.at(descent.carry(factors or {})), min(max_iter, _SWEEPS))
     state, losses = scaled[-1], [state.loss for state in scaled]
-    last, speed, failures = state.potentials, 0, 0
+    last, speed, failures = state.logs, 0, 0
     length = descent.first_length(state)
     noise = descent.n_counts.sum() / (1 if len(scaled) == 1 else 2)
     for _ in range(max_iter - len(scaled) + 1):
         landed = descent.step(state, length)
         momentum = min(_MOMENTUM, speed / (speed + 3))
-        trial = descent.at(_extrapolate(last, landed, momentum) if speed else landed)
+        trial = descent.at(landed + momentum * (landed - last) if speed else landed)
         if trial.loss < state.loss:
             state, last, speed, length, failures = trial, landed, speed + 1, length * _GROWTH, 0
             losses.append(state.loss)
         elif speed:
-            last, speed = state.potentials, 0
+            last, speed = state.logs, 0
         else:
             length, failures = length / 2, failures + 1
             if failures == _PATIENCE:
@@ -260,7 +270,9 @@ def fit_model(
         stalled = len(losses) >= len(scaled) + _BLOCK and losses[-1 - _BLOCK] - state.loss <= least_gain * state.loss
         if stalled or length < _LEAST_STEP * descent.least:
             break
-    return Fit(GraphicalModel(tree, state.beliefs), [table - table.max() for table in state.potentials], losses)
+    potentials = [table - table.max() for table in descent.model.joined(state.logs)]
+    known = descent.factors(state.logs) if len(scaled) == 1 else {}
+    return Fit(GraphicalModel(tree, state.beliefs), potentials, losses, known)
 
 
 def independent_start(tree: JunctionTree, shares: Sequence[NDArray[np.float64]]) -> list[Table]:
@@ -281,14 +293,6 @@ def potentials_of(model: GraphicalModel) -> list[Table]:
 
 def _zeros(tree: JunctionTree) -> list[Table]:
     return [np.zeros([tree.sizes[column] for column in clique]) for clique in tree.cliques]
-
-
-def _extrapolate(last: list[Table], landed: list[Table], momentum: float) -> list[Table]:
-    # What cannot occur stays so: minus infinity less itself is no number.
-    return [
-        np.add(new, momentum * np.subtract(new, old, where=new > -np.inf, out=np.zeros_like(new)))
-        for new, old in zip(landed, last, strict=True)
-    ]
 
 
 def _place(tree: JunctionTree, marginal: Marginal, total: float) -> _Target:

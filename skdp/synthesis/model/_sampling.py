@@ -17,16 +17,19 @@ _RADIX = 1 << 16
 """The most groups that NumPy sorts in linear time."""
 
 
-def sample(model: GraphicalModel, n: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Draw rows from a model."""
+def sample(
+    model: GraphicalModel, n: int, rng: np.random.Generator, wanted: Iterable[int] | None = None
+) -> NDArray[np.int32]:
+    """Draw rows from a model, or some of their columns; the others are left at 0."""
     # Columns are drawn one after the other, each given those of its clique that are drawn already. Within a group of
     # rows that agree on those, values are stratified (one uniform number in each of as many equal parts of [0, 1) as
     # the group has rows) and dealt to the rows at random: each row has the model's law, and counts vary less than those
     # of independent rows.
     sizes = model.tree.sizes
-    rows = np.empty((len(sizes), n), np.int32)
+    rows = np.zeros((len(sizes), n), np.int32)
     done: set[int] = set()
-    for belief, clique in zip(model.beliefs, model.tree.cliques, strict=True):
+    for place in model.tree.path(range(len(sizes)) if wanted is None else wanted):
+        belief, clique = model.beliefs[place], model.tree.cliques[place]
         for column in clique:
             if column in done:
                 continue

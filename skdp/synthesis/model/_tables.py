@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ Clique = tuple[int, ...]
 Table = NDArray[np.float64]
 
 _FEW = 4
+_SMALL = 4096
+"""Cells of a table, times marginals of it, that are summed by the places of the cells."""
 
 
 @cache
@@ -77,53 +79,60 @@ def log_sum(table: Table, axes: tuple[int, ...]) -> Table:
 
 
 class Projections:
-    """The sums of one table to several marginals, and the way back; they share what they have in common."""
+    """The sums of one table to several marginals, one after the other in a vector, and the way back."""
 
     # Columns are summed out one at a time, first those that most of the marginals lack: a tree of tables, in which the
-    # sums of the large ones are few.
+    # sums of the large ones are few. Where a table is small, calls take more time than sums: there each marginal has
+    # the place of each cell.
 
     def __init__(self, columns: Clique, sizes: Sequence[int], wanted: Sequence[Clique]) -> None:
-        self._sizes = sizes
-        self._tables = [columns]
-        self._steps: list[tuple[int, int]] = []  # from which table, and which axis is summed out
-        self._places = [0] * len(wanted)
-        self._split(0, [(index, clique) for index, clique in enumerate(wanted) if clique != columns])
+        self._shape = tuple(sizes[column] for column in columns)
+        shapes = [[sizes[column] for column in clique] for clique in wanted]
+        ends = list(itertools.accumulate(map(math.prod, shapes), initial=0))
+        self.size = ends[-1]
+        self._places: NDArray[np.intp] | None = None
+        self._whole: list[slice] = []
+        self._parts: list[tuple[int, NDArray[np.intp], Projections]] = []
+        if 0 < math.prod(self._shape) * len(wanted) <= _SMALL:
+            self._places = np.empty((len(wanted), math.prod(self._shape)), np.intp)
+            for at, clique in enumerate(wanted):
+                numbers = np.arange(ends[at], ends[at + 1]).reshape(shapes[at])
+                self._places[at] = np.broadcast_to(expand(numbers, clique, columns), self._shape).ravel()
+            return
+        self._whole = [slice(ends[at], ends[at + 1]) for at, clique in enumerate(wanted) if clique == columns]
+        left = [at for at, clique in enumerate(wanted) if clique != columns]
+        while left:
+            missing = {column: sum(column not in wanted[at] for at in left) for column in columns}
+            column = max(missing, key=lambda column: (missing[column], sizes[column]))
+            inside = [at for at in left if column not in wanted[at]]
+            smaller = Projections(
+                tuple(other for other in columns if other != column), sizes, [wanted[at] for at in inside]
+            )
+            where = np.concatenate([np.arange(ends[at], ends[at + 1]) for at in inside])
+            self._parts.append((columns.index(column), where, smaller))
+            left = [at for at in left if column in wanted[at]]
 
-    def _split(self, place: int, wanted: list[tuple[int, Clique]]) -> None:
-        """Find the way to marginals of fewer columns."""
-        columns = self._tables[place]
-        while wanted:
-            missing = {column: sum(column not in clique for _, clique in wanted) for column in columns}
-            column = max(missing, key=lambda column: (missing[column], self._sizes[column]))
-            smaller = tuple(other for other in columns if other != column)
-            self._tables.append(smaller)
-            self._steps.append((place, columns.index(column)))
-            below = len(self._tables) - 1
-            inside = [(index, clique) for index, clique in wanted if column not in clique]
-            for index, clique in inside:
-                if clique == smaller:
-                    self._places[index] = below
-            self._split(below, [(index, clique) for index, clique in inside if clique != smaller])
-            wanted = [(index, clique) for index, clique in wanted if column in clique]
-
-    def project(self, table: Table) -> list[Table]:
+    def project(self, table: Table) -> NDArray[np.float64]:
         """Sum a table to all of the marginals."""
-        tables = [table]
-        for place, axis in self._steps:
-            tables.append(sum_out(tables[place], axis))
-        return [tables[place] for place in self._places]
+        if self._places is not None:
+            cells = np.concatenate([table.ravel()] * len(self._places))
+            return np.asarray(np.bincount(self._places.ravel(), cells, self.size), float)
+        found = np.empty(self.size)
+        for part in self._whole:
+            found[part] = table.ravel()
+        for axis, where, smaller in self._parts:
+            found[where] = smaller.project(sum_out(table, axis))
+        return found
 
-    def lift(self, changes: Sequence[Table]) -> Table:
-        """Give each cell the sum of what its marginals have: the adjoint of `project`."""
+    def lift(self, changes: NDArray[np.float64], join: np.ufunc = np.add) -> Table:
+        """Give each cell the sum, or the product, of what its marginals have: with sums the adjoint of `project`."""
         # An axis of length 1 stands for all values.
-        found: dict[int, Table] = {}
-        for place, change in zip(self._places, changes, strict=True):
-            found[place] = found[place] + change if place in found else change
-        for below in range(len(self._steps), 0, -1):
-            place, axis = self._steps[below - 1]
-            change = found[below][(*(slice(None),) * axis, np.newaxis)]
-            found[place] = found[place] + change if place in found else change
-        return found[0]
+        if self._places is not None:
+            return join.reduce(changes[self._places], axis=0).reshape(self._shape)
+        found = [changes[part].reshape(self._shape) for part in self._whole]
+        for axis, where, smaller in self._parts:
+            found.append(smaller.lift(changes[where], join)[(*(slice(None),) * axis, np.newaxis)])
+        return reduce(join, found) if found else np.array(float(join.identity))
 
 
 class Tables:
@@ -146,6 +155,10 @@ class Tables:
     def sums(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum each table."""
         return np.add.reduceat(vector, self._starts)
+
+    def below_peaks(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Subtract from each table its maximum."""
+        return vector - np.repeat(np.maximum.reduceat(vector, self._starts), np.diff(self._starts, append=self.size))
 
 
 Groups = tuple[NDArray[np.intp] | None, ...]
@@ -233,6 +246,24 @@ def count_cells(codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> N
         joint *= size
         joint += column
     return np.bincount(joint, minlength=math.prod(sizes)).reshape(sizes)
+
+
+_ROWS = 1 << 12  # whose counts are exact in single precision
+
+
+def count_pairs(
+    codes: Sequence[NDArray[np.integer]], sizes: Sequence[int], pairs: Iterable[Clique]
+) -> dict[Clique, NDArray[np.int64]]:
+    """Count many pairs of columns of few values at once, by products of indicators."""
+    ends = np.cumsum([0, *sizes])
+    together = np.zeros((ends[-1], ends[-1]), np.int64)
+    for start in range(0, codes[0].size, _ROWS):
+        values = np.array([end + code[start : start + _ROWS] for end, code in zip(ends, codes, strict=False)])
+        indicators = np.zeros((values.shape[1], ends[-1]), np.float32)
+        indicators[np.arange(values.shape[1]), values] = 1
+        together += (indicators.T @ indicators).astype(np.int64)
+    parts = [slice(*pair) for pair in itertools.pairwise(ends)]
+    return {pair: together[parts[pair[0]], parts[pair[1]]] for pair in pairs}
 
 
 def cover(cliques: Sequence[tuple[int, ...]], sizes: Sequence[int], most: int) -> list[tuple[int, ...]]:

@@ -161,7 +161,7 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
         measure_columns(table, plan, table.budget.left)
     else:
         _measure(table, plan, chosen, cells, table.budget.left, [])
-    return fit_measured(table, plan)
+    return fit_measured(table, plan, factors=fitted.factors if len(plan.sizes) > _NARROW else None)
 
 
 def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Clique]) -> dict[Clique, int]:
@@ -359,18 +359,20 @@ def group_rare_values(counts: NDArray[np.float64], least: float, *, ordered: boo
 _ROWS = 1 << 17
 
 
-def guess_counts(fitted: FittedTable, cliques: Iterable[Clique], seed: int = 0) -> list[NDArray[np.float64]]:
+def guess_counts(fitted: FittedTable, cliques: Collection[Clique], seed: int = 0) -> list[NDArray[np.float64]]:
     """Return the counts that a model expects."""
     # What no clique of the model holds is counted in sampled rows, which costs much less than computing it.
     model, sizes = fitted.model, fitted.model.tree.sizes
     rows: NDArray[np.int32] | None = None
     found: list[NDArray[np.float64]] = []
+    held = {clique: model.tree.holder(clique) is not None for clique in cliques}
     for clique in cliques:
-        if model.tree.holder(clique) is not None:
+        if held[clique]:
             found.append(np.multiply(model.marginal(clique), fitted.total))
             continue
         if rows is None:
-            rows = sample(model, _ROWS, np.random.default_rng(seed))
+            wanted = {column for other in cliques if not held[other] for column in other}
+            rows = sample(model, _ROWS, np.random.default_rng(seed), wanted)
         counts = count_cells([rows[column] for column in clique], [sizes[column] for column in clique])
         found.append(counts.astype(float) * (fitted.total / _ROWS))
     return found

@@ -107,6 +107,8 @@ class FittedTable:
     """Strong pairs for which the model has no room."""
     following: frozenset[Clique] = frozenset()
     """Pairs of which one column follows from the other."""
+    factors: Mapping[Clique, NDArray[np.float64]] = field(default_factory=dict)
+    """Of the model, to fit it further when more is measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +226,7 @@ def fit_table(
     max_iter: int = 300,
     tol: float = TOLERANCE,
     start_from: FittedTable | None = None,
+    factors: Mapping[Clique, NDArray[np.float64]] | None = None,
 ) -> FittedTable:
     """Fit a model to all that was measured."""
     # The descent starts at independent columns: what remains where little is known of their dependence. Or it starts
@@ -238,8 +241,9 @@ def fit_table(
     following = frozenset(marginal.clique for marginal in merged if marginal.counted is not None)
     if start_from is not None and start_from.following == following:
         start = _carry_over(start_from.model, tree) or start
-    fit = fit_model(tree, merged, total, max_iter=max_iter, tol=tol, start=forbid(tree, start, zeros))
-    return FittedTable(fit.model, total, std_error, fit.losses, following=following)
+    start = forbid(tree, start, zeros)
+    fit = fit_model(tree, merged, total, max_iter=max_iter, tol=tol, start=start, factors=factors)
+    return FittedTable(fit.model, total, std_error, fit.losses, following=following, factors=fit.factors)
 
 
 def forbid(
@@ -255,12 +259,24 @@ def forbid(
 
 
 def fit_measured(
-    table: PrivateTable, plan: Plan, *, max_iter: int | None = None, start_from: FittedTable | None = None
+    table: PrivateTable,
+    plan: Plan,
+    *,
+    max_iter: int | None = None,
+    start_from: FittedTable | None = None,
+    factors: Mapping[Clique, NDArray[np.float64]] | None = None,
 ) -> FittedTable:
     """Fit a model to all that was measured of a table so far."""
     steps = plan.max_iter if max_iter is None else max_iter
-    sizes, zeros, tol = plan.sizes, plan.zeros, plan.tol
-    return fit_table(sizes, table.marginals, zeros=zeros, max_iter=steps, tol=tol, start_from=start_from)
+    return fit_table(
+        plan.sizes,
+        table.marginals,
+        zeros=plan.zeros,
+        max_iter=steps,
+        tol=plan.tol,
+        start_from=start_from,
+        factors=factors,
+    )
 
 
 def _carry_over(model: GraphicalModel, tree: JunctionTree) -> list[NDArray[np.float64]] | None:

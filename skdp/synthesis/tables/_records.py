@@ -15,7 +15,7 @@ from skdp.central.statistics import CellTally, count_large, declared_domain, lim
 from skdp.central.statistics import find_codes as find_outside
 from skdp.domain import Domain, Interval
 from skdp.frames import LargeTable, Table
-from skdp.synthesis.model import Clique, count_cells, cover
+from skdp.synthesis.model import Clique, count_cells, count_pairs, cover
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
@@ -134,6 +134,7 @@ def read_declared(table: Table, declared: Any, found: Mapping[Any, Any] | None =
 _MOST_KEPT = 1 << 24  # cells of counts that are kept for a second use
 _MOST_COUNTED = 1 << 23  # cells of counts of one pass: each worker holds them
 _CACHE = 1 << 15  # cells that are counted quickly, as they stay in the cache
+_TOGETHER = 80  # times the pairs: the entries of a matrix of all pairs of values that takes less time than each pair
 
 
 class Records(Protocol):
@@ -158,6 +159,9 @@ class CodedRecords:
         self._n_kept = 0
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
+        pairs = [clique for clique in cliques if len(clique) == 2 and clique not in self._kept]
+        if sum(self._sizes) ** 2 <= min(_TOGETHER * len(pairs), _MOST_KEPT):
+            self._kept |= count_pairs(self._codes, self._sizes, pairs)
         return map(self._count, cliques)
 
     def _count(self, clique: Clique) -> NDArray[np.int64]:
