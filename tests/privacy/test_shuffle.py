@@ -141,7 +141,8 @@ def test_a_report_of_one_part_is_bounded_for_all_pairs_of_records():
 @pytest.mark.parametrize("n", [1_000, 45_222, pytest.param(10**7, marks=pytest.mark.long)])
 @pytest.mark.parametrize("delta", [1e-6, pytest.param(1e-9, marks=pytest.mark.long)])
 def test_randomised_response_is_nearly_attained(k, epsilon, n, delta):
-    assert_attained(k, epsilon, n, delta, 1.004)
+    few_lies = n * (k - 1) / (math.exp(epsilon) + k - 1) < 40  # between this test and the next
+    assert_attained(k, epsilon, n, delta, 1.011 if few_lies else 1.004)
 
 
 @pytest.mark.chosen("3-5", "8-30")

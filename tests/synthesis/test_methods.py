@@ -122,6 +122,7 @@ class TestWhatIsMeasured:
     @pytest.mark.chosen("4-auto")
     @pytest.mark.covering
     @pytest.mark.filterwarnings("ignore:pairs of columns with more than max_cells")
+    @pytest.mark.filterwarnings("ignore:by their noisy scores, some pairs of columns depend strongly")
     @pytest.mark.parametrize("method", ["auto", "adaptive"])
     @pytest.mark.parametrize("max_cells", often([4, 12], [4]))
     def test_no_clique_is_larger_than_allowed(self, method, max_cells):

@@ -195,6 +195,8 @@ class _Descent:
         states = [state]
         while far.any() and len(states) <= most:
             beliefs = scaling.sweep(states[-1].beliefs)
+            if beliefs is None:
+                break
             found = self.given(state.logs, beliefs, self.model.sums(beliefs))
             if not found.loss < (1 - _LEAST_FALL) * states[-1].loss:
                 break
@@ -332,13 +334,14 @@ class Scaling:
         for link in tree.links:
             self._links[link.parent].append(link)
 
-    def sweep(self, beliefs: Sequence[Table]) -> list[Table]:
-        """Go once around the tree."""
+    def sweep(self, beliefs: Sequence[Table]) -> list[Table] | None:
+        """Go once around the tree; None if what the marginals and the beliefs allow has nothing in common."""
         scaled = list(beliefs)
         self._visit(scaled, 0)
         for link in self._tree.links:  # what later branches changed
             self._pass(scaled, link.parent, link.child, link.separator)
-        return [belief / belief.sum() for belief in scaled]
+        totals = [belief.sum() for belief in scaled]
+        return [belief / total for belief, total in zip(scaled, totals, strict=True)] if all(totals) else None
 
     def _visit(self, beliefs: list[Table], place: int) -> None:
         """Fit a clique, then the branches below it, each with what is known by then."""
