@@ -89,7 +89,7 @@ class Propagation:
                 said = vector[self._messages[child]]
                 ratio = divide(found[self._messages[child]], said)
                 total = ratio @ said * scales[child]
-                if not _LEAST < total < np.inf:
+                if not max(_LEAST, _LEAST * ratio.max()) < total < np.inf:
                     return self._in_logs(logs)
                 tables[child] *= self._above[child].lift(ratio / total)
         return tables, found[self._at]
