@@ -1,7 +1,7 @@
 """Group fairness for known groups, and what metrics of estimated groups share with it."""
 
 from skdp.metrics.fairness._aif360 import import_optional, is_collection, read_column, to_aif360
-from skdp.metrics.fairness._comparisons import compare_rates
+from skdp.metrics.fairness._comparisons import compare
 from skdp.metrics.fairness._intervals import Estimate, Numbers, proportion, two_sided
 from skdp.metrics.fairness._rates import Labels, RateSums, sums_of_estimated, sums_of_known
 from skdp.metrics.fairness._read import (
@@ -24,7 +24,7 @@ __all__ = [
     "Precision",
     "RateSums",
     "check_labels",
-    "compare_rates",
+    "compare",
     "consistency_rows",
     "fairness_report",
     "import_optional",
