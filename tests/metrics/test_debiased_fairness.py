@@ -22,7 +22,7 @@ from skdp.metrics.fairness import (
     Labels,
     Precision,
     RateSums,
-    compare_rates,
+    compare,
     measure,
     sums_of_estimated,
     sums_of_known,
@@ -32,9 +32,10 @@ from skdp.metrics.fairness._comparisons import (
     _DIFFERENCES,
     _difference_scores,
     _ends,
-    _odds_ends,
+    _odds_scores,
+    _of_one,
     _ratio_scores,
-    compare,
+    _subtract,
 )
 from skdp.metrics.fairness._rates import variance_at
 from skdp.metrics.private_groups._reports import GroupReports, find_privileged, indicate_privileged_rows, read_groups
@@ -757,11 +758,9 @@ def odds_of_noisy_counts(spread, n):
 
 
 def test_average_odds_cover_where_a_group_may_have_no_rows():
-    sums, odds, truth = odds_of_noisy_counts(8.0, 100)
-    assert ((odds.lower <= truth) & (truth <= odds.upper)).mean() > 0.94
-    tpr, fpr = (compare_rates(sums, "fixed", 0.95)[0][:, place] for place in (1, 2))
-    worst = (tpr.upper + fpr.upper - tpr.lower - fpr.lower) / 2
-    assert np.median(odds.upper - odds.lower) < 0.9 * np.median(worst)
+    _, odds, truth = odds_of_noisy_counts(8.0, 100)
+    assert 0.94 < ((odds.lower <= truth) & (truth <= odds.upper)).mean() < 1
+    assert np.median(odds.upper - odds.lower) < 1.5
 
 
 def test_disparate_impact_is_between_its_ends_where_two_groups_have_nearly_the_same_noise():
@@ -774,14 +773,18 @@ def test_disparate_impact_is_between_its_ends_where_two_groups_have_nearly_the_s
 
 def test_where_all_groups_have_rows_the_scores_give_the_usual_ends():
     sums, odds, _ = odds_of_noisy_counts(0.3, 20)
-    difference, impact, usual = compare_rates(sums, "fixed", 0.95)
-    assert usual.all()
-    found = [(difference, *_ends(_DIFFERENCES, _difference_scores(sums, "fixed"), 0.95))]
-    found.append((odds, *_odds_ends(sums, "fixed", 0.95)))
-    found.append((impact, *np.tan(_ends(_ANGLES, _ratio_scores(sums, "fixed")[:, :, 0], 0.95))))
-    for estimate, lower, upper in found:
-        np.testing.assert_allclose(lower, estimate.lower, atol=0.005)
-        np.testing.assert_allclose(upper, estimate.upper, atol=0.005)
+    impact = compare(sums, "fixed", 0.95)[1]
+    free, bounded = sums.unlimited("fixed", 0.95)
+    assert bounded.all()
+    usual, scores = _subtract(sums, free, 0.95), _difference_scores(sums, "fixed")
+    found = [(usual, *_ends(_DIFFERENCES, _of_one(scores, 2), 0.95))]
+    found.append((impact, *np.tan(_ends(_ANGLES, _of_one(_ratio_scores(sums, "fixed"), 2)[:, :, 0], 0.95))))
+    for none in (False, True):  # in which scores are the squares of the distances to the usual ends
+        both = _odds_scores(scores, usual, np.full(usual.value.shape, none), 0.95)
+        found.append((odds, *_ends(_DIFFERENCES, _of_one(both, 4), 0.95)))
+    for (estimate, lower, upper), atol in zip(found, (0.005, 0.005, 0.015, 0.02), strict=True):
+        np.testing.assert_allclose(lower, estimate.lower, atol=atol)
+        np.testing.assert_allclose(upper, estimate.upper, atol=atol)
 
 
 def sums_of_many_reports(shares, selected, *, n, epsilon, times=200):
@@ -808,32 +811,32 @@ def test_average_odds_cover_where_both_differences_may_be_anything():
     assert (((odds.lower <= truth) & (truth <= odds.upper)).mean(axis=0) > 0.93).all()
 
 
-def test_opposite_rates_of_groups_with_noisy_counts_are_covered():
-    """The distances from both rates to 0 and 1, where their intervals end, left out the difference in 27 %."""
-    codes = np.repeat([0, 1], [60, 240])
-    oracle, domain = RandomizedResponse(2, 1.0), Domain({"group": range(2)})
-    reports = oracle.report(np.tile(codes, 300).astype(np.uint8), SeededSource("apart")).reshape(300, 300)
-    labels = Labels(np.ones(300, bool), codes == 0, np.ones(300))
+@pytest.mark.parametrize(("epsilon", "wanted"), [pytest.param(1.0, 0.35, marks=pytest.mark.long), (0.5, 0.75)])
+def test_opposite_rates_of_groups_with_noisy_counts_are_covered(epsilon, wanted):
+    """Of ends that were cut before they were added up, 57 and 74 % of the intervals of average odds held 1."""
+    codes, times = np.repeat([0, 1], [60, 240]), 150
+    oracle, domain = RandomizedResponse(2, epsilon), Domain({"group": range(2)})
+    reports = oracle.report(np.tile(codes, times).astype(np.uint8), SeededSource("apart")).reshape(times, 300)
+    labels = Labels(np.arange(300) % 2 == 0, codes == 0, np.ones(300))
     drawn = (GroupReports(domain, domain, (oracle,), (part,)).indicators() for part in reports)
     parts = [vars(sums_of_estimated(blocks, np.eye(2, dtype=bool), labels)) for blocks in drawn]
     sums = RateSums(**{name: np.stack([part[name] for part in parts]) for name in parts[0] if name != "scales"})
-    found = compare_rates(sums, "fixed", 0.95)[0][:, 0, 0]
-    assert (found.upper >= 1).mean() > 0.9
+    found = compare(sums, "fixed", 0.95)
+    for place in (0, 2, 3):
+        assert (found[place].upper >= 1).mean() > 0.91
+    assert np.mean(found[3].upper - found[3].lower) < wanted
 
 
 @pytest.mark.parametrize("n_groups", [2, 3])
-def test_differences_of_groups_that_may_have_no_rows_cover_and_are_no_pairs_of_worst_ends(n_groups):
+def test_differences_of_groups_that_may_have_no_rows_cover(n_groups):
     """Of two groups that are all rows, the sums are known, and only rates that give these are possible."""
     shares = [0.2, 0.3, 0.5] if n_groups == 3 else [0.3, 0.7]
     sums, predicted, rates = sums_of_many_reports(shares, [0.7, 0.5, 0.3][:n_groups], n=100, epsilon=0.4)
-    difference, _, usual = compare_rates(sums, "fixed", 0.95)
-    truth, found = rates[0, :-1] - rates[0, -1], difference[:, 0]
-    assert not usual[:, 0].all()
+    truth, found = rates[0, :-1] - rates[0, -1], compare(sums, "fixed", 0.95)[0]
+    assert not sums.unlimited("fixed", 0.95)[1][:, 0].all()
     assert ((found.lower <= truth) & (truth <= found.upper)).mean() > 0.93
     if n_groups == 2:  # with equal rates, that of all rows, what is noise in one group is missing in the other
-        alike, place = _difference_scores(sums, "fixed")[len(_DIFFERENCES) // 2, :, 0, 0], (slice(None), 0, 0)
+        alike, place = _difference_scores(sums, "fixed")[0][len(_DIFFERENCES) // 2, :, 0, 0], (slice(None), 0, 0)
         error = sums.top[place] - predicted.mean() * sums.bottom[place]
         np.testing.assert_allclose(alike, error**2 / variance_at(sums.noise[place], predicted.mean()), atol=1e-4)
-    own, _ = sums.estimate("fixed", 0.95)
-    worst = own.upper[:, 0, :-1] - own.lower[:, 0, -1:] - own.lower[:, 0, :-1] + own.upper[:, 0, -1:]
-    assert (found.upper - found.lower).mean() < 0.97 * np.minimum(worst, 2).mean()
+    assert np.mean(found.upper - found.lower) < (1.71 if n_groups == 2 else 1.87)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
+from scipy.special import chdtrc, chdtri
+from scipy.stats import binom
 
 from skdp.metrics.fairness._intervals import Estimate, Numbers, combine, ratio, two_sided
 from skdp.metrics.fairness._rates import Mask, RateSums, variance_at
@@ -16,110 +19,133 @@ _ANGLES = np.linspace(0, np.pi / 2, 65)  # of ratios
 _PLACES = np.linspace(0, 1, 33)  # on a line of pairs of rates
 _ALIKE = 1e-6
 
+Scores = tuple[Numbers, Numbers]
+"""Least squared scores over some rates, and how many of the rates that have them are 0 or 1."""
+
 
 def compare(sums: RateSums, rows: str, level: float) -> list[Estimate]:
     """Compare groups with the last one: differences, and the ratio of the selection rates."""
-    difference, impact, usual = compare_rates(sums, rows, level)
-    selection, tpr, fpr = (difference[..., place, :] for place in range(3))
-    both = usual[..., 1, :] & usual[..., 2, :]
-    odds = combine((0.5, tpr), (0.5, fpr))
-    if not both.all():
-        odds = either(both, odds, *_odds_ends(sums, rows, level))
-    return [selection, impact, tpr, odds.within(*_PARITY_RANGE)]
+    rates, _ = sums.estimate(rows, level)
+    found = _subtract(sums, rates, level)
+    # Ends follow from rates that are not cut at 0 and 1: the distances from a cut rate to a cut end are too short, as
+    # soon as two are added up. The difference is cut.
+    free, bounded = sums.unlimited(rows, level)
+    ends, usual = _subtract(sums, free, level), bounded[..., :-1] & bounded[..., -1:]
+    with np.errstate(invalid="ignore"):
+        odds, odds_ends = (combine((0.5, part[..., 1, :]), (0.5, part[..., 2, :])) for part in (found, ends))
+    if not usual.all():
+        scores = _difference_scores(sums, rows)
+        both = _of_one(_odds_scores(scores, ends, usual, level), 4)
+        odds_ends = _or_scores(usual[..., 1, :] & usual[..., 2, :], odds_ends, both, level)
+        ends = _or_scores(usual, ends, _of_one(scores, 2), level)
+    selection, tpr = (_cut(found, ends)[..., place, :] for place in range(2))
+    return [selection, _impact(sums, rows, level), tpr, _cut(odds, odds_ends)]
 
 
-def compare_rates(sums: RateSums, rows: str, level: float) -> tuple[Estimate, Estimate, Mask]:
-    """Return the differences of all rates, the ratio of the selection rates, and which sets of rates are bounded."""
-    rates, bounded = sums.estimate(rows, level)
+def _subtract(sums: RateSums, rates: Estimate, level: float) -> Estimate:
+    """Return the differences of rates from those of the last group."""
     others, own = rates[..., :-1], rates[..., -1:]
-    usual = bounded[..., :-1] & bounded[..., -1:]
     with np.errstate(divide="ignore", invalid="ignore"):
-        common = sums.covariance(others.value, own.value)
-        low, high = _common(sums, others, own, level)
-        difference = combine((1, others), (-1, own), common=(low, high))
-        first, last = others[..., 0, :], own[..., 0, :]
-        impact = ratio(first, last, common=(low[..., 0, :], high[..., 0, :]))
-        cut = usual & _are_cut(sums, others, own)
-        if cut.any() or not usual.all():
-            # Where ends are cut, pairs are compared with the best one, as no pair within 0 and 1 may fit well.
-            scores = _difference_scores(sums, rows)
-            lower, upper = _ends(_DIFFERENCES, scores - np.where(cut, scores.min(axis=0), 0), level)
-            wider = np.fmin(lower, difference.lower), np.fmax(upper, difference.upper)
-            lower, upper = np.where(cut, wider, (lower, upper))
-            difference = either(usual & ~cut, difference, lower, upper)
-        if not usual[..., 0, :].all():
-            ends = _ends(_ANGLES, _ratio_scores(sums, rows)[..., 0, :], level)
-            impact = either(usual[..., 0, :], impact, *(np.where(end < np.pi / 2, np.tan(end), np.inf) for end in ends))
-        difference = _with_error(difference, difference.std_error**2 - 2 * common).within(*_PARITY_RANGE)
-        impact = _with_error(impact, impact.std_error**2 - 2 * impact.value * common[..., 0, :] / last.value**2)
-        counted = sums.counted[..., 0, :-1] | sums.counted[..., 0, -1:]
-        even = (first.value == 0) & (last.value == 0) & counted
-        value = np.where(even, 1.0, impact.value)
-        # Where the noise of both groups is nearly the same, or both rates are 0, the ends may leave it out.
-        lower, upper = (
-            np.where(beyond, value, end)
-            for beyond, end in ((impact.lower > value, impact.lower), (impact.upper < value, impact.upper))
-        )
-        impact = Estimate(value, impact.std_error, lower, upper)
-    return difference, impact.where(counted).within(*_IMPACT_RANGE), usual
-
-
-def _are_cut(sums: RateSums, others: Estimate, own: Estimate) -> Mask:
-    """Return where the intervals of two estimated rates end at 0 and at 1: the distances to both ends are too short."""
-    if sums.scales is not None:
-        return np.zeros(others.value.shape, np.bool_)
-    return ((others.upper >= 1) & (own.lower <= 0)) | ((others.lower <= 0) & (own.upper >= 1))
+        # Noise that moves rows from one group to the other moves both rates, in opposite directions.
+        found = combine((1, others), (-1, own), common=_common(sums, others, own, level))
+        variance = found.std_error**2 - 2 * sums.covariance(others.value, own.value)
+    return replace(found, std_error=np.sqrt(np.maximum(variance, 0)))
 
 
 def _common(sums: RateSums, others: Estimate, own: Estimate, level: float) -> tuple[Numbers, Numbers]:
     """Return the covariance of rates at either end of their difference, in units of their ends."""
-    # Noise that moves rows from one group to the other moves both rates, in opposite directions.
     low, high = (sums.covariance(t, u) for t, u in ((others.lower, own.upper), (others.upper, own.lower)))
     return two_sided(level) ** 2 * low, two_sided(level) ** 2 * high
 
 
-def _odds_ends(sums: RateSums, rows: str, level: float) -> tuple[Numbers, Numbers]:
-    """Return the ends of average odds where sets of rates are unbounded."""
-    # The two differences are of different rows, and so independent: a pair of them is in the set if the squares of its
-    # standard scores add up to at most that of the quantile. Where a set is unbounded, a difference is that of any two
-    # rates in their intervals: sets by the least scores below would be too small for two differences together, as no
-    # rate can be below 0 or above 1 (where rates were .9 and .1, 83 to 89 % held the truth).
-    lower, upper = [], []
-    for angle in np.linspace(0, np.pi / 2, 9):
-        low, high = [], []
-        for place, part in ((1, np.cos(angle)), (2, np.sin(angle))):
-            within = 2 * NormalDist().cdf(two_sided(level) * part) - 1
-            rates, bounded = sums.estimate(rows, within)
-            others, own = rates[..., :-1], rates[..., -1:]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                usual = combine((1, others), (-1, own), common=_common(sums, others, own, within))
-            ends = others.lower - own.upper, others.upper - own.lower
-            found = either(bounded[..., :-1] & bounded[..., -1:], usual, *ends).within(*_PARITY_RANGE)
-            low.append(found.lower[..., place, :])
-            high.append(found.upper[..., place, :])
-        lower.append((low[0] + low[1]) / 2)
-        upper.append((high[0] + high[1]) / 2)
-    return np.min(lower, axis=0), np.max(upper, axis=0)
+def _or_scores(usual: Mask, ends: Estimate, scores: Numbers, level: float) -> Estimate:
+    lower, upper = _ends(_DIFFERENCES, scores, level)
+    return replace(ends, lower=np.where(usual, ends.lower, lower), upper=np.where(usual, ends.upper, upper))
+
+
+def _cut(found: Estimate, ends: Estimate) -> Estimate:
+    """Cut ends to the possible differences; the estimate, of rates that are cut, is always between them."""
+    ends = ends.within(*_PARITY_RANGE)
+    return replace(found, lower=np.fmin(ends.lower, found.value), upper=np.fmax(ends.upper, found.value))
+
+
+def _impact(sums: RateSums, rows: str, level: float) -> Estimate:
+    """Return the ratio of the selection rates to that of the last group."""
+    rates, bounded = sums.estimate(rows, level)
+    others, own, usual = rates[..., :-1], rates[..., -1:], (bounded[..., :-1] & bounded[..., -1:])[..., 0, :]
+    first, last = others[..., 0, :], own[..., 0, :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = _common(sums, others, own, level)
+        common = sums.covariance(others.value, own.value)[..., 0, :]
+        impact = ratio(first, last, common=(low[..., 0, :], high[..., 0, :]))
+        if not usual.all():
+            ends = _ends(_ANGLES, _of_one(_ratio_scores(sums, rows), 2)[..., 0, :], level)
+            impact = either(usual, impact, *(np.where(end < np.pi / 2, np.tan(end), np.inf) for end in ends))
+        variance = impact.std_error**2 - 2 * impact.value * common / last.value**2
+    counted = sums.counted[..., 0, :-1] | sums.counted[..., 0, -1:]
+    value = np.where((first.value == 0) & (last.value == 0) & counted, 1.0, impact.value)
+    # Where the noise of both groups is nearly the same, or both rates are 0, the ends may leave it out.
+    lower, upper = (
+        np.where(beyond, value, end)
+        for beyond, end in ((impact.lower > value, impact.lower), (impact.upper < value, impact.upper))
+    )
+    found = Estimate(value, np.sqrt(np.maximum(variance, 0)), lower, upper)
+    return found.where(counted).within(*_IMPACT_RANGE)
 
 
 # Where the set of a rate is unbounded, as there may be no rows that it divides by, a comparison θ is in the set if a
 # pair of rates (t, u) with this θ is: if the least squared standard score of ``top − t bottom`` and ``last top − u last
 # bottom``, whose mean is 0, over all such pairs is at most that of the quantile. Guggenberger, Kleibergen, Mavroeidis
 # and Chen (2012) show for equations that are linear like these that no more is needed, however little the sums say
-# of the other rate.
+# of the other rate, if that may be anything. If a rate of the best pair is 0 or 1, it could not be chosen: with one
+# degree of freedom more where the estimate without this limit is beyond it, which half of the estimates are if the true
+# rate is at the limit (Self and Liang 1987). Only one pair has the difference 1, and so two degrees.
 
 
-def _difference_scores(sums: RateSums, rows: str) -> Numbers:
+def _difference_scores(sums: RateSums, rows: str) -> Scores:
     """Return the least squared score of each of `_DIFFERENCES`, of each rate and group."""
-    return np.array([_least_score(sums, rows, difference, 1.0, 1.0) for difference in _DIFFERENCES])
+    return _stack(_least_score(sums, rows, difference, 1.0, 1.0) for difference in _DIFFERENCES)
 
 
-def _ratio_scores(sums: RateSums, rows: str) -> Numbers:
+def _ratio_scores(sums: RateSums, rows: str) -> Scores:
     """Return the least squared score of each of `_ANGLES`, whose tangent is the ratio."""
-    return np.array([_least_score(sums, rows, 0.0, np.sin(angle), np.cos(angle)) for angle in _ANGLES])
+    return _stack(_least_score(sums, rows, 0.0, np.sin(angle), np.cos(angle)) for angle in _ANGLES)
 
 
-def _least_score(sums: RateSums, rows: str, start: float, slope: float, own_slope: float) -> Numbers:
+def _odds_scores(scores: Scores, ends: Estimate, usual: Mask, level: float) -> Scores:
+    """Return the least squared score of two differences, of the true and the false positive rate, of each mean."""
+    # A place stands for the differences that are closest to it, as the usual ends may be closer than two places.
+    grid = _DIFFERENCES.reshape(-1, *[1] * ends.value.ndim)
+    apart = np.abs(grid - ends.value) - (_DIFFERENCES[1] - _DIFFERENCES[0]) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = np.where(grid < ends.value, ends.value - ends.lower, ends.upper - ends.value)
+        square = np.nan_to_num((two_sided(level) * np.maximum(apart, 0) / reach) ** 2)
+    least, at_ends = np.where(usual, square, scores[0]), np.where(usual, np.abs(grid) == 1, scores[1])
+    last, found = len(grid) - 1, []
+    for place in range(last + 1):
+        first = np.arange(max(0, 2 * place - last), min(last, 2 * place) + 1)
+        of_both = [part[first, ..., 1, :] + part[2 * place - first, ..., 2, :] for part in (least, at_ends)]
+        best = of_both[0].argmin(axis=0)[np.newaxis]
+        found.append([np.take_along_axis(part, best, axis=0)[0] for part in of_both])
+    return _stack(found)
+
+
+def _stack(scores: Iterable[Sequence[Numbers]]) -> Scores:
+    least, at_ends = map(np.array, zip(*scores, strict=True))
+    return least, at_ends
+
+
+def _of_one(scores: Scores, n_equations: int) -> Numbers:
+    """Return the squared scores of one degree of freedom that are as unlikely."""
+    least, at_ends = scores
+    more = np.arange(n_equations)
+    chances = np.vstack([binom.pmf(more, more[:, np.newaxis], 0.5), more == n_equations - 1])[at_ends.astype(np.intp)]
+    tail = (chances * chdtrc(1 + more, least[..., np.newaxis])).sum(axis=-1)
+    found: Numbers = chdtri(1, np.maximum(tail, 1e-300))
+    return found
+
+
+def _least_score(sums: RateSums, rows: str, start: float, slope: float, own_slope: float) -> tuple[Numbers, Numbers]:
     """Return the least squared score over the pairs of rates ``start + slope r`` and ``own_slope r``."""
     moments = sums.moments(rows)[..., np.newaxis, :]
     top, bottom, shared = sums.top[..., np.newaxis], sums.bottom[..., np.newaxis], sums.shared[..., :-1, np.newaxis, :]
@@ -141,8 +167,10 @@ def _least_score(sums: RateSums, rows: str, start: float, slope: float, own_slop
     common = shared[..., 2] - (t + u) * shared[..., 1] + t * u * shared[..., 0]
     determinant = np.maximum(variance * own_variance - common**2, _ALIKE * variance * own_variance)
     square = error**2 * own_variance - 2 * error * own_error * common + own_error**2 * variance
-    least: Numbers = (square / determinant).min(axis=-1)
-    return least
+    scores = square / determinant
+    best = scores.argmin(axis=-1)[..., np.newaxis]
+    least, r = (np.take_along_axis(part, best, axis=-1)[..., 0] for part in (scores, r))
+    return least, 1.0 * (r <= places[0]) + (r >= places[-1])
 
 
 def _ends(grid: Numbers, scores: Numbers, level: float) -> tuple[Numbers, Numbers]:
@@ -166,7 +194,3 @@ def either(usual: Mask, estimate: Estimate, lower: Numbers, upper: Numbers) -> E
     lower, upper = np.fmin(lower, estimate.value), np.fmax(upper, estimate.value)
     ends = np.where(usual, estimate.lower, lower), np.where(usual, estimate.upper, upper)
     return Estimate(estimate.value, estimate.std_error, *ends)
-
-
-def _with_error(estimate: Estimate, variance: Numbers) -> Estimate:
-    return Estimate(estimate.value, np.sqrt(np.maximum(variance, 0)), estimate.lower, estimate.upper)

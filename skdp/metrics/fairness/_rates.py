@@ -97,6 +97,18 @@ class RateSums:
         found = Estimate(value, error, np.minimum(lower, value), np.maximum(upper, value)).where(self.defined)
         return found, bounded | ~self.defined
 
+    def unlimited(self, rows: str, level: float) -> tuple[Estimate, Mask]:
+        """Estimate rates from reports without cutting them at 0 and 1, and return which of their sets are bounded."""
+        found, bounded = self.estimate(rows, level)
+        if self.scales is not None:
+            return found, bounded
+        # Beyond 0 and 1 there is only noise: a sample cannot have such a rate.
+        lower, upper, bounded = score_ends(self.top, self.bottom, two_sided(level) ** 2 * self.noise, -np.inf, np.inf)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.where(self.defined, self.top / self.bottom, np.nan)
+        ends = np.minimum(lower, found.lower), np.maximum(upper, found.upper)
+        return Estimate(value, found.std_error, *ends), bounded | ~self.defined
+
     def _binomial_ends(self, scales: Numbers, level: float) -> tuple[Numbers, Numbers]:
         """Return the ends of the rates of labels of known groups."""
         # The probability p that a row is counted is one of binomial counts: of rows with different weights, of those

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.metrics.fairness import RateSums, compare_rates
+from skdp.metrics.fairness import RateSums, compare
 from skdp.metrics.private_groups._reports import check_encoder, find_privileged
 from skdp.oracles import FrequencyOracle
 
@@ -35,8 +35,8 @@ def parity_half_width(
     noise = np.array([variances @ sizes, variances @ selected, variances @ selected]) * np.ones((2, 1))
     drawn = sizes[:, np.newaxis] * [-1, -0.5, 0]
     three = [np.stack([part] * 3) for part in (selected, sizes, drawn, noise, noise * [[-1], [1]])]
-    found, _, _ = compare_rates(RateSums(*three, *np.ones((2, 3, 2), bool)), rows, level)
-    return float(found.upper[0, 0] - found.lower[0, 0]) / 2
+    found = compare(RateSums(*three, *np.ones((2, 3, 2), bool)), rows, level)[0]
+    return float(found.upper[0] - found.lower[0]) / 2
 
 
 def _oracle_of(encoder: Any, privileged: Any, columns: Any) -> tuple[FrequencyOracle, NDArray[np.bool_]]:
