@@ -109,8 +109,8 @@ def _index_page(groups: list[dict[str, Any]]) -> str:
         "",
         "Every public object, by task. :doc:`/choose` leads to the right one by a few questions.",
         "",
-        "A parameter of another type, or out of range, is a ``TypeError`` or ``ValueError`` that names it, and what "
-        "needs a fitted estimator is a ``NotFittedError`` before ``fit``: *Raises* lists what else there is.",
+        "*Raises* leaves out what goes for all: a parameter of another type or out of range raises a ``TypeError`` or "
+        "``ValueError`` that names it, and what needs a fitted estimator raises a ``NotFittedError`` before ``fit``.",
         "",
     ]
     for group in groups:

@@ -309,7 +309,7 @@ def check_random_state(value: Any) -> None:
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         raise TypeError(f"random_state must be None (secure) or an int (for experiments), got {type(value).__name__}")
     if value < 0:
-        raise ValueError("random_state must be None or an int >= 0")
+        raise ValueError(f"random_state must be None or an int >= 0, got {value}")
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:

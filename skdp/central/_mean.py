@@ -141,12 +141,12 @@ class DPMean(CentralStatistic):
 
     Private bounds come from two looks at the number of values in cells that cover all floats and grow with the distance
     from a centre: 64,353 cells around 0, with a sixteenth of the share of epsilon, and then 32,177 around the median
-    that these show (16,089 if its bounds are wide), or 16,089 around 0 again if the values are few or not far from 0. A
-    record is in one cell of each of d columns at most, so noise of scale d over its share of epsilon protects all
-    counts of a look together. The bounds hold all cells that are clearly not empty (after [4]_). Tails that agree with
-    the noisy counts estimate what would be clipped beyond, and the bounds end where the mean square of that and of the
-    noise is least; a bound next to 0 may be 0. Some 30 d values between a number and its double, over the share, are
-    needed to find any, and 1,000 d for close bounds of values far from 0, compared with their spread.
+    that these show (16,089 if the bounds that they show are wide), or 16,089 around 0 again if the values are few or
+    not far from 0. A record is in one cell of each of d columns at most, so noise of scale d over its share of epsilon
+    protects all counts of a look together. The bounds hold all cells that are clearly not empty (after [4]_). Tails
+    that agree with the noisy counts estimate what would be clipped beyond, and the bounds end where the mean square of
+    that and of the noise is least; a bound next to 0 may be 0. Some 30 d values between a number and its double, over
+    the share, are needed to find any, and 1,000 d for close bounds of values far from 0, compared with their spread.
 
     References
     ----------

@@ -194,6 +194,7 @@ class SupportCounts(ABC):
         ValueError
             If the shape is wrong, or a number is not one that `report` can return.
         """
+        block = np.asarray(block)
         if block.ndim != 2 or block.shape[1] != self.width or block.dtype.kind not in "iub":
             raise ValueError(
                 f"reports must be whole numbers of shape (n, {self.width}), got {block.dtype} {block.shape}"

@@ -73,7 +73,7 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     0.75
     """
     if not 0 <= threshold <= ONE:
-        raise ValueError("threshold must be between 0 and 2**64")
+        raise ValueError(f"threshold must be between 0 and 2**64, got {threshold}")
     if threshold == ONE:
         return np.ones(size, bool)
     if size >= _MANY:
@@ -213,7 +213,7 @@ def uniform_integers(source: ByteSource, high: int, size: int) -> NDArray[np.uns
     [2959, 3062, 2979]
     """
     if not 1 <= high <= 1 << 32:
-        raise ValueError("high must be between 1 and 2**32")
+        raise ValueError(f"high must be between 1 and 2**32, got {high}")
     out = np.empty(size, np.min_scalar_type(high - 1))
     if high <= 256 and 256 % high == 0:
         for start in range(0, size, BLOCK):
@@ -324,7 +324,7 @@ def check_rational(name: str, value: Any, *, zero: bool = False, signed: bool = 
     # NumPy integers would remain inside the fraction, and overflow.
     exact = Fraction(int(value.numerator), int(value.denominator))
     if not signed and (exact < 0 or (exact == 0 and not zero)):
-        raise ValueError(f"{name} must be {'>= 0' if zero else '> 0'}")
+        raise ValueError(f"{name} must be {'>= 0' if zero else '> 0'}, got {value}")
     return exact
 
 

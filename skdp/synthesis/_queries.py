@@ -40,9 +40,10 @@ def read_conditions(
     return found
 
 
-def find_column(domain: Domain, name: Any) -> int:
+def find_column(domain: Domain, name: Any, parameter: str = "") -> int:
     if name not in domain.columns:
-        raise ValueError(f"there is no column {name!r}; the columns are {list(domain.columns)}")
+        where = f"{parameter}: " if parameter else ""
+        raise ValueError(f"{where}there is no column {name!r}; the columns are {list(domain.columns)}")
     return domain.columns.index(name)
 
 

@@ -142,7 +142,7 @@ class TestRefusals:
             ({"bounds": {"x0": (0, 1)}}, "bounds declares nothing for the columns"),
             ({"candidates": 0}, "candidates must be between"),
             ({"candidates": [101]}, "candidates of column 'x0' must be between its bounds"),
-            ({"random_state": -1}, "random_state must be"),
+            ({"random_state": -1}, "random_state must be None or an int >= 0, got -1"),
             ({"random_state": np.random.default_rng()}, "random_state must be"),
         ],
     )

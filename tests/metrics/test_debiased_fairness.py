@@ -827,6 +827,15 @@ def test_opposite_rates_of_groups_with_noisy_counts_are_covered(epsilon, wanted)
     assert np.mean(found[3].upper - found[3].lower) < wanted
 
 
+def test_differences_of_rates_next_to_0_and_1_are_not_wider_than_possible_rates_allow():
+    """If only differences are cut, and rates are not, the mean widths are .39 and .41: negative rates seem likely."""
+    sums, _, rates = sums_of_many_reports([0.75, 0.25], [0.675, 0.0], n=1000, epsilon=1.0, times=100)
+    found, truth = compare(sums, "fixed", 0.95), rates[:, 0] - rates[:, 1]
+    for estimate, value, wanted in ((found[0], truth[0], 0.25), (found[3], truth[1:].mean(), 0.27)):
+        assert ((estimate.lower <= value) & (value <= estimate.upper)).mean() > 0.93
+        assert np.mean(estimate.upper - estimate.lower) < wanted
+
+
 @pytest.mark.parametrize("n_groups", [2, 3])
 def test_differences_of_groups_that_may_have_no_rows_cover(n_groups):
     """Of two groups that are all rows, the sums are known, and only rates that give these are possible."""

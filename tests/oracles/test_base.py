@@ -382,10 +382,11 @@ def test_columns_of_whole_numbers_are_read_as_reports(name, dtype):
 
 
 @each("name", ALL)
-def test_booleans_are_read_as_zeros_and_ones(name):
+def test_booleans_and_lists_are_read_as_zeros_and_ones(name):
     oracle = ALL[name][0](2, 1.0)
     block = np.array([[False, True], [True, True]])[:, : oracle.width]
     assert np.array_equal(oracle.read(block), oracle.read(block.astype(int)))
+    assert np.array_equal(oracle.read(block), oracle.read(block.astype(int).tolist()))
 
 
 @each("number", [-1, 1 << 63, 5_000])

@@ -362,7 +362,7 @@ class TestRefuses:
         "parameters, message",
         [
             ({"marginals": "tree"}, "marginals must be 'auto', 'independent', or a list of tuples, got 'tree'"),
-            ({"marginals": [("a", "d")]}, "there is no column 'd'"),
+            ({"marginals": [("a", "d")]}, "marginals: there is no column 'd'"),
             ({"marginals": [("a", "b", "c")]}, "the reports do not tell of .'a', 'b', 'c'. together"),
             ({"max_cells": 0}, "max_cells"),
             ({"max_iter": 0}, "max_iter"),

@@ -47,7 +47,7 @@ _CLEAR_ANYWHERE = {_AROUND_0: 19.0, _AROUND: 22.0, _FIRST: 23.5}
 of narrow cells, and a false first look would move the second; all together err with a chance of some 1e-6 a look."""
 
 _CLEAR_NEAR, _CLEAR_FARTHER = 9.0, 1.2
-"""The same next to others, and how much more is asked for each doubling of what an error costs."""
+"""The same next to clear cells, and what is added for each doubling of what an error costs."""
 
 _TILTS = np.linspace(0.1, 0.98, 89)
 """Of Chernoff's bound."""
@@ -70,7 +70,7 @@ _MISFIT = 0.1
 _ENDING = 1.5
 """A tail reaches r times its distance with a chance of r to the power of minus this, before the counts are seen."""
 
-_WORTH = 1 / 6
+_SUM_NOISE = 1 / 6
 """The noise of a sum of clipped values is this share of that of a count, times the width of the bounds."""
 
 
@@ -250,7 +250,7 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
     if at_centre:
         first, last, one, other = min(first, middle), max(last, middle), min(one, middle), max(other, middle)
     width = float(edges[other + 1] - edges[one])
-    # 4. What is worth its noise beyond, as seen from their median.
+    # 4. How far the bounds go beyond, as seen from their median.
     sums = np.cumsum(np.maximum(counts[first : last + 1], 0))
     half = first + int(np.searchsorted(sums, sums[-1] / 2))
     median = edges[half] / 2 + edges[half + 1] / 2
@@ -297,7 +297,7 @@ def _limit(width: int, asked: Floats | float) -> Floats:
 
 
 def _extend(cells: Floats, ends: Floats, last: int, other: float, error: float) -> int:
-    """Return the last cell that is worth its noise, of cells from the centre on that are clear up to `last`."""
+    """Return the last cell within the best bound, of cells from the centre on that are clear up to `last`."""
     # `ends` are the distances of their ends from the centre, and `other` is that of the bound on the other side.
     # The tail starts before two cells that are clear, or with the second cell, and with enough values to show its law.
     held = np.cumsum(cells[last::-1])[::-1]
@@ -308,11 +308,12 @@ def _extend(cells: Floats, ends: Floats, last: int, other: float, error: float) 
     unit = ends[start - 1] if start else ends[0] / 2
     at = np.append(1.0, ends[start:] / unit)
     products = _products_beyond(cells[start:], at, n_clear, error)
-    # Bounds at each end have a sum that they clip, and noise that grows with their width: the mean square of both.
+    # For a bound at each end: the mean square of what it clips of the sum, and of the noise, which grows with
+    # the width.
     at = at[n_clear:]
     excess = np.maximum((at[:-1] + at[1:]) / 2 - at[:, None], 0)
     clipped = ((excess @ products) * excess).sum(axis=1)
-    return last + int(((_WORTH * error * (other / unit + at)) ** 2 + clipped).argmin())
+    return last + int(((_SUM_NOISE * error * (other / unit + at)) ** 2 + clipped).argmin())
 
 
 def _products_beyond(counts: Floats, at: Floats, n_clear: int, error: float) -> Floats:

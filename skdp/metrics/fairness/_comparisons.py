@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import chdtrc, chdtri
+from scipy.special import chdtrc, chdtri, ndtr
 from scipy.stats import binom
 
 from skdp.metrics.fairness._intervals import Estimate, Numbers, combine, ratio, two_sided
@@ -33,12 +33,17 @@ def compare(sums: RateSums, rows: str, level: float) -> list[Estimate]:
     ends, usual = _subtract(sums, free, level), bounded[..., :-1] & bounded[..., -1:]
     with np.errstate(invalid="ignore"):
         odds, odds_ends = (combine((0.5, part[..., 1, :]), (0.5, part[..., 2, :])) for part in (found, ends))
+    limited = ends
+    if sums.scales is None:  # the ends of known groups are of possible rates
+        least, most = _limits(sums, rows, level)
+        odds_ends = _clip(odds_ends, *((part[..., 1, :] + part[..., 2, :]) / 2 for part in (least, most)))
+        limited = _clip(ends, least, most)
     if not usual.all():
         scores = _difference_scores(sums, rows)
         both = _of_one(_odds_scores(scores, ends, usual, level), 4)
         odds_ends = _or_scores(usual[..., 1, :] & usual[..., 2, :], odds_ends, both, level)
-        ends = _or_scores(usual, ends, _of_one(scores, 2), level)
-    selection, tpr = (_cut(found, ends)[..., place, :] for place in range(2))
+        limited = _or_scores(usual, limited, _of_one(scores, 2), level)
+    selection, tpr = (_cut(found, limited)[..., place, :] for place in range(2))
     return [selection, _impact(sums, rows, level), tpr, _cut(odds, odds_ends)]
 
 
@@ -56,6 +61,20 @@ def _common(sums: RateSums, others: Estimate, own: Estimate, level: float) -> tu
     """Return the covariance of rates at either end of their difference, in units of their ends."""
     low, high = (sums.covariance(t, u) for t, u in ((others.lower, own.upper), (others.upper, own.lower)))
     return two_sided(level) ** 2 * low, two_sided(level) ** 2 * high
+
+
+def _limits(sums: RateSums, rows: str, level: float) -> tuple[Numbers, Numbers]:
+    """Return the least and the largest difference of a likely rate and any rate between 0 and 1."""
+    # The difference t − u is at most t, as u is at least 0. The intervals of the difference and of t may both fail to
+    # hold the truth, so that of t is wider: its quantile is that of two degrees of freedom.
+    wide = 1 - 2 * float(ndtr(-np.sqrt(chdtri(2, 1 - level))))
+    rates, _ = sums.estimate(rows, wide)
+    others, own = rates[..., :-1], rates[..., -1:]
+    return np.maximum(others.lower - 1, -own.upper), np.minimum(others.upper, 1 - own.lower)
+
+
+def _clip(ends: Estimate, least: Numbers, most: Numbers) -> Estimate:
+    return replace(ends, lower=np.clip(ends.lower, least, most), upper=np.clip(ends.upper, least, most))
 
 
 def _or_scores(usual: Mask, ends: Estimate, scores: Numbers, level: float) -> Estimate:

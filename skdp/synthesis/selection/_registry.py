@@ -227,7 +227,7 @@ def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
     for clique in cliques:
         if isinstance(clique, str) or not isinstance(clique, Iterable):
             raise TypeError(f"{name} must be a list of tuples of column names; {clique!r} is no tuple")
-        places = [find_column(domain, column) for column in clique]
+        places = [find_column(domain, column, name) for column in clique]
         if not places or len(set(places)) < len(places):
             raise ValueError(f"{name}: a tuple must name at least one column, each once, got {clique!r}")
         found.append(tuple(sorted(places)))

@@ -134,7 +134,7 @@ def read_declared(table: Table, declared: Any, found: Mapping[Any, Any] | None =
 _MOST_KEPT = 1 << 24  # cells of counts that are kept for a second use
 _MOST_COUNTED = 1 << 23  # cells of counts of one pass: each worker holds them
 _CACHE = 1 << 15  # cells that are counted quickly, as they stay in the cache
-_TOGETHER = 80  # times the pairs: the entries of a matrix of all pairs of values that takes less time than each pair
+_TOGETHER = 80  # entries for each pair, up to which one matrix of all pairs of values takes less time than pair by pair
 
 
 class Records(Protocol):
