@@ -30,7 +30,8 @@ def compare(sums: RateSums, rows: str, level: float) -> list[Estimate]:
     # Ends follow from rates that are not cut at 0 and 1: the distances from a cut rate to a cut end are too short, as
     # soon as two are added up. The difference is cut.
     free, bounded = sums.unlimited(rows, level)
-    ends, usual = _subtract(sums, free, level), bounded[..., :-1] & bounded[..., -1:]
+    wide, usual = sums.for_ends(rows), bounded[..., :-1] & bounded[..., -1:]
+    ends = _subtract(wide, free, level)
     with np.errstate(invalid="ignore"):
         odds, odds_ends = (combine((0.5, part[..., 1, :]), (0.5, part[..., 2, :])) for part in (found, ends))
     limited = ends
@@ -39,7 +40,7 @@ def compare(sums: RateSums, rows: str, level: float) -> list[Estimate]:
         odds_ends = _clip(odds_ends, *((part[..., 1, :] + part[..., 2, :]) / 2 for part in (least, most)))
         limited = _clip(ends, least, most)
     if not usual.all():
-        scores = _difference_scores(sums, rows)
+        scores = _difference_scores(wide, rows)
         both = _of_one(_odds_scores(scores, ends, usual, level), 4)
         odds_ends = _or_scores(usual[..., 1, :] & usual[..., 2, :], odds_ends, both, level)
         limited = _or_scores(usual, limited, _of_one(scores, 2), level)
@@ -91,14 +92,15 @@ def _cut(found: Estimate, ends: Estimate) -> Estimate:
 def _impact(sums: RateSums, rows: str, level: float) -> Estimate:
     """Return the ratio of the selection rates to that of the last group."""
     rates, bounded = sums.estimate(rows, level)
+    wide = sums.for_ends(rows)
     others, own, usual = rates[..., :-1], rates[..., -1:], (bounded[..., :-1] & bounded[..., -1:])[..., 0, :]
     first, last = others[..., 0, :], own[..., 0, :]
     with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = _common(sums, others, own, level)
+        low, high = _common(wide, others, own, level)
         common = sums.covariance(others.value, own.value)[..., 0, :]
         impact = ratio(first, last, common=(low[..., 0, :], high[..., 0, :]))
         if not usual.all():
-            ends = _ends(_ANGLES, _of_one(_ratio_scores(sums, rows), 2)[..., 0, :], level)
+            ends = _ends(_ANGLES, _of_one(_ratio_scores(wide, rows), 2)[..., 0, :], level)
             impact = either(usual, impact, *(np.where(end < np.pi / 2, np.tan(end), np.inf) for end in ends))
         variance = impact.std_error**2 - 2 * impact.value * common / last.value**2
     counted = sums.counted[..., 0, :-1] | sums.counted[..., 0, -1:]
@@ -138,7 +140,7 @@ def _odds_scores(scores: Scores, ends: Estimate, usual: Mask, level: float) -> S
     apart = np.abs(grid - ends.value) - (_DIFFERENCES[1] - _DIFFERENCES[0]) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.where(grid < ends.value, ends.value - ends.lower, ends.upper - ends.value)
-        square = np.nan_to_num((two_sided(level) * np.maximum(apart, 0) / reach) ** 2)
+        square = np.nan_to_num((two_sided(level) * np.maximum(apart, 0) / reach) ** 2, posinf=1e300)
     least, at_ends = np.where(usual, square, scores[0]), np.where(usual, np.abs(grid) == 1, scores[1])
     last, found = len(grid) - 1, []
     for place in range(last + 1):

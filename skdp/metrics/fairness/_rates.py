@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,8 @@ class RateSums:
     counted: Mask
     scales: Numbers | None = None
     """Of known groups, the mean weight of rows that are counted, and of others, in each rate of labels."""
+    few: Numbers | None = None
+    """Of estimated groups, one by the number of rows of a rate; 0 if none, or all, of them are counted."""
 
     def __getitem__(self, groups: slice | NDArray[np.intp]) -> RateSums:
         parts = (getattr(self, one.name) for one in fields(self))
@@ -81,11 +83,22 @@ class RateSums:
         """Return the moments of the variance of ``top − t bottom``."""
         return self.noise + self.drawn if rows == "sampled" else self.noise
 
+    def for_ends(self, rows: str) -> RateSums:
+        """Return sums with the noise that intervals account for: of given rows, that of one more row of each kind."""
+        # The noise of two or three counted rows has few values, and the normal distribution is too short for it. One
+        # more row that is counted, and one that is not, are enough (as Agresti and Coull 1998 add rows of both kinds).
+        if self.few is None or rows == "sampled":
+            return self
+        noise, shared = (
+            part + (self.few * part[..., 0])[..., np.newaxis] * [2.0, 1.0, 1.0] for part in (self.noise, self.shared)
+        )
+        return replace(self, noise=noise, shared=shared, few=None)
+
     def estimate(self, rows: str, level: float) -> tuple[Estimate, Mask]:
         """Estimate the rates, with score intervals, and return which of these are between two roots."""
         least, most = (ends[: self.top.shape[-2], np.newaxis] for ends in (LEAST, MOST))
-        moments = self.moments(rows)
-        lower, upper, bounded = score_ends(self.top, self.bottom, two_sided(level) ** 2 * moments, least, most)
+        moments, wide = self.moments(rows), self.for_ends(rows).moments(rows)
+        lower, upper, bounded = score_ends(self.top, self.bottom, two_sided(level) ** 2 * wide, least, most)
         if self.scales is not None and rows == "sampled":
             binary = self._binomial_ends(self.scales, level)
             for ends, own in zip((lower, upper), binary, strict=True):
@@ -103,7 +116,8 @@ class RateSums:
         if self.scales is not None:
             return found, bounded
         # Beyond 0 and 1 there is only noise: a sample cannot have such a rate.
-        lower, upper, bounded = score_ends(self.top, self.bottom, two_sided(level) ** 2 * self.noise, -np.inf, np.inf)
+        moments = two_sided(level) ** 2 * self.for_ends(rows).noise
+        lower, upper, bounded = score_ends(self.top, self.bottom, moments, -np.inf, np.inf)
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.where(self.defined, self.top / self.bottom, np.nan)
         ends = np.minimum(lower, found.lower), np.maximum(upper, found.upper)
@@ -163,7 +177,12 @@ def sums_of_estimated(blocks: Iterable[tuple[slice, Numbers]], members: NDArray[
     own[..., 1] = np.clip(np.asarray(noise)[..., 1], -(reach := np.sqrt(own[..., 0] * own[..., 2])), reach)
     defined, counted = (np.broadcast_to(every[..., place] > 0, sums.shape[:2]) for place in (0, 4))
     drawn, _ = _drawn(sums, np.asarray(total), labels.weights)
-    return RateSums(sums[..., 1], sums[..., 0], drawn, own, np.asarray(shared), defined, counted)
+    few = np.zeros(sums.shape[:2])
+    for place, (mask, values) in enumerate(labels.parts()[:3]):
+        divided = values[mask & (labels.weights > 0)]
+        if 0 < divided.sum() < len(divided):
+            few[place] = 1 / len(divided)
+    return RateSums(sums[..., 1], sums[..., 0], drawn, own, np.asarray(shared), defined, counted, few=few)
 
 
 def _drawn(sums: Numbers, total: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:

@@ -133,7 +133,7 @@ def _ranges(sums: RateSums, precision: Precision) -> Iterator[Row]:
     # All groups at once, where one of them cannot be distinguished from none.
     wide, bounded = sums.estimate(precision.rows, precision.level ** (1 / max(2 * present.sum(), 1)))
     rates, _ = sums.estimate(precision.rows, precision.level)
-    moments, known = sums.moments(precision.rows), not sums.noise.any()
+    moments, known = sums.for_ends(precision.rows).moments(precision.rows), not sums.noise.any()
     parts = [Rates(wide.value[..., k, :], moments[..., k, :, :], sums.bottom[..., k, :], known) for k in range(3)]
     names = iter(_RANGES)
     for chosen in _OF_RANGE:
