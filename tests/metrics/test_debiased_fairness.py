@@ -591,6 +591,19 @@ def test_a_row_that_reports_one_of_several_columns_has_no_group():
         read_groups(encoder.fit_transform(people), encoder)
 
 
+def test_differences_without_noise_beside_unknown_ones_are_no_overflow():
+    """If every prediction is right, the usual ends of some differences are the difference itself."""
+    encoder = RandomizedResponseEncoder(3.0, categories=[["a", "b", "c"]], random_state=0)
+    encoder.fit(pd.DataFrame({"group": ["a", "b", "c"]}))
+    reports, labels = pd.DataFrame({"group": ["c", "a", "b", "a", "c"]}), [1, 0, 0, 1, 0]
+    given = {"privileged": "a", "positive_label": 1, "rows": "fixed", "by_group": True}
+    with pytest.warns(UndefinedMetricWarning):
+        found = debiased_fairness(labels, labels, reports, encoder, **given)
+    known = found["value"].notna()
+    assert (found["lower"] <= found["value"])[known].all()
+    assert (found["value"] <= found["upper"])[known].all()
+
+
 def test_without_a_row_there_is_nothing_to_measure():
     given = arguments()
     with pytest.raises(ValueError, match="at least 1 is required"):

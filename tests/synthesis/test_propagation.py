@@ -92,3 +92,17 @@ def test_the_way_to_columns_is_that_of_their_cliques():
         assert any(column in tree.cliques[place] for place in path)
         assert path == sorted({0, *path, *(tree.links[place - 1].parent for place in path if place)})
     assert min(len(tree.path([column])) for column in range(len(tree.sizes))) < len(tree.cliques)
+
+
+def test_messages_that_numbers_hardly_hold_are_passed_in_logarithms():
+    """The scale of a message, and what its largest number is multiplied with, exceed the floats together."""
+    tree = JunctionTree([2, 3, 2], [(0, 1), (1, 2)])
+    assert tree.cliques == ((0, 1), (1, 2))
+    parent = np.array([[-2000.0, 0.0, 0.0], [-2000.0, -1.0, 0.0]])
+    child = np.array([[-430.0, -431.0], [-740.0, -741.5], [0.0, 0.0]])
+    factor = np.array([[0.0, 0.0], [0.0, 0.0], [-2000.0, -2000.0]])
+    found, _ = Propagation(tree, [parent, child], [(1, 2)]).run(factor.ravel())
+    joint = parent[:, :, np.newaxis] + child + factor
+    joint = np.exp(joint - joint.max())
+    np.testing.assert_allclose(found[0], joint.sum(axis=2) / joint.sum(), atol=1e-9)
+    np.testing.assert_allclose(found[1], joint.sum(axis=0) / joint.sum(), atol=1e-9)

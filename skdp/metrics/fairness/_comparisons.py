@@ -18,6 +18,7 @@ _DIFFERENCES = np.linspace(-1, 1, 81)
 _ANGLES = np.linspace(0, np.pi / 2, 65)  # of ratios
 _PLACES = np.linspace(0, 1, 33)  # on a line of pairs of rates
 _ALIKE = 1e-6
+_IMPOSSIBLE = 1e300  # a squared score, of which two can be added up
 
 Scores = tuple[Numbers, Numbers]
 """Least squared scores over some rates, and how many of the rates that have them are 0 or 1."""
@@ -138,9 +139,9 @@ def _odds_scores(scores: Scores, ends: Estimate, usual: Mask, level: float) -> S
     # A place stands for the differences that are closest to it, as the usual ends may be closer than two places.
     grid = _DIFFERENCES.reshape(-1, *[1] * ends.value.ndim)
     apart = np.abs(grid - ends.value) - (_DIFFERENCES[1] - _DIFFERENCES[0]) / 2
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         reach = np.where(grid < ends.value, ends.value - ends.lower, ends.upper - ends.value)
-        square = np.nan_to_num((two_sided(level) * np.maximum(apart, 0) / reach) ** 2, posinf=1e300)
+        square = np.nan_to_num((two_sided(level) * np.maximum(apart, 0) / reach) ** 2, posinf=_IMPOSSIBLE)
     least, at_ends = np.where(usual, square, scores[0]), np.where(usual, np.abs(grid) == 1, scores[1])
     last, found = len(grid) - 1, []
     for place in range(last + 1):
