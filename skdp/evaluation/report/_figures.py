@@ -201,11 +201,11 @@ def _svg(axes: Any, *, columns: int, extra: Any = (), names: Mapping[str, str] |
     text = io.StringIO()
     # No date: the file is reproducible.
     axes.figure.savefig(text, format="svg", metadata={"Date": None})
-    drawn = text.getvalue()
+    written = text.getvalue()
     # Names of clips are hashes of floats, whose last bit may be another one each time that the layout is solved.
-    for place, name in enumerate(dict.fromkeys(_CLIPS.findall(drawn))):
-        drawn = drawn.replace(name, f"clip{place}")
-    return _FONTS.sub("system-ui, sans-serif", drawn)  # as the page
+    for place, name in enumerate(dict.fromkeys(_CLIPS.findall(written))):
+        written = written.replace(name, f"clip{place}")
+    return _FONTS.sub("system-ui, sans-serif", written)  # as the page
 
 
 def _write_out(axis: Any) -> None:
