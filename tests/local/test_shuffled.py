@@ -303,8 +303,9 @@ def test_only_tables_are_shuffled():
     ],
     ids=["three values", "two values", "bits"],
 )
-@pytest.mark.parametrize("n_draws", [2_000, pytest.param(50_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_draws", [10_000, pytest.param(50_000, marks=pytest.mark.long)])
 def test_an_audit_of_tallies_stays_below_the_guarantee(oracle, other, n_draws):
+    # With 10,000 draws, the bound of bits is 0.71 and deviates by 0.06, seven of which are above the refuted 0.26.
     delta = 0.05
     claimed = shuffled_guarantee(oracle, 4, delta).epsilon
 

@@ -195,11 +195,11 @@ def audit_epsilon(
     A transformer, and a callable with ``each_row=True``, is tested twice, each at half the level: by the rows of large
     tables, and by some hundred single calls, whose form is examined too, with warnings, log records and what is
     printed. Some calls use `fit_transform` of fresh clones; tables of two rows, which show whether rows are sorted or
-    share random bits; tables of seven different rows, also of polars and pyarrow; or look at what a fitted clone keeps:
-    its attributes, its pickle and its text. With 800,000 draws or more, hundreds of calls with tables of 24 rows look
-    for what happens in one of a hundred calls only. Events are made of the values of each column, their bins, and the
-    lowest set bit, which floating-point noise may reveal ([2]_); of pairs of columns and all columns together; of the
-    sum of the columns' log ratios; and of the values that hashed reports support.
+    share random bits; tables of seven different rows, also of polars and pyarrow; or look at what a clone keeps after a
+    release: its attributes, its pickle and its text. With 800,000 draws or more, hundreds of calls with tables of 24
+    rows look for what happens in one of a hundred calls only. Events are made of the values of each column, their bins,
+    and the lowest set bit, which floating-point noise may reveal ([2]_); of pairs of columns and all columns together;
+    of the sum of the columns' log ratios; and of the values that hashed reports support.
 
     For two neighbours and 10^6 draws the power is above .999999 to refute a claim of 1 for binary randomised response
     with epsilon 1.03.

@@ -32,7 +32,7 @@ class Situation:
     place: int
     fit: bool = False
     kept: bool = False
-    """Whether the output is what a fitted clone keeps and shows."""
+    """Whether the output is what a clone keeps and shows after its release."""
 
 
 @dataclass
@@ -116,10 +116,12 @@ class Audited:
         ids = [f"record {next(self._ids)}" for _ in range(count_rows(table))]
         return [release(table, record_id=ids) for _ in range(self.n_reports)]
 
-    def _transformed(self, fitted: Any, table: Any) -> Any:
-        if not self.keyed:
-            return fitted.transform(table)
-        return fitted.transform(table, record_id=[f"record {row}" for row in range(count_rows(table))])
+    def _release_by(self, fresh: Any, table: Any) -> None:
+        if not hasattr(fresh, "transform"):
+            fresh.report(table)
+            return
+        ids = {"record_id": [f"record {row}" for row in range(count_rows(table))]} if self.keyed else {}
+        fresh.fit(table).transform(table, **ids)
 
     def rows(self, which: int, n: int) -> Outputs:
         """Draw outputs by releasing one table of equal rows."""
@@ -140,9 +142,9 @@ class Audited:
 
     def _seen(self, situation: Situation) -> Any:
         if situation.kept and self.fresh is not None:
-            fitted = self.fresh().fit(situation.table)
-            self._transformed(fitted, situation.table)
-            return kept_by(fitted)
+            fresh = self.fresh()
+            self._release_by(fresh, situation.table)
+            return kept_by(fresh)
         reports = self._reports(situation.table, situation.fit)
         if self.statistic is not None:
             reports += [self.statistic(report) for report in reports]

@@ -10,7 +10,7 @@ from scipy.stats import beta
 
 from skdp.evaluation.audits._calls import Audited, Situation
 from skdp.evaluation.audits._events import Event, choose_event
-from skdp.evaluation.audits._outputs import raised, stack_calls
+from skdp.evaluation.audits._outputs import FORM, raised, stack_calls
 
 _ROWS, _CALLS = 1_000_000, 10_000
 _CHOICE, _FEW, _CHOICE_OF_FEW = 0.1, 5_000, 0.3  # shares of the draws that choose the event; more of few draws
@@ -113,10 +113,9 @@ def _by_few_calls(audited: Audited, n_rows: int, claimed: float, *, delta: float
         trials = again if candidate not in rare else n_rows // _ROWS_A_RARE
         hits = candidate.hits(audited, trials)
         drawn += 2 * trials
-        if candidate in rare:
-            sizes = [*sizes, *_RARE_SIZES]
-        expected = [_expected(hits, trials, size, delta, level) for size in sizes]
-        enough = [size for size, bound in zip(sizes, expected, strict=True) if bound > claimed]
+        tried = [*sizes, *_RARE_SIZES] if candidate in rare else sizes
+        expected = [_expected(hits, trials, size, delta, level) for size in tried]
+        enough = [size for size, bound in zip(tried, expected, strict=True) if bound > claimed]
         plans.append((expected[-1], enough[0] if enough else 0, candidate))
     _, size, chosen = max(plans, key=lambda plan: plan[0])
     return _test(audited, chosen if size or only else None, size or usual, drawn, delta, level)
@@ -128,9 +127,11 @@ def _rare_candidates(audited: Audited, calls: int, delta: float) -> tuple[list[_
     if not group:
         return [], 0
     samples = [[audited.call_batch(situation, calls) for situation in group] for _ in range(2)]
-    event = choose_event(*samples, delta=delta, few=True)
-    drawn = 2 * calls * len(group)
-    return ([] if event is None else [_Candidate(event, group[event.likelier], group[event.other])]), drawn
+    # The form is looked at by itself, too: of many parts that an error leaves out, one looks as good by chance.
+    forms = [[{FORM: outputs[FORM]} for outputs in sample] for sample in samples]
+    events = [choose_event(*seen, delta=delta, few=True) for seen in (samples, forms)]
+    found = [_Candidate(event, group[event.likelier], group[event.other]) for event in events if event is not None]
+    return found, 2 * calls * len(group)
 
 
 def _candidates(audited: Audited, choice: int, delta: float, few: bool = False) -> tuple[list[_Candidate], int]:
@@ -159,6 +160,8 @@ def _expected(hits: tuple[int, int], trials: int, size: int, delta: float, level
     shares = [(count + 0.5) / (trials + 1) for count in hits]
     if hits == (trials, 0):
         shares = [1.0, 0.0]
+    elif hits[1] == 0 and trials >= _FEWEST_RARE:
+        shares[1] = 0.0  # half a hit is a large share of the few of a rare event
     cautious = max(0.0, shares[0] - _CAUTION * math.sqrt(shares[0] * (1 - shares[0]) / trials))
     one, other = round(cautious * size), round(shares[1] * size)
     return epsilon_lower_bound((one, other), (size, size), delta=delta, level=level)

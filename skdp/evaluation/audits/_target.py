@@ -191,9 +191,8 @@ def _fit_transform(estimator: Any, fitted: Any, random_state: int | None) -> Cal
 
 def _fresh_of(estimator: Any, fitted: Any, random_state: int | None) -> Callable[[], Any] | None:
     """Return a function that makes unfitted clones of an estimator that has all that is looked at."""
-    if isinstance(estimator, OnFitOnly) or not all(
-        hasattr(estimator, name) for name in ("get_params", "fit", "transform")
-    ):
+    used = ("fit", "transform") if hasattr(estimator, "transform") else ("report",)
+    if isinstance(estimator, OnFitOnly) or not all(hasattr(estimator, name) for name in ("get_params", *used)):
         return None
     return _clones(estimator, random_state, _declared(fitted))
 
