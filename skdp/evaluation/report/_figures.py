@@ -52,7 +52,6 @@ _STYLE = {
     "svg.hashsalt": "skdp",
 }
 _FONTS = re.compile(r"'DejaVu Sans'[^;\"]*sans-serif\b")  # matplotlib's, by which it lays out
-_CLIPS = re.compile('<clipPath id="([^"]+)"')
 _MOST_CELLS = 20
 POSTPROCESS_NAMES = {
     "none": "unbiased",
@@ -201,11 +200,7 @@ def _svg(axes: Any, *, columns: int, extra: Any = (), names: Mapping[str, str] |
     text = io.StringIO()
     # No date: the file is reproducible.
     axes.figure.savefig(text, format="svg", metadata={"Date": None})
-    written = text.getvalue()
-    # Names of clips are hashes of floats, whose last bit may be another one each time that the layout is solved.
-    for place, name in enumerate(dict.fromkeys(_CLIPS.findall(written))):
-        written = written.replace(name, f"clip{place}")
-    return _FONTS.sub("system-ui, sans-serif", written)  # as the page
+    return _FONTS.sub("system-ui, sans-serif", text.getvalue())  # as the page
 
 
 def _write_out(axis: Any) -> None:
