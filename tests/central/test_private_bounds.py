@@ -246,6 +246,16 @@ class TestAccuracy:
         assert found.low < -400
         assert found.width == 6
 
+    def test_a_tail_goes_on_through_the_centre(self):
+        """What is next to a centre is in tiny cells, which are not added up: nothing clear is not nothing."""
+        values, cells = 16 + 3 * np.random.default_rng(0).standard_t(5, N), Cells(8, 2.0)
+        for seed in range(5):
+            noise = np.random.default_rng(seed).laplace(0, 5, cells.size)
+            low, high, *_ = find_bounds(cells, np.bincount(cells.of(values), minlength=cells.size) + noise, 5 * 2**0.5)
+            assert np.mean(values < low) < 4e-4
+            assert low > -30
+            assert high < 70
+
     def test_a_peak_at_zero_and_a_far_one(self):
         X = np.repeat([0.0, 5.0, 99_999.0], [15_000, 4_000, 1_000]).reshape(-1, 1)
         for seed in range(5):

@@ -255,8 +255,10 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
     half = first + int(np.searchsorted(sums, sums[-1] / 2))
     median = edges[half] / 2 + edges[half + 1] / 2
     steps = edges - median
-    up = half + _extend(counts[half:], steps[half + 1 :], last - half, -steps[first], error)
-    down = half - _extend(counts[half::-1], -steps[half::-1], half - first, steps[up + 1], error)
+    # Next to a centre that is not 0 there are values as elsewhere, in cells that are too many to be added up.
+    unseen = half - middle if cells.centre else counts.size
+    up = half + _extend(counts[half:], steps[half + 1 :], last - half, -steps[first], error, -unseen)
+    down = half - _extend(counts[half::-1], -steps[half::-1], half - first, steps[up + 1], error, unseen)
     low, high = float(edges[down] + cells.centre), float(edges[up + 1] + cells.centre)
     # 5. Many columns end at 0: it is a bound if no values beyond it are clear, and it is in one of the last two cells.
     # Of cells around 0 itself, those next to it are narrow, or not looked at: it costs little as a bound.
@@ -296,7 +298,7 @@ def _limit(width: int, asked: Floats | float) -> Floats:
     return limits / math.sqrt(2)
 
 
-def _extend(cells: Floats, ends: Floats, last: int, other: float, error: float) -> int:
+def _extend(cells: Floats, ends: Floats, last: int, other: float, error: float, unseen: int) -> int:
     """Return the last cell within the best bound, of cells from the centre on that are clear up to `last`."""
     # `ends` are the distances of their ends from the centre, and `other` is that of the bound on the other side.
     # The tail starts before two cells that are clear, or with the second cell, and with enough values to show its law.
@@ -307,7 +309,7 @@ def _extend(cells: Floats, ends: Floats, last: int, other: float, error: float) 
     # In units of the distance at which it starts.
     unit = ends[start - 1] if start else ends[0] / 2
     at = np.append(1.0, ends[start:] / unit)
-    products = _products_beyond(cells[start:], at, n_clear, error)
+    products = _products_beyond(cells[start:], at, n_clear, error, unseen - start)
     # For a bound at each end: the mean square of what it clips of the sum, and of the noise, which grows with
     # the width.
     at = at[n_clear:]
@@ -316,7 +318,7 @@ def _extend(cells: Floats, ends: Floats, last: int, other: float, error: float) 
     return last + int(((_SUM_NOISE * error * (other / unit + at)) ** 2 + clipped).argmin())
 
 
-def _products_beyond(counts: Floats, at: Floats, n_clear: int, error: float) -> Floats:
+def _products_beyond(counts: Floats, at: Floats, n_clear: int, error: float, unseen: int) -> Floats:
     """Estimate the products of the numbers of values in the cells of a tail beyond those that are clear."""
     # The mean over all laws of tails and all cells with which they may end, by how likely they make the counts.
     expected = _tails(at, n_clear)
@@ -326,6 +328,8 @@ def _products_beyond(counts: Floats, at: Floats, n_clear: int, error: float) -> 
     spread = np.sqrt(error**2 + expected + (_MISFIT * expected) ** 2)
     inside = -math.sqrt(2) * np.abs(counts - expected) / spread - np.log(spread)
     ended = -math.sqrt(2) * np.abs(counts[n_clear:]) / error - math.log(error)
+    if n_clear <= unseen < counts.size:  # a count that says nothing
+        inside[:, unseen] = ended[unseen - n_clear] = 0
     # So those of tails that end before each cell, the first after the clear ones, or never, are, as logarithms:
     goes_on = -_ENDING * np.diff(np.log(at[n_clear:]))
     odds = np.cumsum(inside[:, n_clear:] - ended + goes_on, axis=1)
