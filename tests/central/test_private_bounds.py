@@ -34,6 +34,7 @@ from skdp.central.statistics._private_bounds import (
     Found,
     _cells_after,
     _limit,
+    _products_beyond,
     find_bounds,
 )
 from skdp.frames import read_table
@@ -96,7 +97,7 @@ class TestCells:
                 counts[cells.of(np.array([number]))] = 1000
                 low, high, *_ = find_bounds(cells, counts, 1.0)
                 assert low <= number <= high
-                # One cell does not say how its tails go on: some others are worth their noise.
+                # The counts of one cell do not show how its tails go on: the bounds may include the next cells.
                 assert high - low <= 3 * abs(number - cells.centre) / cells.parts * (1 + 1e-12)
 
     def test_a_large_table_is_counted_as_one_in_memory(self):
@@ -245,6 +246,14 @@ class TestAccuracy:
         found = find_bounds(Cells(16), counts, 100.0)
         assert found.low < -400
         assert found.width == 6
+
+    def test_what_is_clipped_is_a_sum_whose_square_counts_each_pair_of_cells_twice(self):
+        counts = np.array([900.0, 400.0, 60.0, 30.0, 10.0, 0.0])
+        products = _products_beyond(counts, 2.0 ** np.arange(7), 2, 5.0, -1)
+        assert np.array_equal(products, products.T)
+        assert (products > 0).all()
+        assert np.linalg.eigvalsh(products).min() > -1e-9 * products.max()  # of laws with positive weights
+        assert 40 < products[0, 0] ** 0.5 < 100  # values in the first cell
 
     def test_a_tail_goes_on_through_the_centre(self):
         """What is next to a centre is in tiny cells, which are not added up: nothing clear is not nothing."""

@@ -187,7 +187,7 @@ def place_bounds(
 
 
 class Found(NamedTuple):
-    """Bounds, the width of what holds values for certain, their median, and their number in standard deviations."""
+    """Bounds, the width of what holds values for certain, and the median and number (in deviations) of the values."""
 
     low: float
     high: float
@@ -310,8 +310,7 @@ def _extend(cells: Floats, ends: Floats, last: int, other: float, error: float, 
     unit = ends[start - 1] if start else ends[0] / 2
     at = np.append(1.0, ends[start:] / unit)
     products = _products_beyond(cells[start:], at, n_clear, error, unseen - start)
-    # For a bound at each end: the mean square of what it clips of the sum, and of the noise, which grows with
-    # the width.
+    # For a bound at each end: the mean square of what it clips of the sum, and of the noise, which grows with it.
     at = at[n_clear:]
     excess = np.maximum((at[:-1] + at[1:]) / 2 - at[:, None], 0)
     clipped = ((excess @ products) * excess).sum(axis=1)
