@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils import Tags
 
-from skdp.base import CallCounter, all_or_nothing, check_choice, declares_missing
+from skdp.base import CallCounter, all_or_nothing, check_choice, declares_missing, one_thread
 from skdp.central import CentralEstimator, draw_sample
 from skdp.central.statistics import rows_within
 from skdp.domain import Domain, DomainLike
@@ -369,7 +369,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         if coded.cells is not domain:
             private, domain, shapes = find_bins(private, coded.cells, domain)
             plan = replace(plan, sizes=domain.sizes)
-        fitted = strategy.measure(private, plan)
+        with one_thread():
+            fitted = strategy.measure(private, plan)
         self._shapes = Shapes.of(shapes, domain, fitted.model, self._generator("shapes")) if shapes else None
         self.sampling_rate_ = scale = float(rate)
         private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
-from skdp.base import level_of_the_caller, together
+from skdp.base import level_of_the_caller, one_thread, together
 from skdp.central.statistics._noise import Noise, as_float, integer_noise
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
@@ -29,12 +27,6 @@ _BLOCK = 1 << 17
 
 _MANY_COLUMNS = 256
 """From here on, several threads share the products of a block in less time than they need to meet."""
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """Find the libraries that multiply, which takes milliseconds."""
-    return ThreadpoolController()
 
 
 def in_units(number: int | Fraction) -> float:
@@ -113,9 +105,7 @@ class Rows:
 
     def sum(self, what: Callable[[Rows], NDArray[np.int64]]) -> NDArray[np.int64]:
         """Return sums over the rows."""
-        # The limit is one of the process: two threads, of which the first ends first, would leave it behind.
-        alone = self.n_columns < _MANY_COLUMNS and threading.current_thread() is threading.main_thread()
-        with _libraries().limit(limits=1 if alone else None, user_api="blas"):
+        with one_thread(self.n_columns < _MANY_COLUMNS):
             return what(self)
 
     def map(self, change: Callable[[Rows], Rows]) -> Rows:
