@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from skdp.engines._batch_release import Plan
 from skdp.engines._errors import quietly
 from skdp.engines._record_ids import count_ids
-from skdp.frames import LargeTable, Summary
-from skdp.local import ReportProtocol, carried_text
+from skdp.frames import LargeTable, Summary, carried_text
+from skdp.local import ReportProtocol
 
 ROWS = 1 << 17
 """Rows in memory at a time, where nothing depends on how many."""

@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.engines._batch_release import check_transformer
 from skdp.engines._engine import ReportSums, add_up_batches
 from skdp.engines._registry import engine_of
-from skdp.local import ReportProtocol, ReportTransformer, carried_text, check_carried
+from skdp.frames import carried_text
+from skdp.local import ReportProtocol, ReportTransformer, check_carried
 
 
 def tally(frame: Any, transformer: ReportTransformer) -> Any:

@@ -1,24 +1,18 @@
 """Transformers that randomise each record by itself: the local model, which needs no trusted curator."""
 
 from skdp.local._bit_encoders import SubsetSelectionEncoder, UnaryEncodingTransformer
-from skdp.local._carried import ATTRS_KEY as ATTRS_KEY
-from skdp.local._carried import PROTOCOL_KEY as PROTOCOL_KEY
-from skdp.local._carried import carried_text as carried_text
-from skdp.local._carried import check_carried as check_carried
-from skdp.local._carried import protocol_text as protocol_text
-from skdp.local._carried import schema_with_protocol as schema_with_protocol
-from skdp.local._carried import text_in_memory as text_in_memory
-from skdp.local._carried import text_of as text_of
-from skdp.local._carried import with_protocol as with_protocol
 from skdp.local._frequency_oracle import FrequencyOracleEncoder, recommend_strategy
 from skdp.local._index_encoders import HadamardResponseEncoder, LocalHashingEncoder
 from skdp.local._on_fit_only import OnFitOnly
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._posterior_features import PosteriorFeatures
+from skdp.local._protocol_file import check_carried as check_carried
 from skdp.local._protocol_file import comparable as comparable
 from skdp.local._protocol_file import forget_names as forget_names
+from skdp.local._protocol_file import protocol_text as protocol_text
 from skdp.local._protocol_file import refitted as refitted
 from skdp.local._protocol_file import stated as stated
+from skdp.local._protocol_file import text_in_memory as text_in_memory
 from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local._shuffle import shuffle_reports
 from skdp.local._tallies import NumericTally, RapporTally, ReportTally

@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.local._carried import carried_text, check_carried
+from skdp.frames import carried_text
+from skdp.local._protocol_file import check_carried
 from skdp.local._tallies import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import OracleProtocol, count_variances, estimate_joint_counts

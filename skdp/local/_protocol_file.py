@@ -27,6 +27,9 @@ _MOST_SUMS, _MOST_NUMBERS, _MOST_ATTRIBUTES = 1 << 24, 1 << 21, 1 << 10
 _MOST_OF_REPORTS = 1 << 24, 1 << 17, 1 << 23
 """Joint cells, columns, and characters of their names."""
 
+_MOST_CARRIED = 1 << 11
+"""Declared values of reports in memory that say them: a copy goes into each pickle and file."""
+
 
 class WrittenProtocol:
     """A transformer as it was fitted, to be written as JSON when it is first needed."""
@@ -270,3 +273,40 @@ def _client(protocol: ReportProtocol) -> dict[str, Any] | None:
         "report_columns": list(map(str, protocol.report_columns)),
         "reports_values": isinstance(protocol, ValueProtocol),
     }
+
+
+def protocol_text(transformer: Any) -> str | None:
+    """Return the JSON that reports carry, None if they carry none."""
+    written = getattr(transformer, "_written", None)
+    try:
+        text: str | None = written.text if written is not None and written.is_carried else None
+    except (TypeError, ValueError):  # such as declared values that JSON cannot hold
+        return None
+    return text
+
+
+def text_in_memory(transformer: Any) -> str | None:
+    """Return the JSON that reports in memory carry: none if it is large."""
+    protocol = transformer.protocol_
+    large = isinstance(protocol, OracleProtocol) and sum(protocol.domain.sizes) > _MOST_CARRIED
+    return None if large else protocol_text(transformer)
+
+
+def check_carried(text: str | None, transformer: Any) -> None:
+    """Refuse reports of another protocol than a transformer's; what carries none passes."""
+    if text is not None:
+        refuse_other(text, protocol_text(transformer) or _compared_text(text, transformer))
+
+
+def _compared_text(text: str, transformer: Any) -> str:
+    """Return a text of a protocol that is not carried, which differs from a given one in what decides reports only."""
+    content, protocol = parse_protocol(text), transformer.protocol_
+    parameters = protocol.parameters()
+    if "encoder" in parameters:  # a class of others reports as the one of ours that it is derived from
+        ours = (kind.__name__ for kind in type(transformer).__mro__ if kind.__module__.startswith("skdp."))
+        parameters["encoder"] = next(ours, None)
+    try:
+        own = {"columns": list(map(pack, protocol.columns)), "protocol": pack(parameters)}
+    except (TypeError, ValueError):  # no text can be of it
+        own = {"protocol": None}
+    return json.dumps(content | own)

@@ -10,8 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import check_random_state, coins, read_array
-from skdp.frames import is_frame
-from skdp.local._carried import carried_text, pandas_note, with_protocol
+from skdp.frames import carried_text, is_frame, pandas_note, with_protocol
 from skdp.oracles import check_size
 from skdp.randomness import ByteSource
 from skdp.typing import TableLike

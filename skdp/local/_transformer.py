@@ -25,10 +25,9 @@ from skdp.base import (
     read_input,
 )
 from skdp.domain import Domain
-from skdp.frames import Table
-from skdp.local._carried import carried_text, check_carried, text_in_memory, with_protocol
+from skdp.frames import Table, carried_text, with_protocol
 from skdp.local._portable import Portable
-from skdp.local._protocol_file import WrittenProtocol
+from skdp.local._protocol_file import WrittenProtocol, check_carried, text_in_memory
 from skdp.local.protocol import ReportProtocol, Reports
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
 from skdp.privacy.shuffle import Released, ReportPair, any_pair

@@ -6,7 +6,7 @@ import pytest
 
 from skdp import RandomizedResponseEncoder
 from skdp.engines import privatize, tally
-from skdp.engines._registry import open_table
+from skdp.frames import open_large
 from skdp.local import NumericPerturber, SecretKey
 
 WORDS = ["Yes", "yes", "YES", "yés", "no"]
@@ -53,7 +53,7 @@ def test_record_ids_that_differ_by_bytes_are_distinct(make, collation):
 
 
 def kept_rows(frame, person):
-    table = open_table(frame).limit_persons(person, 1, seed=0)
+    table = open_large(frame).limit_persons(person, 1, seed=0)
     return sum(batch.num_rows for batch in table._frame.to_arrow_reader())
 
 
@@ -69,7 +69,7 @@ def test_spark_compares_bytes_too(spark):
     assert frame.groupBy("answer").count().count() == 3
     encoder = RandomizedResponseEncoder(1.0, categories={"answer": PADDED}).fit(pa.table({"answer": PADDED}))
     assert tally(frame, encoder).support[0].tolist() == [3] * 6
-    assert open_table(frame).limit_persons("answer", 1, seed=0)._frame.count() == 6
+    assert open_large(frame).limit_persons("answer", 1, seed=0)._frame.count() == 6
     perturber = NumericPerturber(1.0, bounds={"number": (0, 20)}, memoize=True, secret_key=SecretKey.generate())
     assert privatize(frame.where("number < 6"), perturber, record_id="answer").count() == 6
     with pytest.raises(ValueError, match="repeated"):

@@ -18,8 +18,8 @@ from skdp.central.statistics._quantiles import RankTally
 from skdp.domain import Grid
 from skdp.domain._bins import find_bins
 from skdp.engines import _engine, tally
-from skdp.engines._registry import open_table
 from skdp.engines.backends import duckdb as _large_duckdb
+from skdp.frames import open_large
 from skdp.synthesis.tables import find_codes
 
 BIG = 1 << 53
@@ -43,7 +43,7 @@ def both_ways(table, names, summary, monkeypatch):
     """Sum over all rows, and over the distinct ones with their counts; the other way must not be taken."""
     with duckdb.connect() as connection:
         connection.register("given", table)
-        large = open_table(connection.sql("SELECT * FROM given"))
+        large = open_large(connection.sql("SELECT * FROM given"))
         found = []
         for most, other in ((-1, "count_rows"), (math.inf, "add_up_batches")):
             with monkeypatch.context() as patched:
@@ -128,7 +128,7 @@ def test_bins_of_reals_are_those_of_comparing_with_the_edges(grid, inside, missi
         with duckdb.connect() as connection, pytest.MonkeyPatch.context() as patched:
             patched.setattr(_large_duckdb, "add_up_batches", None)
             connection.register("given", table)
-            outside, counts = open_table(connection.sql("SELECT * FROM given")).add_up(["x"], tally)
+            outside, counts = open_large(connection.sql("SELECT * FROM given")).add_up(["x"], tally)
         assert bool(outside[0]) is bool(wrong)
         if not wrong:
             known = [in_bin(value, bins.edges) for value in values]
@@ -213,7 +213,7 @@ def test_text_is_counted_by_its_bytes(collation, of_column):
         connection.executemany("INSERT INTO answers VALUES (?)", [[word] for word in words * 3])
         domain = Domain({"answer": words})
         tally = CellTally(domain, partial(find_codes, handle_unknown="error"), [(0,)], refused=True)
-        outside, counts = open_table(connection.table("answers")).add_up(["answer"], tally)
+        outside, counts = open_large(connection.table("answers")).add_up(["answer"], tally)
         assert not outside.any()
         assert counts.tolist() == [3] * 5
 

@@ -92,11 +92,11 @@ def test_a_table_that_changes_is_refused(tmp_path):
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq
 
-    from skdp.engines._registry import open_table
+    from skdp.frames import open_large
 
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"person": [1, 1, 2]}), path)
-    limited = open_table(ds.dataset(path)).limit_persons("person", 1, 0)
+    limited = open_large(ds.dataset(path)).limit_persons("person", 1, 0)
     assert sum(map(len, limited._tables(["person"]))) == 2
     for rows in ([1, 1], [1, 1, 2, 3]):
         pq.write_table(pa.table({"person": rows}), path)

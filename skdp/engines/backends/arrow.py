@@ -21,8 +21,8 @@ from skdp.engines._source_file import SourceFile
 from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
 from skdp.engines.backends.memory import MemoryTable
 from skdp.engines.backends.persons import mark_rows
-from skdp.frames import Summary
-from skdp.local import ReportProtocol, text_of
+from skdp.frames import Summary, text_of
+from skdp.local import ReportProtocol
 
 pyarrow = import_extra("pyarrow", "duckdb")
 dataset = import_extra("pyarrow.dataset", "duckdb")

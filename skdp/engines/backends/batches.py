@@ -16,7 +16,7 @@ from skdp.engines._batch_release import BatchCheck, Plan, Release, in_processes
 from skdp.engines._errors import RefusedBatch, ShortenedTable, UnreadableTable, read_quietly
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BLOCK_ROWS, Place
-from skdp.local import with_protocol
+from skdp.frames import with_protocol
 
 pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
 

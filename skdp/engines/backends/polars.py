@@ -21,8 +21,8 @@ from skdp.engines._randomness import Place
 from skdp.engines._registry import tell_of_lazy_reports
 from skdp.engines.backends.batches import batch_rows, check_batches, even, in_turn, placed, read_again
 from skdp.engines.backends.memory import MemoryTable
-from skdp.frames import Summary
-from skdp.local import PROTOCOL_KEY, ReportProtocol
+from skdp.frames import PROTOCOL_KEY, Summary
+from skdp.local import ReportProtocol
 
 # Before, a stream of batches ended without a word when its source failed.
 polars = import_extra("polars", "polars", least="1.37")

@@ -23,7 +23,8 @@ from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_readable, check_writable, format_of, write_file
 from skdp.engines.files._run import carry_out, declared_columns, describe_release, output_schema
 from skdp.engines.files._said import sidecar_of
-from skdp.local import ReportTransformer, protocol_text, schema_with_protocol
+from skdp.frames import schema_with_protocol
+from skdp.local import ReportTransformer, protocol_text
 
 pyarrow = Extra("pyarrow")
 

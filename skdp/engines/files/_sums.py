@@ -22,7 +22,8 @@ from skdp.engines.files._formats import TableFile
 from skdp.engines.files._json_lines import sum_lines
 from skdp.engines.files._said import check_said, read_json, said_by_sidecar
 from skdp.engines.files.shards import ReleasedFolder
-from skdp.local import PROTOCOL_KEY, ReportProtocol, ReportTransformer, stated
+from skdp.frames import PROTOCOL_KEY
+from skdp.local import ReportProtocol, ReportTransformer, stated
 
 pyarrow = Extra("pyarrow")
 

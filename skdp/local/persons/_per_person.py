@@ -18,9 +18,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import OnSite, all_or_nothing, as_asked, check_confidence_level, check_names, read_input
-from skdp.frames import Table, read_table, take_rows
-from skdp.local._carried import text_in_memory, with_protocol
+from skdp.frames import Table, read_table, take_rows, with_protocol
 from skdp.local._on_fit_only import FittedInside
+from skdp.local._protocol_file import text_in_memory
 from skdp.local._transformer import ReportTransformer
 from skdp.local.persons._rows import choose_rows, number_persons, refuse_other_order
 from skdp.oracles import check_size

@@ -12,15 +12,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.domain import Domain
-from skdp.local import (
-    OracleProtocol,
-    ReportTally,
-    ReportTransformer,
-    TableProtocol,
-    TableTally,
-    carried_text,
-    check_carried,
-)
+from skdp.frames import carried_text
+from skdp.local import OracleProtocol, ReportTally, ReportTransformer, TableProtocol, TableTally, check_carried
 from skdp.synthesis.reports._reported import Matrix, Reported, ReportedGroup
 
 _CHUNK = 1 << 20

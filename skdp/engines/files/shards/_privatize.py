@@ -26,7 +26,8 @@ from skdp.engines.files._run import carry_out, declared_columns, describe_releas
 from skdp.engines.files.shards._manifest import NAME, Manifest, Shard
 from skdp.engines.files.shards._parts import Part, Sources, check_folders, check_types, open_parts
 from skdp.engines.files.shards._work import ShardFolder, Stop
-from skdp.local import ReportTransformer, protocol_text, schema_with_protocol
+from skdp.frames import schema_with_protocol
+from skdp.local import ReportTransformer, protocol_text
 from skdp.privacy import PrivacyGuarantee
 
 pyarrow, fs = Extra("pyarrow"), Extra("pyarrow.fs")
