@@ -238,6 +238,21 @@ def each(names, values):
     return decorate
 
 
+@contextmanager
+def counted_draws():
+    """Count the random bytes that are drawn in a block of code, from secure and seeded sources."""
+    counted = [0]
+    with pytest.MonkeyPatch.context() as patch:
+        for source in (SecureSource, SeededSource):
+
+            def draw(self, size, given=source.bytes):
+                counted[0] += size
+                return given(self, size)
+
+            patch.setattr(source, "bytes", draw)
+        yield counted
+
+
 @pytest.fixture
 def few_calls(monkeypatch):
     """Make few calls in audits that are about rows: calls take nearly all of the time."""

@@ -91,6 +91,9 @@ class CentralEstimator(OnSite, BaseEstimator):
     protects_rows = False
     """The statistics are private; rows that a `transform` returns are not."""
 
+    _takes_missing = True
+    """Whether missing values of rows are left out, unless a parameter says otherwise."""
+
     epsilon: Any
     """A number, `Rho` or `Mu`."""
     ledger: PrivacyLedger | None
@@ -124,7 +127,7 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = getattr(self, "missing", "ignore") == "ignore"
+        tags.input_tags.allow_nan = self._takes_missing and getattr(self, "missing", "ignore") == "ignore"
         return tags
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
-from sklearn.utils import Tags
 
 from skdp.base import check_flag, level_of_the_caller, read_bounds, read_numbers
 from skdp.central._base import Columns, InvertibleTransformer, Plan
@@ -161,6 +160,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     x1, x2, NOT SECURE: ...
     """
 
+    _takes_missing = False
+
     components_: NDArray[np.float64]
     explained_variance_: NDArray[np.float64]
     mean_: NDArray[np.float64]
@@ -187,11 +188,6 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags
 
     def _check_promise(self) -> Share:
         return with_delta(super()._check_promise(), self.epsilon, self.delta)

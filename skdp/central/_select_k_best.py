@@ -139,6 +139,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
     (array([3, 8]), array([0.4, 0.5]))
     """
 
+    _takes_missing = False
+
     scores_: NDArray[np.float64]
     scores_std_error_: NDArray[np.float64]
     ranking_: NDArray[np.intp]
@@ -171,7 +173,6 @@ class DPSelectKBest(SupervisedStatistic, Selector):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.allow_nan = False
         return tags
 
     def _bounded(self, table: Table) -> Table:

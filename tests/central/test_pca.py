@@ -254,7 +254,7 @@ class TestPlaces:
     def test_only_the_main_thread_limits_those_of_the_process(self, monkeypatch):
         asked = []
         libraries = SimpleNamespace(limit=lambda *, limits, user_api: nullcontext(asked.append(limits)))
-        monkeypatch.setattr(_rows, "_libraries", lambda: libraries)
+        monkeypatch.setattr("skdp.base._threads._libraries", lambda: libraries)
         rows = placed(rng.normal(size=(5, 3)))
         rows.sum(Rows.moments)
         other = threading.Thread(target=rows.sum, args=[Rows.moments])

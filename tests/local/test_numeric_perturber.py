@@ -111,7 +111,7 @@ def test_the_tuple_of_all_columns_is_within_epsilon(mechanism, epsilon):
     assert (fitted.guarantee_.delta, fitted.guarantee_.relation, fitted.guarantee_.trust) == (0, "replace", "local")
 
 
-@pytest.mark.chosen("duchi", "hybrid", "laplace", "piecewise", "square_wave", "optimal-1")
+@pytest.mark.chosen("duchi", "hybrid", "laplace", "piecewise", "square_wave")
 @pytest.mark.covering
 @pytest.mark.parametrize("n_columns", [1, 7])
 @every_mechanism

@@ -28,7 +28,8 @@ from skdp import (
 )
 from skdp.engines import privatize
 from skdp.exact import exp_bounds
-from skdp.local import PROTOCOL_KEY, SecretKey
+from skdp.frames import PROTOCOL_KEY
+from skdp.local import SecretKey
 from skdp.local.persons._rows import choose_rows
 from skdp.privacy import Shuffled
 from skdp.randomness import SeededSource

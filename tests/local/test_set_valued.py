@@ -22,7 +22,6 @@ from sklearn.tree import DecisionTreeClassifier
 from skdp import BudgetExceeded, Interval, PrivacyLedger, SetValuedEncoder, privacy_statement
 from skdp.engines import privatize, privatize_file, tally
 from skdp.evaluation import audit_epsilon
-from skdp.evaluation.audits._audit import exact_epsilon
 from skdp.exact import exp_bounds
 from skdp.local import ReportTally, ReportTransformer
 from skdp.privacy import Shuffled, compose
@@ -52,7 +51,7 @@ CHECKED = {
     ),
 }
 CASES = [(name, check) for name, (one, X) in CHECKED.items() for check, _ in privatizer_checks(one, X)]
-SLOW = ("workers", "forks")
+SLOW = ("workers", "forks", "calls_are_alike")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +85,6 @@ def test_whole_records_keep_the_promise(oracle):
     assert worst <= exp_bounds(1.0)[0]
     assert float(math.log(worst)) <= fitted.guarantee_.epsilon * (1 + 1e-12)
     assert fitted.guarantee_.epsilon <= 1
-    assert exact_epsilon(fitted) <= fitted.guarantee_.epsilon * (1 + 1e-12)
     assert sum(loss.count for loss in fitted.guarantee_.losses) == 2
 
 

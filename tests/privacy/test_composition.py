@@ -68,6 +68,7 @@ def test_never_smaller_than_the_truth_and_hardly_larger(pairs, extra):
 
 
 @pytest.mark.slow
+@example(1.3274543938245305, 58, 1e-2, 1e-8)  # the truth is .0015 below 46 epsilon
 @given(st.floats(0.01, 2), st.integers(1, 60), st.sampled_from([1e-9, 1e-6, 1e-2]), st.sampled_from([0.0, 1e-8]))
 def test_equal_releases_against_the_closed_form_of_kairouz_oh_and_viswanath(epsilon, k, delta, part):
     """Theorem 3.3: k releases of (e, d) are together ((k - 2i) e, 1 - (1 - d)**k (1 - d_i)), for each i."""
@@ -84,7 +85,9 @@ def test_equal_releases_against_the_closed_form_of_kairouz_oh_and_viswanath(epsi
             break
         smallest = k - 2 * i
     # The smallest of their epsilons that delta allows; the truth may be lower, but not as low as the next one.
-    assert (smallest - 2) * epsilon - 1e-9 <= total.epsilon <= smallest * epsilon * (1 + 1e-11)
+    slack = k * epsilon * (k + 1) * 2.0**-16  # as above; at most 3 % of the way to the next one
+    most = min(smallest * epsilon + slack, k * epsilon * (1 + 1e-11))
+    assert (smallest - 2) * epsilon - 1e-9 <= total.epsilon <= most
 
 
 # Computed with dp-accounting 0.6.0: `privacy_loss_distribution.from_privacy_parameters(..., 1e-5)`, `self_compose` and

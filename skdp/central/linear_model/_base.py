@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Tags
 
 from skdp.base import read_numbers
 from skdp.central._supervised import SupervisedStatistic
@@ -17,13 +16,10 @@ Floats = NDArray[np.float64]
 class LinearModel(SupervisedStatistic):
     """A model with coefficients, for rows of numbers without missing values."""
 
+    _takes_missing = False
+
     coef_: Floats
     intercept_: Any
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags
 
     def _respond(self, X: Any) -> Floats:
         """Return the linear function of rows that the coefficients are of."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Tags
 
 from skdp.base import read_bounds, read_numbers
 from skdp.central._base import Plan
@@ -127,6 +126,8 @@ class DPGaussianNB(NaiveBayes):
     target, NOT SECURE: ...
     """
 
+    _takes_missing = False
+
     theta_: Floats
     var_: Floats
     bounds_: Floats
@@ -151,11 +152,6 @@ class DPGaussianNB(NaiveBayes):
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags
 
     def _bounded(self, table: Table) -> Table:
         return features(table)

@@ -126,6 +126,15 @@ class SetOracle(SupportCounts):
         sizes = range(self.max_size + 1)
         return list(chain.from_iterable(combinations(range(self.k), size) for size in sizes))
 
+    def _mix(self, table: list[list[Fraction]]) -> list[list[Fraction]]:
+        """Return the rows of sets, of which one member or place is reported, from those of codes."""
+        rows = []
+        for members in self.sets():
+            codes = [*members, *[self.k] * (self.max_size - len(members))]
+            columns = zip(*(table[code] for code in codes), strict=True)
+            rows.append([sum(column, Fraction(0)) / self.max_size for column in columns])
+        return rows
+
     @property
     def opposite(self) -> Fraction:  # numpydoc ignore=RT01
         """Of codes that are signs of keys: the probability to support the other sign of a key of the set."""

@@ -107,15 +107,6 @@ class SampledSet(SetOracle):
     def channels(self) -> Iterator[list[list[Fraction]]]:
         return map(self._mix, self.oracle.channels())
 
-    def _mix(self, table: list[list[Fraction]]) -> list[list[Fraction]]:
-        """Return the rows of sets from those of codes."""
-        rows = []
-        for members in self.sets():
-            codes = [*members, *[self.k] * (self.max_size - len(members))]
-            columns = zip(*(table[code] for code in codes), strict=True)
-            rows.append([sum(column, Fraction(0)) / self.max_size for column in columns])
-        return rows
-
     def fields(self, labels: Sequence[str]) -> list[str]:
         return self.oracle.fields([*labels, "none"])
 

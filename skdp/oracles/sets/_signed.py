@@ -133,10 +133,4 @@ class SignedUnaryEncoding(SetOracle):
                     total /= 2
             return total
 
-        table = [[share(code, bits) for bits in vectors] for code in range(self.k + 1)]
-        rows = []
-        for members in self.sets():
-            codes = [*members, *[self.k] * (self.max_size - len(members))]
-            columns = zip(*(table[code] for code in codes), strict=True)
-            rows.append([sum(column, Fraction(0)) / self.max_size for column in columns])
-        return rows
+        return self._mix([[share(code, bits) for bits in vectors] for code in range(self.k + 1)])
