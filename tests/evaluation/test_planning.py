@@ -25,7 +25,7 @@ from skdp import (
 )
 from skdp.evaluation import EpsilonPlan, PlanDisplay
 from skdp.metrics import debiased_fairness
-from skdp.metrics.private_groups._planned_parity import indicator_variances
+from skdp.metrics.private_groups._planned_parity import indicator_variances, parity_half_width
 from skdp.oracles import (
     CountMeanSketch,
     HadamardResponse,
@@ -280,8 +280,10 @@ def test_what_sampling_makes_impossible_is_said_with_the_number_of_rows():
             RandomizedResponseEncoder(categories=VALUES),
             {"n_rows": 9, "of": "parity", "within": 0.1},
             ValueError,
-            "needs the privileged values",
+            "needs privileged=, its values, and share=",
         ),
+        (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "rows": "a"}, ValueError, "rows must be one of"),
+        (RandomizedResponseEncoder(categories=VALUES), {"epsilon": -1}, ValueError, "epsilon must be"),
         (DPHistogram(domain=VALUES), {"of": "parity", "n_rows": 9}, TypeError, "planned for an encoder of categories"),
     ],
 )
@@ -425,6 +427,22 @@ def test_planned_parity_differences_cover(case):
     assert np.mean(covered) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 200)
     assert np.mean(close) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 200)
     assert np.mean(widths) == pytest.approx(plan.half_width, rel=0.05)
+
+
+def test_a_planned_parity_difference_has_the_noise_that_intervals_of_few_given_rows_add():
+    """Of 300 rows with four selected, the planned intervals were 6 % shorter than those of reports."""
+    sex = np.repeat(["M", "F"], 150)
+    hired = np.arange(300) % 150 < 2
+    encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]})
+    widths = []
+    for seed in range(4):
+        reports = encoder.set_params(random_state=seed).fit_transform(pd.DataFrame({"sex": sex}))
+        found = debiased_fairness(
+            hired, hired, reports, encoder, positive_label=True, privileged="M", rows="fixed"
+        ).iloc[6]
+        widths.append((found["upper"] - found["lower"]) / 2)
+    planned = parity_half_width(encoder, 300, privileged="M", share=0.5, rates=(2 / 150, 2 / 150), rows="fixed")
+    assert planned == pytest.approx(np.mean(widths), rel=0.04)
 
 
 def test_what_is_shuffled_has_the_reports_that_its_guarantee_needs():

@@ -7,8 +7,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp import RandomizedResponseEncoder
 from skdp.metrics import debiased_fairness, fairness_report
-from skdp.metrics.fairness import Labels, Precision, sums_of_known
-from skdp.metrics.fairness._consistency import measure_consistency
+from skdp.metrics.fairness import Labels, Precision, consistency_rows, sums_of_known
 from tests.conftest import each
 
 fairlearn_metrics = pytest.importorskip("fairlearn.metrics")
@@ -200,6 +199,11 @@ def test_consistency_is_aif360s():
     )
     assert sampled["value":].tolist() == found["value":].tolist()
     assert fixed["value":].tolist() == [found["value"], 0, found["value"], found["value"]]
+
+
+def measure_consistency(features, predicted, precision):
+    (row,) = consistency_rows(features, predicted, np.arange(len(predicted)), precision)
+    return row[-1]
 
 
 def test_the_error_of_a_consistency_is_the_jackknifes():

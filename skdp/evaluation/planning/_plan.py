@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skdp.base import check_confidence_level
+from skdp.base import check_choice, check_confidence_level
 from skdp.central import DPHistogram
 from skdp.evaluation.planning._widths import (
     Question,
@@ -242,15 +242,20 @@ def _read_guesses(source: Any, of: str, columns: Any, guesses: dict[str, Any]) -
     for name, value in (("share", share), *(("each of rates", rate) for rate in rates)):
         if value is not None and not (isinstance(value, Real) and 0 <= float(value) <= 1):
             raise ValueError(f"{name} must be a number from 0 to 1, got {value!r}")
+    check_choice("rows", guesses["rows"], ["sampled", "fixed"])
     if of != "parity":
         return share, chosen, {}
     if share is None or guesses["privileged"] is None or not 0 < share < 1:
-        raise ValueError("of='parity' needs the privileged values, and a guess of their share, between 0 and 1")
+        raise ValueError(
+            "of='parity' needs privileged=, its values, and share=, a guess of their share, between 0 and 1"
+        )
     return share, chosen, guesses
 
 
 def _check_given(source: Any, of: str, epsilon: Any, n_rows: Any) -> None:
     """Refuse to plan both of epsilon and the number of rows, or none."""
+    if epsilon is not None:
+        check_epsilon(epsilon)
     if n_rows is not None and (isinstance(n_rows, bool) or not isinstance(n_rows, Integral) or n_rows < 1):
         raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}")
     if n_rows is not None and n_rows < _fewest(source):

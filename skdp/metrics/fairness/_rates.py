@@ -13,6 +13,8 @@ from skdp.metrics.fairness._intervals import Estimate, Numbers, binomial_ends, s
 
 Mask = NDArray[np.bool_]
 
+_FEW = 10  # rows that say little of their noise
+
 LEAST, MOST = np.array([0.0, 0, 0, -1]), np.ones(4)
 """The possible range of selection rate, true positive rate, false positive rate and calibration gap."""
 
@@ -69,7 +71,7 @@ class RateSums:
     scales: Numbers | None = None
     """Of known groups, the mean weight of rows that are counted, and of others, in each rate of labels."""
     few: Numbers | None = None
-    """Of estimated groups, one by the number of rows of a rate; 0 if none, or all, of them are counted."""
+    """Of estimated groups, the noise that ends add for rows that are counted, and for others, by that of all rows."""
 
     def __getitem__(self, groups: slice | NDArray[np.intp]) -> RateSums:
         parts = (getattr(self, one.name) for one in fields(self))
@@ -89,8 +91,10 @@ class RateSums:
         # more row that is counted, and one that is not, are enough (as Agresti and Coull 1998 add rows of both kinds).
         if self.few is None or rows == "sampled":
             return self
+        both = np.sqrt(self.few * self.few[..., -1:, :])
         noise, shared = (
-            part + (self.few * part[..., 0])[..., np.newaxis] * [2.0, 1.0, 1.0] for part in (self.noise, self.shared)
+            part + part[..., :1] * (few @ [[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
+            for part, few in ((self.noise, self.few), (self.shared, both))
         )
         return replace(self, noise=noise, shared=shared, few=None)
 
@@ -135,6 +139,17 @@ class RateSums:
         lower, upper = counted * p / (counted * p + others * (1 - p))
         return lower, upper
 
+    def of_differences(self, rates: Numbers) -> Numbers:
+        """Return by how much larger the noise of a difference of rates is than that of independent ones, at most."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = np.sqrt(np.maximum(variance_at(self.noise, rates), 0)) / np.abs(self.bottom)
+            shared = self.covariance(rates[..., :-1], rates[..., -1:]) / (spread[..., :-1] * spread[..., -1:])
+            both = spread[..., :, np.newaxis] * spread[..., np.newaxis, :]
+            pairs = 2 * both / (spread[..., :, np.newaxis] ** 2 + spread[..., np.newaxis, :] ** 2)
+        pairs = np.nan_to_num(pairs * ~np.eye(spread.shape[-1], dtype=bool)).max(axis=(-2, -1))
+        found: Numbers = 1 - pairs * np.clip(np.nan_to_num(shared), -1, 0).min(axis=-1)
+        return found
+
     def covariance(self, t: Numbers, u: Numbers) -> Numbers:
         """Return the covariance of the rates t of all groups but the last with the rate u of the last one."""
         shared = self.shared[..., :-1, :]
@@ -164,8 +179,10 @@ def sums_of_known(codes: NDArray[np.intp], members: NDArray[np.bool_], labels: L
 def sums_of_estimated(blocks: Iterable[tuple[slice, Numbers]], members: NDArray[np.bool_], labels: Labels) -> RateSums:
     """Sum over rows of which there are unbiased indicators of the cells."""
     found = noise = shared = total = 0.0
+    ends = np.full((2, members.shape[1]), -np.inf)
     for rows, indicators in blocks:
         groups = indicators @ members
+        ends = np.maximum(ends, [groups.max(axis=0, initial=-np.inf), (-groups).max(axis=0, initial=-np.inf)])
         moments = labels.moments(rows)
         found = found + np.einsum("ig,ikm->kgm", groups, moments)
         # The square of a true indicator is the indicator: the mean of ψ² − ψ is the variance of ψ over the noise.
@@ -177,12 +194,27 @@ def sums_of_estimated(blocks: Iterable[tuple[slice, Numbers]], members: NDArray[
     own[..., 1] = np.clip(np.asarray(noise)[..., 1], -(reach := np.sqrt(own[..., 0] * own[..., 2])), reach)
     defined, counted = (np.broadcast_to(every[..., place] > 0, sums.shape[:2]) for place in (0, 4))
     drawn, _ = _drawn(sums, np.asarray(total), labels.weights)
-    few = np.zeros(sums.shape[:2])
-    for place, (mask, values) in enumerate(labels.parts()[:3]):
-        divided = values[mask & (labels.weights > 0)]
-        if 0 < divided.sum() < len(divided):
-            few[place] = 1 / len(divided)
+    few = _few(own[:3, :, :2], ends.sum(axis=0), labels)
     return RateSums(sums[..., 1], sums[..., 0], drawn, own, np.asarray(shared), defined, counted, few=few)
+
+
+def _few(noise: Numbers, reach: Numbers, labels: Labels) -> Numbers:
+    """Return the noise that ends of given rows add, from that of all rows and of counted ones."""
+    found = np.zeros((len(labels.parts()), len(reach), 2))
+    for place, (mask, values) in enumerate(labels.parts()[:3]):
+        kinds = [labels.weights[mask & (values == kind) & (labels.weights > 0)] for kind in (1, 0)]
+        n_rows, squares = sum(map(len, kinds)), np.array([kind @ kind for kind in kinds])
+        every, counted = np.where(noise[place, :, :1] > 0, noise[place], [np.inf, 0]).T
+        if all(map(len, kinds)):
+            # One more row of each kind, whose report is as uncertain as a coin: where hardly any report is of another
+            # group than the row's, that of few rows is mostly of none, and one may be.
+            found[place] = (np.maximum(1, (reach / 2) ** 2 * squares.sum() / every) / n_rows)[:, np.newaxis]
+            # The noise of few rows is itself estimated from these: it is at least that of as many rows of all.
+            shares = squares / squares.sum() * np.minimum(1, [_FEW / len(kind) for kind in kinds])
+            own = np.stack([counted / every, 1 - counted / every], axis=-1)
+            found[place] += np.maximum(0, shares - own)
+            found[place, np.isinf(every)] = 0
+    return found
 
 
 def _drawn(sums: Numbers, total: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:

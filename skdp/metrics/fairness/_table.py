@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,6 @@ from skdp.metrics.fairness._ranges import Rates, compare_extremes
 from skdp.metrics.fairness._rates import Mask, RateSums
 
 CONVENTION = "difference = unprivileged − privileged, ratio = unprivileged / privileged, + is the positive label"
-RowsOption = Literal["sampled", "fixed"]
 
 
 class Metric(NamedTuple):
@@ -120,20 +119,25 @@ def measure(sums: RateSums, benefits: tuple[Numbers, Numbers], groups: Groups, p
             for place, name in enumerate(names):
                 yield metric, metric.definition.format(word), name, estimate[..., place]
     if groups.by_group and n_groups > 1:
-        yield from _ranges(sums[slice(n_groups)], precision)
+        yield from _ranges(sums, n_groups, precision)
     first, second = benefits
     yield _THEIL, _THEIL.definition, None, theil(first, second * (precision.rows == "sampled"), precision.level)
 
 
-def _ranges(sums: RateSums, precision: Precision) -> Iterator[Row]:
+def _ranges(sums: RateSums, n_groups: int, precision: Precision) -> Iterator[Row]:
     """Compare the largest rate with the smallest, as fairlearn does."""
+    # Noise that takes a row from one group gives it to another: differences vary more than if it were independent.
+    free, _ = sums.unlimited(precision.rows, precision.level)
+    apart = sums.of_differences(free.value)
+    sums = sums[slice(n_groups)]
     present = sums.defined[..., 0, :].reshape(-1, sums.top.shape[-1]).any(axis=0)
     present |= not present.any()  # if no row has a weight, nothing is known of any group
     sums = sums[np.flatnonzero(present)]
     # All groups at once, where one of them cannot be distinguished from none.
     wide, bounded = sums.estimate(precision.rows, precision.level ** (1 / max(2 * present.sum(), 1)))
     rates, _ = sums.estimate(precision.rows, precision.level)
-    moments, known = sums.for_ends(precision.rows).moments(precision.rows), not sums.noise.any()
+    noisier = replace(sums, noise=apart[..., np.newaxis, np.newaxis] * sums.noise)
+    moments, known = noisier.for_ends(precision.rows).moments(precision.rows), not sums.noise.any()
     parts = [Rates(wide.value[..., k, :], moments[..., k, :, :], sums.bottom[..., k, :], known) for k in range(3)]
     names = iter(_RANGES)
     for chosen in _OF_RANGE:

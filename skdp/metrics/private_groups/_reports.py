@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.coding import is_missing
 from skdp.domain import Domain
-from skdp.local import OracleProtocol, ReportTransformer, carried_text, check_carried
+from skdp.frames import carried_text
+from skdp.local import OracleProtocol, ReportTransformer, check_carried
 from skdp.metrics.fairness import is_collection
 from skdp.oracles import FrequencyOracle
 
