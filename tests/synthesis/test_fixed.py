@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis.selection import Plan
+from skdp.synthesis.selection import STRATEGIES, Plan
 from skdp.synthesis.selection import given as given_cliques
-from skdp.synthesis.selection._registry import FULL, INDEPENDENT
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_table
 
 SIZES = (2, 3, 4)
+FULL, INDEPENDENT = STRATEGIES["full"], STRATEGIES["independent"]
 
 
 def plan(sizes=SIZES, **others):

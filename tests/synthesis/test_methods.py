@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.randomness import discrete_laplace, rounded_gaussian
 from skdp.synthesis.selection import _private_table
-from skdp.testing._tools import counted_draws
-from tests.conftest import each, often
+from tests.conftest import counted_draws, each, often
 
 METHODS = ["auto", "independent", "tree", "adaptive", "full"]
 N = 2000

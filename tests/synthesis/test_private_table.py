@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from skdp.synthesis.selection import PrivateTable
-from skdp.synthesis.selection._private_table import NoiseBudget
 from skdp.synthesis.tables import CodedRecords
 from tests.conftest import each
 from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_table
@@ -229,4 +228,3 @@ def test_progress_is_told_to_whoever_listens():
     table.say("round 1")
     assert said == ["round 1"]
     assert private_table([[0]], (2,)).say("nobody listens") is None
-    assert issubclass(OpenBudget, NoiseBudget)

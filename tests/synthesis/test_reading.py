@@ -11,8 +11,7 @@ import pytest
 
 from skdp.domain import Domain, Interval
 from skdp.frames import read_table
-from skdp.synthesis.tables import assemble, decode, read_codes, with_target
-from skdp.synthesis.tables._decode import empty_table
+from skdp.synthesis.tables import assemble, decode, public_template, read_codes, with_target
 from tests.conftest import each
 
 BINS = Interval(0, 100, bins=4)
@@ -43,7 +42,7 @@ def test_a_target_of_any_kind_joins_a_table_of_any_library(library, kind):
     assert table.names == ("x0" if library == "array" else "a", name)
     both = Domain({table.names[0]: [1, 2, 3], name: [0, 1]})
     assert [code.tolist() for code in read_codes(table, both, "error")] == [[0, 1, 2], [0, 1, 1]]
-    template, codes = empty_table(table), read_codes(table, both, "error")
+    template, codes = public_template(table, both), read_codes(table, both, "error")
     made = assemble(template, decode(template, both, codes, np.random.default_rng(0)), table.names)
     assert type(made) is type(table.native)
     again = read_table(made)

@@ -7,7 +7,6 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp.synthesis.model import JunctionTree, sample
-from skdp.synthesis.model._sampling import draw
 from tests.conftest import each
 from tests.synthesis.conftest import model_of, random_potentials
 
@@ -68,10 +67,11 @@ def test_every_row_has_the_models_law_wherever_it_stands():
 
 
 def test_counts_are_as_even_as_they_can_be():
-    table = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]])
-    groups = np.repeat([0, 1], [4000, 10])
-    values = draw(table, groups, np.random.default_rng(0))
-    assert (np.abs(np.bincount(values[groups == 0]) - [2000, 1000, 1000]) <= 1).all()
+    tree, law = JunctionTree([2, 3], [(0, 1)]), np.array([[2000, 1000, 1000], [0, 10, 0]])
+    with np.errstate(divide="ignore"):
+        groups, values = sample(model_of(tree, [np.log(law)]), 4010, np.random.default_rng(0))
+    assert np.bincount(groups).tolist() == [4000, 10]
+    assert (np.abs(np.bincount(values[groups == 0]) - law[0]) <= 1).all()
     assert (values[groups == 1] == 1).all()
 
 

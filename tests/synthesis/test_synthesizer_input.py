@@ -13,8 +13,7 @@ from scipy.sparse import csr_array
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.domain import Domain
-from skdp.testing._tools import counted_draws
-from tests.conftest import each
+from tests.conftest import counted_draws, each
 
 N = 60
 DATES = [date(2020, 1, 1), date(2021, 6, 1)]

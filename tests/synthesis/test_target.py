@@ -12,8 +12,7 @@ import pytest
 from skdp import DPMarginalSynthesizer, PrivacyLedger
 from skdp.synthesis.selection import Plan
 from skdp.synthesis.selection._auto import measure_auto
-from skdp.testing._tools import counted_draws
-from tests.conftest import each
+from tests.conftest import counted_draws, each
 from tests.synthesis.budgets import assert_sound, dependent_rows, make_budget, private_table
 
 SIZES = (2, 3, 4, 3)

@@ -10,8 +10,7 @@ from scipy.stats import chisquare
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.privacy import privacy_statement
-from skdp.testing._tools import counted_draws
-from tests.conftest import few_kinds
+from tests.conftest import counted_draws, few_kinds
 
 FALSE_ALARM = 1e-6
 N = 3000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from skdp.synthesis.model._tables import Clique
 
@@ -32,6 +32,7 @@ class Elimination:
                 neighbours[column] |= bits
         self._states = [(neighbours, [self._log(clique) + column for column, clique in enumerate(neighbours)])]
         self._steps: list[tuple[int, int, int]] = []  # the column that goes, its neighbours, its key
+        self._found: dict[int, int] = {}  # the cells of each clique
         self._go_on()
 
     def _go_on(self) -> None:
@@ -40,14 +41,16 @@ class Elimination:
         while (key := min(keys, default=self._gone)) < self._gone:
             column = key % len(keys)
             clique = neighbours[column]
-            for other in _columns(clique):
-                neighbours[other], keys[other] = self._after(column, clique, other, neighbours[other], keys[other])
+            for other in _columns(clique ^ (1 << column)):
+                neighbours[other], keys[other] = self._after(column, clique, neighbours[other], keys[other])
+            neighbours[column], keys[column] = 0, self._gone
             self._steps.append((column, clique, key))
             self._states.append((list(neighbours), list(keys)))
         self._when = {column: step for step, (column, _, _) in enumerate(self._steps)}
         self._cliques = {clique for _, clique, _ in self._steps}
         self._left = Counter(clique ^ (1 << column) for column, clique, _ in self._steps)
-        self._found = {clique: self._cells(clique) for _, clique, _ in self._steps if clique not in self._left}
+        cells = {clique: self._found.get(clique) for _, clique, _ in self._steps if clique not in self._left}
+        self._found = {clique: known or self._cells(clique) for clique, known in cells.items()}
 
     @property
     def cliques(self) -> list[Clique]:
@@ -81,9 +84,7 @@ class Elimination:
         neighbours, keys = self._states[step]
         own = {column: neighbours[column] | bits for column in _columns(bits) if bits & ~neighbours[column]}
         own_keys = {column: self._log(clique) + column for column, clique in own.items()}
-        apart = _bits(
-            own
-        )  # the columns that have other neighbours than without the marginal, or one of the two is gone
+        apart = _bits(own)  # columns that have other neighbours than without the marginal, or one of the two is gone
         old, new = [], []
         while apart:
             first = min(own_keys.values())
@@ -103,10 +104,13 @@ class Elimination:
             step += before
             there = self._states[step][0]
             for other in _columns(clique & apart if before and now else clique):
-                found = (own[other], own_keys[other]) if other in own else (neighbours[other], keys[other])
-                own[other], own_keys[other] = self._after(column, clique, other, *found) if now else found
-                apart |= 1 << other
-                if own[other] == there[other]:
+                found, key = (own[other], own_keys[other]) if other in own else (neighbours[other], keys[other])
+                if now:
+                    found, key = (0, self._gone) if other == column else self._after(column, clique, found, key)
+                if found != there[other]:
+                    own[other], own_keys[other] = found, key
+                    apart |= 1 << other
+                elif other in own:
                     del own[other], own_keys[other]
                     apart ^= 1 << other
         return old, new
@@ -128,10 +132,8 @@ class Elimination:
     def _log(self, columns: int) -> int:
         return sum([self._logs[column] for column in _columns(columns)])
 
-    def _after(self, column: int, clique: int, other: int, neighbours: int, key: int) -> tuple[int, int]:
-        """Return the neighbours and the key of one of a clique, after a column of it is eliminated."""
-        if other == column:
-            return 0, self._gone
+    def _after(self, column: int, clique: int, neighbours: int, key: int) -> tuple[int, int]:
+        """Return the neighbours and the key of another one of a clique, after a column of it is eliminated."""
         if more := clique & ~neighbours:
             key += self._log(more)
         return (neighbours | clique) ^ (1 << column), key - self._logs[column]
@@ -146,8 +148,9 @@ def _bits(columns: Iterable[int]) -> int:
     return sum([1 << column for column in set(columns)])
 
 
-def _columns(bits: int) -> Iterator[int]:
+def _columns(bits: int) -> list[int]:
+    found = []
     while bits:
-        least = bits & -bits
-        yield least.bit_length() - 1
-        bits ^= least
+        found.append(bits.bit_length() - 1)
+        bits ^= 1 << found[-1]
+    return found[::-1]

@@ -47,22 +47,22 @@ def draw(table: Table, groups: NDArray[np.int64], rng: np.random.Generator) -> N
     # Shuffled first: within a group, a stable sort then keeps a random order.
     order = rng.permutation(groups.size)
     if n_groups > 1:
-        shuffled = groups[order]
-        narrow = shuffled.astype(np.uint16) if n_groups <= _RADIX else shuffled
-        order = order[np.argsort(narrow, kind="stable")]
+        narrow = groups.astype(np.uint16) if n_groups <= _RADIX else groups
+        order = order[np.argsort(narrow[order], kind="stable")]
     sizes = np.bincount(groups, minlength=n_groups)
-    starts = np.cumsum(sizes) - sizes
-    ordered = np.repeat(np.arange(n_groups), sizes)
-    place = (np.arange(groups.size) - starts[ordered] + rng.random(groups.size)) / np.maximum(sizes, 1)[ordered]
+    stops = np.cumsum(sizes)
+    places = np.arange(groups.size) - np.repeat(stops - sizes, sizes) + rng.random(groups.size)
+    places /= np.repeat(sizes, sizes)
+    places += np.repeat(np.arange(n_groups), sizes)
     steps = np.cumsum(table, axis=1)
     last = steps[:, -1:]
     steps = np.divide(steps, last, out=np.tile(np.linspace(1 / n_values, 1, n_values), (n_groups, 1)), where=last > 0)
-    bounds = (np.arange(n_groups)[:, np.newaxis] + steps).ravel()
-    found = np.searchsorted(bounds, ordered + place, side="right") - ordered * n_values
-    # A sum of a group's number and a share below 1 may round up to the next group.
-    likeliest_last = n_values - 1 - np.argmax(table[:, ::-1] > 0, axis=1)
+    # Places increase, so the bounds, of which there are mostly fewer, are looked up among them. A sum of a group's
+    # number and a share below 1 may round up to the next group.
+    ends = np.searchsorted(places, np.arange(n_groups)[:, np.newaxis] + steps)
+    ends = np.where(steps < 1, np.maximum(ends, (stops - sizes)[:, np.newaxis]), stops[:, np.newaxis])
     values = np.empty(groups.size, np.int32)
-    values[order] = np.minimum(found, likeliest_last[ordered])
+    values[order] = np.repeat(np.tile(np.arange(n_values, dtype=np.int32), n_groups), np.diff(ends.ravel(), prepend=0))
     return values
 
 

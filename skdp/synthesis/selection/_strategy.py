@@ -306,8 +306,10 @@ def _most_precise(column: int, marginals: Sequence[Marginal]) -> tuple[NDArray[n
     """Return the counts of a column with the least noise, and its standard deviation."""
     found = []
     for marginal in marginals:
+        if column not in marginal.clique:
+            continue
         axes = {other: axis for axis, other in enumerate(marginal.clique)}
-        if column not in axes or (marginal.groups is not None and marginal.groups[axes[column]] is not None):
+        if marginal.groups is not None and marginal.groups[axes[column]] is not None:
             continue
         summed = marginal.counts.sum(axis=tuple(axis for other, axis in axes.items() if other != column))
         found.append((summed, marginal.std_error * (marginal.counts.size / summed.size) ** 0.5))
