@@ -13,6 +13,7 @@ from skdp import (
     DPMarginalSynthesizer,
     DPMean,
     DPStandardScaler,
+    NumericPerturber,
     PrivacyGuarantee,
     PrivacyLedger,
     RandomizedResponseEncoder,
@@ -440,6 +441,17 @@ def test_the_exact_value_is_the_achieved_epsilon():
     rappor = RapporEncoder(1.0, n_bits=4).fit(pd.DataFrame({"word": ["a"]}))
     assert exact_epsilon(rappor) == rappor.guarantee_.epsilon
     assert exact_epsilon(object()) is None
+
+
+@pytest.mark.parametrize("n_sampled", [1, 2])
+def test_the_exact_value_of_sampled_attributes_is_that_of_the_largest(n_sampled):
+    numbers = pd.DataFrame({"u": [0.5], "v": [0.5], "w": [0.5]})
+    bounds = dict.fromkeys(numbers, (0, 1))
+    sampled = NumericPerturber(1.5, strategy="sample", n_sampled=n_sampled, grid_size=2, bounds=bounds).fit(numbers)
+    assert exact_epsilon(sampled) == sampled.guarantee_.epsilon
+    table = LocalTableEncoder(1.5, bounds=bounds, categories={"a": [0, 1, 2]}, grid_size=2, strategy="weighted")
+    table.fit(numbers.assign(a=[0]))
+    assert exact_epsilon(table) <= table.guarantee_.epsilon * (1 + 1e-12)
 
 
 # What is seen

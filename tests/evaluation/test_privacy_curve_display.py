@@ -17,8 +17,9 @@ from sklearn.preprocessing import OneHotEncoder  # noqa: E402
 
 from skdp import RandomizedResponseEncoder  # noqa: E402
 from skdp.evaluation import PrivacyCurveDisplay, compare_to_baseline, privacy_curve  # noqa: E402
-from skdp.evaluation.curves._table import COLUMNS, SIZES  # noqa: E402
 from tests.conftest import each  # noqa: E402
+
+COLUMNS = ["epsilon", "repeat", "fold", "metric", "group", "value", "n_train", "n_test"]
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +31,7 @@ def _close_figures():
 def scores(repeats=3, groups=("all", "F", "M"), metrics=("accuracy", "roc_auc"), epsilons=(math.inf, 4.0, 0.5)):
     rng = np.random.default_rng(0)
     keys = product(epsilons, range(repeats), range(2), metrics, groups)
-    return pd.DataFrame([(*key, rng.random(), 100, 50) for key in keys], columns=[*COLUMNS, *SIZES])
+    return pd.DataFrame([(*key, rng.random(), 100, 50) for key in keys], columns=COLUMNS)
 
 
 def part(curve, metric, group, epsilon):

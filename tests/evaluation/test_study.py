@@ -88,6 +88,7 @@ class TestModelScores:
         assert means["not private"] < -0.8
         assert means[0.001] > -0.5
 
+    @pytest.mark.long  # a report with a seed is in `make test`
     def test_seeds(self, people):
         studies = [read(people[:200], epsilons=[1.0], random_state=seed) for seed in (0, 0, 1)]
         one, same, other = (model_scores(study, {"tree": CLASSIFIERS["tree"]}, 1, lambda: None) for study in studies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ _THRESHOLD_REMARK = (
 def age_sex_report(
     X: pd.DataFrame,
     y: pd.Series,
-    out: Path,
+    out: str | os.PathLike[str],
     *,
     epsilons: Sequence[float],
     repeats: int = 500,
@@ -50,7 +51,7 @@ def age_sex_report(
         The features of Adult, without missing values.
     y : pandas.Series
         The income, "<=50K" or ">50K".
-    out : Path
+    out : str or path
         The folder to write to, created if missing.
     epsilons, repeats, model_repeats, delta, classifiers, random_state, n_jobs, progress : see there
         As for `study_report`.

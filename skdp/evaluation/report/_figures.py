@@ -180,9 +180,18 @@ def _new_panels(*, height: float = _HEIGHT, rows: int = 1, ratios: list[float] |
     """Yield the panels of a figure in the report's style, without touching the user's backend or settings."""
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    class Rounded(ConstrainedLayoutEngine):
+        def execute(self, fig: Figure) -> None:
+            """Lay out the panels without last bits: the solver adds floats in the order of its addresses in memory."""
+            super().execute(fig)
+            for panel in fig.axes:
+                panel.set_position(np.round(panel.get_position().bounds, 9))
+                panel.set_in_layout(True)
 
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(layout="constrained", figsize=(_WIDTH, height))
+        figure = Figure(layout=Rounded(), figsize=(_WIDTH, height))
         yield figure.subplots(rows, squeeze=False, height_ratios=ratios).ravel()
 
 

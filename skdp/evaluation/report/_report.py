@@ -80,7 +80,7 @@ Tables = dict[str, pd.DataFrame]
 def study_report(
     frame: pd.DataFrame,
     domain: Domain,
-    out: Path,
+    out: str | os.PathLike[str],
     *,
     source: str,
     columns: Sequence[Any] | None = None,
@@ -107,7 +107,7 @@ def study_report(
         The true rows.
     domain : Domain
         The declared columns: those to protect, and others to synthesise.
-    out : Path
+    out : str or path
         The folder to write to, created if missing.
     source : str
         The name of the data.
@@ -152,7 +152,7 @@ def study_report(
     ImportError
         If matplotlib is missing, or aif360 for fairness.
     TypeError
-        If the name of a column is no text.
+        If the name of a column is no text, or the folder no path.
     ValueError
         If a column is missing, a value is not declared, the folder cannot be written to, or options contradict each
         other. Then nothing is computed or written.
@@ -174,6 +174,9 @@ def study_report(
     ...     sorted(path.name for path in page.parent.iterdir())[:4]
     ['carriers.csv', 'count_errors.csv', 'index.html', 'leakage.csv']
     """
+    if not isinstance(out, str | os.PathLike):
+        raise TypeError(f"`out` must be a path, got {type(out).__name__}")
+    out = Path(out)
     study = Study.read(
         frame,
         domain,
