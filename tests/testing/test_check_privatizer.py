@@ -508,7 +508,8 @@ class PairsShareCoins(Mutant):
 
 class FailsRarely(Mutant):
     def transform(self, X, **ids):
-        if os.urandom(1)[0] < 8:
+        self._transforms = getattr(self, "_transforms", 0) + 1
+        if self._transforms % 100 == 0:
             raise RuntimeError("the reports are lost")
         return super().transform(X, **ids)
 
