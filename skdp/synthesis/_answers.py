@@ -269,7 +269,7 @@ class ModelAnswers(OnSite, BaseEstimator):
         return read_conditions(self.domain_, conditions, self._shapes.columns if self._shapes else None)
 
     def _count(self, weights: Mapping[int, NDArray[np.float64]]) -> float:
-        return float(self.n_rows_ * self.model_.expectation(weights))
+        return float(self.n_rows_ * (self.model_.expectation(weights) if weights else 1))
 
     def _estimate(self, weights: Mapping[int, NDArray[np.float64]], level: float) -> ModelCount:
         count = self._count(weights)
