@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import chdtrc, chdtri, ndtr
 from scipy.stats import binom
 
@@ -14,19 +16,22 @@ from skdp.metrics.fairness._rates import Mask, RateSums, variance_at
 
 _PARITY_RANGE, _IMPACT_RANGE = (-1.0, 1.0), (0.0, np.inf)
 
-_NEAR_0 = np.geomspace(1e-4, 0.02, 38)  # of few rows that are selected, or not, the possible differences end near 0
-_DIFFERENCES = np.unique([*np.linspace(-1, 1, 81), *_NEAR_0, *-_NEAR_0])
+_NEAR_0 = np.geomspace(1e-4, 0.04, 20)  # of few rows that are selected, or not, the possible differences end near 0
+_DIFFERENCES = np.unique([*np.linspace(-1, 1, 41), *_NEAR_0, *-_NEAR_0])
 _ANGLES = np.linspace(0, np.pi / 2, 65)  # of ratios
-_PLACES = np.linspace(0, 1, 33)  # on a line of pairs of rates
+_PLACES = np.linspace(0, 1, 13)  # on a line of pairs of rates
+_PAIRS = (
+    np.sin(np.pi / 2 * np.sin(np.linspace(0, np.pi / 2, 65)) ** 2) ** 2
+)  # of likely differences, dense at both ends
 _ALIKE = 1e-6
-_IMPOSSIBLE = 1e300  # a squared score, of which two can be added up
-_HALVINGS = 6  # of the step of a grid that an end is in
+_HALVINGS = 10  # of the step of a grid that an end is in
+_FAR = 1.5  # times the usual quantile: differences beyond are in no likely pair
 
 Scores = tuple[Numbers, Numbers]
 """Least squared scores over some rates, and how many of the rates that have them are 0 or 1."""
 
 Score = Callable[[Numbers], Numbers]
-"""The squared score of each group's own value, of one degree of freedom."""
+"""The distance of each group's own value, of which 1 is the largest likely one."""
 
 
 def compare(sums: RateSums, rows: str, level: float) -> list[Estimate]:
@@ -46,12 +51,15 @@ def compare(sums: RateSums, rows: str, level: float) -> list[Estimate]:
         odds_ends = _clip(odds_ends, *((part[..., 1, :] + part[..., 2, :]) / 2 for part in (least, most)))
         limited = _clip(ends, least, most)
     if not usual.all():
-        scores = _difference_scores(wide, rows)
-        both = _of_one(_odds_scores(scores, ends, usual, level), 4)
-        odds_ends = _or_scores(usual[..., 1, :] & usual[..., 2, :], odds_ends, both, level)
-        limited = _or_scores(
-            usual, limited, _of_one(scores, 2), level, lambda place: _of_one(_difference_score(wide, rows, place), 2)
-        )
+
+        def score(difference: Numbers | float) -> Numbers:
+            return _distance(_difference_score(wide, rows, difference), 2, level)
+
+        distances = np.array([score(place) for place in _DIFFERENCES])
+        limited = _where(usual, limited, *_ends(_DIFFERENCES, distances, score))
+        far = _ends(_DIFFERENCES, distances, score, most=_FAR)
+        both = usual[..., 1, :] & usual[..., 2, :]
+        odds_ends = _where(both, odds_ends, *_odds_ends(wide, rows, usual, ends, far, level))
     selection, tpr = (_cut(found, limited)[..., place, :] for place in range(2))
     return [selection, _impact(sums, rows, level), tpr, _cut(odds, odds_ends)]
 
@@ -86,8 +94,7 @@ def _clip(ends: Estimate, least: Numbers, most: Numbers) -> Estimate:
     return replace(ends, lower=np.clip(ends.lower, least, most), upper=np.clip(ends.upper, least, most))
 
 
-def _or_scores(usual: Mask, ends: Estimate, scores: Numbers, level: float, score: Score | None = None) -> Estimate:
-    lower, upper = _ends(_DIFFERENCES, scores, level, score)
+def _where(usual: Mask, ends: Estimate, lower: Numbers, upper: Numbers) -> Estimate:
     return replace(ends, lower=np.where(usual, ends.lower, lower), upper=np.where(usual, ends.upper, upper))
 
 
@@ -108,9 +115,7 @@ def _impact(sums: RateSums, rows: str, level: float) -> Estimate:
         common = sums.covariance(others.value, own.value)[..., 0, :]
         impact = ratio(first, last, common=(low[..., 0, :], high[..., 0, :]))
         if not usual.all():
-            scores = _of_one(_ratio_scores(wide, rows), 2)
-            ends = _ends(_ANGLES, scores, level, lambda angle: _of_one(_ratio_score(wide, rows, angle), 2))
-            impact = either(usual, impact, *(np.where(end < np.pi / 2, np.tan(end), np.inf)[..., 0, :] for end in ends))
+            impact = either(usual, impact, *(end[..., 0, :] for end in _ratio_ends(wide, rows, level)))
         variance = impact.std_error**2 - 2 * impact.value * common / last.value**2
     counted = sums.counted[..., 0, :-1] | sums.counted[..., 0, -1:]
     value = np.where((first.value == 0) & (last.value == 0) & counted, 1.0, impact.value)
@@ -136,43 +141,39 @@ def _difference_score(sums: RateSums, rows: str, difference: Numbers | float) ->
     return _least_score(sums, rows, difference, 1.0, 1.0)
 
 
-def _difference_scores(sums: RateSums, rows: str) -> Scores:
-    """Return the least squared score of each of `_DIFFERENCES`, of each rate and group."""
-    return _stack(_difference_score(sums, rows, difference) for difference in _DIFFERENCES)
+def _ratio_ends(sums: RateSums, rows: str, level: float) -> tuple[Numbers, Numbers]:
+    """Return the ends of ratios, which are tangents."""
+
+    def score(angle: Numbers | float) -> Numbers:
+        return _distance(_least_score(sums, rows, 0.0, np.sin(angle), np.cos(angle)), 2, level)
+
+    ends = _ends(_ANGLES, np.array([score(angle) for angle in _ANGLES]), score)
+    lower, upper = (np.where(end < np.pi / 2, np.tan(end), np.inf) for end in ends)
+    return lower, upper
 
 
-def _ratio_score(sums: RateSums, rows: str, angle: Numbers | float) -> Scores:
-    return _least_score(sums, rows, 0.0, np.sin(angle), np.cos(angle))
-
-
-def _ratio_scores(sums: RateSums, rows: str) -> Scores:
-    """Return the least squared score of each of `_ANGLES`, whose tangent is the ratio."""
-    return _stack(_ratio_score(sums, rows, angle) for angle in _ANGLES)
-
-
-def _odds_scores(scores: Scores, ends: Estimate, usual: Mask, level: float) -> Scores:
-    """Return the least squared score of two differences, of the true and the false positive rate, of each mean."""
-    # A place stands for the differences that are closest to it, as the usual ends may be closer than two places.
-    grid, half = (x.reshape(-1, *[1] * ends.value.ndim) for x in (_DIFFERENCES, np.gradient(_DIFFERENCES) / 2))
-    apart = np.abs(grid - ends.value) - half
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        reach = np.where(grid < ends.value, ends.value - ends.lower, ends.upper - ends.value)
-        square = np.nan_to_num((two_sided(level) * np.maximum(apart, 0) / reach) ** 2, posinf=_IMPOSSIBLE)
-    least, at_ends = np.where(usual, square, scores[0]), np.where(usual, np.abs(grid) == 1, scores[1])
-    found = []
-    for mean in _DIFFERENCES:
-        other = 2 * mean - _DIFFERENCES
-        first = np.flatnonzero(np.abs(other) <= 1 + 1e-9)
-        after = np.clip(np.searchsorted(_DIFFERENCES, other[first]), 1, len(grid) - 1)
-        share = (other[first] - _DIFFERENCES[after - 1]) / np.diff(_DIFFERENCES)[after - 1]
-        share = share.reshape(-1, *[1] * (ends.value.ndim - 1))
-        of_both = [
-            part[first, ..., 1, :] + (1 - share) * part[after - 1, ..., 2, :] + share * part[after, ..., 2, :]
-            for part in (least, at_ends)
-        ]
-        best = of_both[0].argmin(axis=0)[np.newaxis]
-        found.append([np.take_along_axis(part, best, axis=0)[0] for part in of_both])
-    return _stack(found)
+def _odds_ends(
+    sums: RateSums, rows: str, usual: Mask, ends: Estimate, far: tuple[Numbers, Numbers], level: float
+) -> tuple[Numbers, Numbers]:
+    """Return the ends of the mean of two differences, of the true and the false positive rate."""
+    # Of all pairs of differences whose scores add up to a likely one.
+    with np.errstate(invalid="ignore"):
+        reach = _FAR * (ends.lower - ends.value), _FAR * (ends.upper - ends.value)
+        first, last = (np.where(usual, ends.value + one, end) for one, end in zip(reach, far, strict=True))
+        places = first + (last - first) * _PAIRS.reshape(-1, *[1] * first.ndim)
+        distance = (places - ends.value) / np.where(places < ends.value, *reach) * _FAR * two_sided(level)
+    least, at_ends = _stack(_difference_score(sums, rows, place) for place in places)
+    least, at_ends = np.where(usual, np.nan_to_num(distance) ** 2, least), np.where(usual, 0, at_ends)
+    (tpr, fpr), (at_tpr, at_fpr), (own, other) = (
+        (part[..., 1, :], part[..., 2, :]) for part in (least, at_ends, places)
+    )
+    pairs = (tpr[:, np.newaxis] + fpr, at_tpr[:, np.newaxis] + at_fpr)
+    distances = _distance(pairs, 4, level)
+    inside = distances <= _farthest(distances.min(axis=(0, 1)), 1.0)
+    # The next place beyond, as the set may end there.
+    beyond = [np.concatenate([other[:1], other[:-1]]), np.concatenate([other[1:], other[-1:]])]
+    lower, upper = ((own[:, np.newaxis] + one) / 2 for one in beyond)
+    return np.where(inside, lower, np.inf).min(axis=(0, 1)), np.where(inside, upper, -np.inf).max(axis=(0, 1))
 
 
 def _stack(scores: Iterable[Sequence[Numbers]]) -> Scores:
@@ -180,72 +181,101 @@ def _stack(scores: Iterable[Sequence[Numbers]]) -> Scores:
     return least, at_ends
 
 
-def _of_one(scores: Scores, n_equations: int) -> Numbers:
-    """Return the squared scores of one degree of freedom that are as unlikely."""
+def _distance(scores: Scores, n_equations: int, level: float) -> Numbers:
+    """Return the roots of least squared scores, in units of the largest likely one."""
     least, at_ends = scores
-    more = np.arange(n_equations)
-    chances = np.vstack([binom.pmf(more, more[:, np.newaxis], 0.5), more == n_equations - 1])[
-        np.rint(at_ends).astype(np.intp)
-    ]
-    tail = (chances * chdtrc(1 + more, least[..., np.newaxis])).sum(axis=-1)
-    found: Numbers = chdtri(1, np.maximum(tail, 1e-300))
+    found: Numbers = np.sqrt(least / _quantiles(n_equations, level)[np.rint(at_ends).astype(np.intp)])
     return found
+
+
+@cache
+def _quantiles(n_equations: int, level: float) -> Numbers:
+    """Return the largest likely squared score, by the number of rates at 0 and 1."""
+    more = np.arange(n_equations)
+    chances = [*binom.pmf(more, more[:, np.newaxis], 0.5), more == n_equations - 1]
+    most = float(chdtri(n_equations, 1 - level))
+
+    def excess(q: float, own: Numbers) -> float:
+        return float(own @ chdtrc(1 + more, q)) - (1 - level)
+
+    return np.array([brentq(excess, 0, most + 1, args=(own,)) for own in chances])
 
 
 def _least_score(
     sums: RateSums, rows: str, start: Numbers | float, slope: Numbers | float, own_slope: Numbers | float
-) -> tuple[Numbers, Numbers]:
+) -> Scores:
     """Return the least squared score over the pairs of rates ``start + slope r`` and ``own_slope r``."""
     start, slope, own_slope = (np.asarray(part, float)[..., np.newaxis] for part in (start, slope, own_slope))
     moments = sums.moments(rows)[..., np.newaxis, :]
     top, bottom, shared = sums.top[..., np.newaxis], sums.bottom[..., np.newaxis], sums.shared[..., :-1, np.newaxis, :]
-    most = np.minimum((1 - start) / np.maximum(slope, 1e-12), 1 / np.maximum(own_slope, 1e-12))
-    places = np.maximum(0.0, -start) + (most - np.maximum(0.0, -start)) * _PLACES
-    # If the two groups are all rows, their tops add up to a known number, and only the pairs of rates are possible that
-    # give it, of any number of rows that the first group may have: these are tried, too.
-    total = top[..., :-1, :] + top[..., -1:, :], bottom[..., :-1, :] + bottom[..., -1:, :]
-    mean = np.divide(total[0], total[1], out=np.zeros_like(total[0]), where=total[1] > 0)
-    slopes = np.maximum(_PLACES * slope + (1 - _PLACES) * own_slope, 1e-12)
-    known = np.clip((mean - _PLACES * start) / slopes, places[..., :1], places[..., -1:])
-    r = np.concatenate([np.broadcast_to(places, known.shape), known], axis=-1)
-    t, u = start + slope * r, own_slope * r
-    error, own_error = top[..., :-1, :] - t * bottom[..., :-1, :], top[..., -1:, :] - u * bottom[..., -1:, :]
-    variance, own_variance = (
-        np.maximum(variance_at(part, at), 1e-12) * (1 + _ALIKE)
-        for part, at in ((moments[..., :-1, :, :], t), (moments[..., -1:, :, :], u))
-    )
-    common = shared[..., 2] - (t + u) * shared[..., 1] + t * u * shared[..., 0]
-    determinant = np.maximum(variance * own_variance - common**2, _ALIKE * variance * own_variance)
-    square = error**2 * own_variance - 2 * error * own_error * common + own_error**2 * variance
-    scores = square / determinant
-    best = scores.argmin(axis=-1)[..., np.newaxis]
-    least, r = (np.take_along_axis(part, best, axis=-1)[..., 0] for part in (scores, r))
-    at_ends: Numbers = np.add(r <= places[..., 0], r >= places[..., -1], dtype=np.float64)
+    error, own_error = top[..., :-1, :] - start * bottom[..., :-1, :], top[..., -1:, :]
+    change, own_change = slope * bottom[..., :-1, :], own_slope * bottom[..., -1:, :]
+    first = np.maximum(0.0, -start)
+    last = np.minimum((1 - start) / np.maximum(slope, 1e-12), 1 / np.maximum(own_slope, 1e-12))
+
+    def noise(r: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+        """Return the variances, the covariance and the determinant."""
+        t, u = start + slope * r, own_slope * r
+        variance, own_variance = (
+            np.maximum(variance_at(part, at), 1e-12) * (1 + _ALIKE)
+            for part, at in ((moments[..., :-1, :, :], t), (moments[..., -1:, :, :], u))
+        )
+        both = variance * own_variance
+        common = shared[..., 2] - (t + u) * shared[..., 1] + t * u * shared[..., 0]
+        common = np.clip(common, -np.sqrt(both), np.sqrt(both))
+        return variance, own_variance, common, np.maximum(both - common**2, _ALIKE * both)
+
+    def score(r: Numbers) -> Numbers:
+        variance, own_variance, common, determinant = noise(r)
+        e, own = error - r * change, own_error - r * own_change
+        square = e**2 * own_variance - 2 * e * own * common + own**2 * variance
+        return np.maximum(square, 0) / determinant
+
+    # Where a rate is well known, its score is small in a narrow place. The least squares at the noise of each place of
+    # a grid come near it, and the neighbours of the best place are divided further.
+    r = np.broadcast_to(first + (last - first) * _PLACES, (*error.shape[:-1], len(_PLACES)))
+    best = r
+    for _ in range(2):
+        variance, own_variance, common, _ = noise(best)
+        along = change * (error * own_variance - own_error * common) + own_change * (
+            own_error * variance - error * common
+        )
+        square = change**2 * own_variance - 2 * change * own_change * common + own_change**2 * variance
+        with np.errstate(over="ignore"):
+            best = np.clip(along / np.maximum(square, 1e-300), first, last)
+    r = np.sort(np.concatenate([r, best], axis=-1), axis=-1)
+    for _ in range(3):
+        place = score(r).argmin(axis=-1)[..., np.newaxis]
+        low, high = (np.take_along_axis(r, np.clip(place + step, 0, r.shape[-1] - 1), axis=-1) for step in (-1, 1))
+        r = low + (high - low) * _PLACES
+    scores = score(r)
+    place = scores.argmin(axis=-1)[..., np.newaxis]
+    least, r = (np.take_along_axis(part, place, axis=-1)[..., 0] for part in (scores, r))
+    at_ends: Numbers = np.add(r <= first[..., 0] + 1e-9, r >= last[..., 0] - 1e-9, dtype=np.float64)
     return least, at_ends
 
 
-def _ends(grid: Numbers, scores: Numbers, level: float, score: Score | None = None) -> tuple[Numbers, Numbers]:
-    """Return the ends of the values whose score is at most that of the level, or the next places of a grid."""
-    distance, usual = np.sqrt(np.maximum(scores, 0)), two_sided(level)
-    # Where no pair is likely, the set is that of pairs that are not much less likely than the best one.
-    least = distance.min(axis=0)
-    quantile = np.where(least > usual, np.hypot(least, usual), usual)
-    inside = distance <= quantile
+def _ends(grid: Numbers, distances: Numbers, score: Score, most: float = 1.0) -> tuple[Numbers, Numbers]:
+    """Return the ends of the values that are no farther than likely, or than some times of that."""
+    quantile = _farthest(distances.min(axis=0), most)
+    inside = distances <= quantile
     ends = []
     for step, first in ((1, inside.argmax(axis=0)), (-1, len(grid) - 1 - inside[::-1].argmax(axis=0))):
         likely, beyond = grid[first], grid[np.clip(first - step, 0, len(grid) - 1)]
         # Scores are no straight lines between two places: what is possible may end there.
-        if score is not None:
-            for _ in range(_HALVINGS):
-                middle = (likely + beyond) / 2
-                within = np.sqrt(np.maximum(score(middle), 0)) <= quantile
-                likely, beyond = np.where(within, middle, likely), np.where(within, beyond, middle)
+        for _ in range(_HALVINGS):
+            middle = (likely + beyond) / 2
+            within = score(middle) <= quantile
+            likely, beyond = np.where(within, middle, likely), np.where(within, beyond, middle)
         ends.append(beyond)
     return ends[0], ends[1]
 
 
+def _farthest(least: Numbers, most: float) -> Numbers:
+    """Return the largest likely distance: where no pair is likely, of those that are not much less so than the best."""
+    return np.where(least > most, np.hypot(least, most), most)
+
+
 def either(usual: Mask, estimate: Estimate, lower: Numbers, upper: Numbers) -> Estimate:
     """Replace the ends where the usual ones do not hold; the estimate is always between them."""
-    lower, upper = np.fmin(lower, estimate.value), np.fmax(upper, estimate.value)
-    ends = np.where(usual, estimate.lower, lower), np.where(usual, estimate.upper, upper)
-    return Estimate(estimate.value, estimate.std_error, *ends)
+    return _where(usual, estimate, np.fmin(lower, estimate.value), np.fmax(upper, estimate.value))
