@@ -429,20 +429,23 @@ def test_planned_parity_differences_cover(case):
     assert np.mean(widths) == pytest.approx(plan.half_width, rel=0.05)
 
 
-def test_a_planned_parity_difference_has_the_noise_that_intervals_of_few_given_rows_add():
-    """Of 300 rows with four selected, the planned intervals were 6 % shorter than those of reports."""
+@each("epsilon", [1.0, 3.0])
+@each("make", [RandomizedResponseEncoder, UnaryEncodingTransformer])
+def test_a_planned_parity_difference_has_the_noise_that_intervals_of_few_given_rows_add(make, epsilon):
+    """Of 300 rows with four selected, the planned intervals were 6 % shorter than those of reports, at 3 a third."""
     sex = np.repeat(["M", "F"], 150)
     hired = np.arange(300) % 150 < 2
-    encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]})
+    encoder = make(epsilon, categories={"sex": ["F", "M"]})
     widths = []
-    for seed in range(4):
+    for seed in range(8):
         reports = encoder.set_params(random_state=seed).fit_transform(pd.DataFrame({"sex": sex}))
         found = debiased_fairness(
             hired, hired, reports, encoder, positive_label=True, privileged="M", rows="fixed"
         ).iloc[6]
         widths.append((found["upper"] - found["lower"]) / 2)
     planned = parity_half_width(encoder, 300, privileged="M", share=0.5, rates=(2 / 150, 2 / 150), rows="fixed")
-    assert planned == pytest.approx(np.mean(widths), rel=0.04)
+    # The noise of four reports of bits is itself uncertain, and intervals never take less than what is expected.
+    assert planned == pytest.approx(np.mean(widths), rel=0.04 if make is RandomizedResponseEncoder else 0.1)
 
 
 def test_what_is_shuffled_has_the_reports_that_its_guarantee_needs():

@@ -32,9 +32,11 @@ def parity_half_width(
     selected = sizes * np.array(rates)
     variances = np.array(indicator_variances(oracle, inside))
     # What the noise adds to one of two groups, it takes from the other.
-    # Ends of given rows add the noise of one more row of each kind.
-    few = sizes / n_rows if rows == "fixed" and 0 < selected.sum() < n_rows else 0.0
-    every, counted = variances @ (sizes + 2 * few), variances @ (selected + few)
+    every, counted = variances @ sizes, variances @ selected
+    if rows == "fixed" and 0 < selected.sum() < n_rows:
+        # Ends of given rows add the noise of one more row of each kind, at least that of a report that is a coin.
+        few = max(every / n_rows, float(oracle.p - oracle.q) ** -2 / 4)
+        every, counted = every + 2 * few, counted + few
     noise = np.array([every, counted, counted]) * np.ones((2, 1))
     drawn = sizes[:, np.newaxis] * [-1, -0.5, 0]
     three = [np.stack([part] * 3) for part in (selected, sizes, drawn, noise, noise * [[-1], [1]])]
