@@ -16,7 +16,7 @@ from skdp.datasets import load_adult
 from skdp.evaluation import age_sex_report, study_report
 from skdp.evaluation.report import _figures, _report
 from skdp.evaluation.report._progress import in_proportion
-from skdp.evaluation.report._summary import _of_leakage, difference
+from skdp.evaluation.report._summary import _of_leakage, _of_synthesis, difference
 from tests.conftest import each
 
 
@@ -636,3 +636,11 @@ class TestDraftDomain:
         assert caught.value.code == 2
         assert message in capsys.readouterr().err
         assert not (tmp_path / "domain.toml").exists()
+
+
+@each("auc, ends", [(0.36, "It learns nothing from them: 0.5 is chance."), (0.7, "on real rows 0.900.")])
+def test_the_summary_says_where_a_model_learns_nothing_from_synthetic_rows(auc, ends):
+    name = "AUC, trained on synthetic rows"
+    rows = [(1.0, "mean error of 1-way marginals", 0.1), (1.0, name, auc), (np.inf, name, 0.9)]
+    curve = pd.DataFrame(rows, columns=["epsilon", "metric", "value"])
+    assert _of_synthesis(curve, 1.0, scored=True).endswith(ends)

@@ -691,6 +691,7 @@ def test_the_group_of_missing_values_has_a_name_that_no_value_has():
         ({"by_group": False}, "privileged must be given"),
         ({"by_group": "yes"}, "by_group must be True, False or None"),
         ({"simultaneous": "yes"}, "simultaneous must be True or False"),
+        ({"simultaneous": True}, "simultaneous=True is about intervals: it needs a confidence_level"),
         ({"confidence_level": 1}, "confidence_level"),
         ({"privileged": {"gender": "a"}}, r"keys \['gender'\]; sensitive_features has the columns"),
         ({"privileged": "c"}, "no row with a privileged value"),

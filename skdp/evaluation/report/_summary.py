@@ -89,7 +89,8 @@ def _of_synthesis(curve: pd.DataFrame, epsilon: float, *, scored: bool) -> str:
     if not scored or (epsilon, auc) not in values.index:
         return f"{text}."
     ends = _decimals(values[epsilon, auc]), _decimals(values[np.inf, auc])
-    return f"{text}; a logistic regression trained on them has an AUC of {ends[0]}, on real rows {ends[1]}."
+    verdict = " It learns nothing from them: 0.5 is chance." if values[epsilon, auc] <= 0.5 else ""
+    return f"{text}; a logistic regression trained on them has an AUC of {ends[0]}, on real rows {ends[1]}.{verdict}"
 
 
 def difference(change: float, lower: float, upper: float) -> str:

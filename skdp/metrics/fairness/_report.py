@@ -57,7 +57,7 @@ def fairness_report(
         Coverage of each interval, between 0 and 1. By default there are no intervals.
     simultaneous : bool, default=False
         Whether the intervals of a metric hold for all groups together (and all values of the control features) with
-        this level, not each by itself.
+        this level, not each by itself. It needs a `confidence_level`.
     sample_weight : array-like or series of shape (n_samples,), optional
         Finite weights of the rows, at least 0: how much each counts in a rate. By default all are 1.
     control_features : array-like or series of shape (n_samples,), or dataframe or array of several columns, optional
@@ -179,6 +179,8 @@ def fairness_report(
         raise ValueError(f"by_group must be True, False or None, got {by_group!r}")
     if by_group is False and privileged is None:
         raise ValueError("privileged must be given, or by_group must not be False")
+    if simultaneous is True and confidence_level is None:
+        raise ValueError("simultaneous=True is about intervals: it needs a confidence_level, such as 0.95")
     level = 0.95 if confidence_level is None else check_confidence_level(confidence_level)
     columns = read_columns(sensitive_features, "sensitive_features")
     n_rows = max(map(len, columns.values()))
