@@ -247,7 +247,7 @@ def _read_guesses(source: Any, of: str, columns: Any, guesses: dict[str, Any]) -
         return share, chosen, {}
     if share is None or guesses["privileged"] is None or not 0 < share < 1:
         raise ValueError(
-            "of='parity' needs privileged=, its values, and share=, a guess of their share, between 0 and 1"
+            "of='parity' needs `privileged`, its values, and `share`, a guess of their share, between 0 and 1"
         )
     return share, chosen, guesses
 
