@@ -280,7 +280,7 @@ def test_what_sampling_makes_impossible_is_said_with_the_number_of_rows():
             RandomizedResponseEncoder(categories=VALUES),
             {"n_rows": 9, "of": "parity", "within": 0.1},
             ValueError,
-            "needs privileged=, its values, and share=",
+            "needs `privileged`, its values, and `share`,",
         ),
         (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "rows": "a"}, ValueError, "rows must be one of"),
         (RandomizedResponseEncoder(categories=VALUES), {"epsilon": -1}, ValueError, "epsilon must be"),
