@@ -166,7 +166,8 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
 
 def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Clique]) -> dict[Clique, int]:
     """List what of the first candidates was not measured, and triples, those first that cost no further cells."""
-    pairs = {clique: weight for clique, weight in plan.first_candidates().items() if clique not in set(measured)}
+    known = set(measured)
+    pairs = {clique: weight for clique, weight in plan.first_candidates().items() if clique not in known}
     # Of very many triples, those that cost no cells are enough.
     listable = bool(plan.workload) or math.comb(len(plan.sizes), 3) <= _MOST_TRIPLES
     triples = plan.candidates(3) if listable else {}
@@ -299,7 +300,8 @@ def _choose(
     for pair in sorted(strongest, key=worth.__getitem__, reverse=True):
         if gains[pair] >= 2 * _DOMINANT * total and pair not in chosen:
             take(pair)
-    others = [clique for clique in gains if clique not in set(chosen)]
+    taken = set(chosen)
+    others = [clique for clique in gains if clique not in taken]
     for clique in sorted(others, key=lambda clique: (clique not in last, worth[clique] / cost[clique]), reverse=True):
         take(clique)
     return chosen, list(dict.fromkeys(refused))
