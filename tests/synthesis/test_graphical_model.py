@@ -33,6 +33,20 @@ def test_all_marginals_are_those_of_the_product(graph, seed, spread):
         np.testing.assert_allclose(model.marginal(columns), project(exact, columns), atol=1e-12)
 
 
+@given(graphs(), st.integers(0, 100), st.booleans())
+def test_the_pairs_of_a_column_are_those_of_the_product(graph, seed, impossible):
+    tree = JunctionTree(*graph)
+    potentials = random_potentials(tree, seed)
+    potentials = forbid(tree, potentials) if impossible else potentials
+    model, exact = model_of(tree, potentials), full_table(tree, potentials)
+    columns = set(range(len(tree.sizes)))
+    for column in columns:
+        pairs = model.pairs_with(column, columns)
+        assert pairs.keys() == columns - {column}
+        for other, pair in pairs.items():
+            np.testing.assert_allclose(pair, project(exact, (column, other)), atol=1e-12)
+
+
 @given(graphs(), st.integers(0, 100))
 def test_the_entropy_is_that_of_the_product(graph, seed):
     tree = JunctionTree(*graph)

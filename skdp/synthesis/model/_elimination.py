@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from skdp.synthesis.model._tables import Clique
 
@@ -55,7 +56,7 @@ class Elimination:
     @property
     def cliques(self) -> list[Clique]:
         """The cliques of the triangulated graph, none of which is within another."""
-        return [tuple(_columns(clique)) for clique in self._found]
+        return [_columns(clique) for clique in self._found]
 
     @property
     def n_cells(self) -> tuple[int, int]:
@@ -72,7 +73,7 @@ class Elimination:
         left.subtract(clique ^ (1 << column) for column, clique in old)
         lost, own = {clique for _, clique in old}, [clique for _, clique in new]
         found = dict.fromkeys(lost, 0)
-        for clique in (*((self._cliques - lost) & left.keys()), *own):
+        for clique in (*((left.keys() & self._cliques) - lost), *own):
             found[clique] = 0 if self._left[clique] + left[clique] else self._cells(clique)
         kept = (size for clique, size in self._found.items() if clique not in found)
         sizes = [*kept, *found.values()]
@@ -122,8 +123,9 @@ class Elimination:
         del self._states[step + 1 :], self._steps[step:]
         for neighbours, keys in self._states:
             for column in _columns(bits):
-                keys[column] += self._log(bits & ~neighbours[column])
-                neighbours[column] |= bits
+                if more := bits & ~neighbours[column]:
+                    keys[column] += self._log(more)
+                    neighbours[column] |= more
         self._go_on()
 
     def _cells(self, clique: int) -> int:
@@ -148,9 +150,10 @@ def _bits(columns: Iterable[int]) -> int:
     return sum([1 << column for column in set(columns)])
 
 
-def _columns(bits: int) -> list[int]:
+@lru_cache(1 << 14)
+def _columns(bits: int) -> Clique:
     found = []
     while bits:
         found.append(bits.bit_length() - 1)
         bits ^= 1 << found[-1]
-    return found[::-1]
+    return tuple(reversed(found))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -104,6 +104,34 @@ class GraphicalModel:
         if place is not None:
             return project(self.beliefs[place], self.tree.cliques[place], wanted)
         return project(*self._eliminate(set(wanted)), wanted)
+
+    def pairs_with(self, column: int, others: Collection[int]) -> dict[int, Table]:
+        """Compute the marginals of a column with each of some others."""
+        # From a clique that holds the column, its joint law with each next clique's overlap is passed on.
+        near: list[list[tuple[int, int]]] = [[] for _ in self.tree.cliques]
+        for number, link in enumerate(self.tree.links):
+            near[link.parent].append((link.child, number))
+            near[link.child].append((link.parent, number))
+        place = self.tree.holder((column,))
+        assert place is not None  # every column is in a clique
+        found: dict[int, Table] = {}
+        waiting = [(place, -1, self.beliefs[place], self.tree.cliques[place])]
+        while waiting:
+            place, before, message, shared = waiting.pop()
+            table = self.beliefs[place]
+            clique = columns = self.tree.cliques[place]
+            if column not in clique:
+                columns = (*clique, column)
+                table = expand(table, clique, columns) * expand(message, shared, columns)
+            for other in set(clique) & set(others) - found.keys() - {column}:
+                found[other] = project(table, columns, (column, other))
+            for neighbour, number in near[place]:
+                if number != before:
+                    separator = self.tree.links[number].separator
+                    shared = separator if column in separator else (*separator, column)
+                    alone = expand(self.separators[number], separator, shared)
+                    waiting.append((neighbour, number, divide(project(table, columns, shared), alone), shared))
+        return found
 
     def _eliminate(self, wanted: set[int]) -> tuple[Table, Clique]:
         """Sum out all other columns, from the leaves to the root."""

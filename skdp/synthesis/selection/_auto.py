@@ -166,7 +166,8 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
 
 def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Clique]) -> dict[Clique, int]:
     """List what of the first candidates was not measured, and triples, those first that cost no further cells."""
-    pairs = {clique: weight for clique, weight in plan.first_candidates().items() if clique not in set(measured)}
+    known = set(measured)
+    pairs = {clique: weight for clique, weight in plan.first_candidates().items() if clique not in known}
     # Of very many triples, those that cost no cells are enough.
     listable = bool(plan.workload) or math.comb(len(plan.sizes), 3) <= _MOST_TRIPLES
     triples = plan.candidates(3) if listable else {}
@@ -299,7 +300,8 @@ def _choose(
     for pair in sorted(strongest, key=worth.__getitem__, reverse=True):
         if gains[pair] >= 2 * _DOMINANT * total and pair not in chosen:
             take(pair)
-    others = [clique for clique in gains if clique not in set(chosen)]
+    taken = set(chosen)
+    others = [clique for clique in gains if clique not in taken]
     for clique in sorted(others, key=lambda clique: (clique not in last, worth[clique] / cost[clique]), reverse=True):
         take(clique)
     return chosen, list(dict.fromkeys(refused))
@@ -361,14 +363,22 @@ _ROWS = 1 << 17
 
 def guess_counts(fitted: FittedTable, cliques: Collection[Clique], seed: int = 0) -> list[NDArray[np.float64]]:
     """Return the counts that a model expects."""
-    # What no clique of the model holds is counted in sampled rows, which costs much less than computing it.
+    # What no clique of the model holds is counted in sampled rows, which mostly costs less than computing it.
     model, sizes = fitted.model, fitted.model.tree.sizes
     rows: NDArray[np.int32] | None = None
     found: list[NDArray[np.float64]] = []
     held = {clique: model.tree.holder(clique) is not None for clique in cliques}
+    partners: dict[int, list[int]] = {}
     for clique in cliques:
-        if held[clique]:
-            found.append(np.multiply(model.marginal(clique), fitted.total))
+        if len(clique) == 2 and not held[clique]:
+            partners.setdefault(clique[0], []).append(clique[1])
+    # Many pairs of a few columns, as those of a wide table, cost less than rows.
+    exact = sum(sizes[column] for column in partners) * model.tree.cells < _ROWS * len(sizes)
+    pairs = {column: model.pairs_with(column, others) for column, others in partners.items()} if exact else {}
+    for clique in cliques:
+        if held[clique] or (len(clique) == 2 and exact):
+            shares = model.marginal(clique) if held[clique] else pairs[clique[0]][clique[1]]
+            found.append(np.multiply(shares, fitted.total))
             continue
         if rows is None:
             wanted = {column for other in cliques if not held[other] for column in other}
