@@ -150,7 +150,6 @@ def _values(case, listed):
 
 def pytest_collection_finish(session):
     """Leave what was collected alone: the collector of garbage would look through it again and again."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)  # by default it looks for new garbage at each 700 objects
     gc.enable()
