@@ -48,12 +48,18 @@ def pytest_addoption(parser):
 WHOLE = "tests/oracles", "tests/privacy", "tests/randomness", "tests/coding"
 # Examples of docstrings whose code other tests run on less.
 LONG_EXAMPLES = {
+    "skdp.datasets._adult.load_adult_aif360",
     "skdp.evaluation.attacks._attribute_inference.attribute_inference",
     "skdp.evaluation.audits._audit.AuditResult",
     "skdp.evaluation.audits._audit.audit_epsilon",
     "skdp.evaluation.audits._survey.audit_table",
     "skdp.evaluation.curves._privacy_curve.privacy_curve",
     "skdp.evaluation.report._report.study_report",
+    "skdp.metrics.private_groups._fairlearn.private_parity",
+    "skdp.synthesis._classifier.MarginalClassifier",
+    "skdp.synthesis._resampler.SyntheticResampler",
+    "skdp.testing._carry_checks.check_form",
+    "skdp.testing._curator.check_curator",
     "skdp.testing._interval_checks.check_intervals",
     "skdp.testing._privatizer.check_privatizer",
 }
