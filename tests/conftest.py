@@ -9,6 +9,7 @@ import secrets
 from collections import Counter
 from contextlib import contextmanager
 from functools import partialmethod, wraps
+from random import Random
 from unittest import SkipTest
 from zlib import crc32
 
@@ -162,10 +163,10 @@ def pytest_collection_finish(session):
 
 
 class _Repeatable:
-    """Replaces secure bytes by the stream of a key, in this process only: workers and forks draw their own."""
+    """Replaces secure bytes and seeds by those of a key, in this process only: workers and forks draw their own."""
 
     def __init__(self):
-        self.source, self.process = None, os.getpid()
+        self.source, self.seeds, self.process = None, None, os.getpid()
 
     def replace(self, system):
         @wraps(system)
@@ -175,19 +176,26 @@ class _Repeatable:
 
         return draw
 
+    def seed(self):
+        """Make a seed for a generator of NumPy that is given none."""
+        return None if self.source is None or os.getpid() != self.process else self.seeds.getrandbits(128)
+
     @contextmanager
     def stream(self, *key):
-        before, self.source = self.source, SeededSource("tests", *key)
+        before = self.source, self.seeds
+        self.source, self.seeds = SeededSource("tests", *key), Random(repr(key))
         try:
             yield
         finally:
-            self.source = before
+            self.source, self.seeds = before
 
 
 _REPEATABLE = _Repeatable()
 SecureSource.bytes = _REPEATABLE.replace(SecureSource.bytes)
 _token_bytes = _REPEATABLE.replace(secrets.token_bytes)
 secrets.token_bytes = lambda nbytes=32: bytes(_token_bytes(nbytes))
+_default_rng = np.random.default_rng
+np.random.default_rng = lambda seed=None: _default_rng(_REPEATABLE.seed() if seed is None else seed)
 
 
 @pytest.hookimpl(wrapper=True)
