@@ -9,6 +9,7 @@ import secrets
 from collections import Counter
 from contextlib import contextmanager
 from functools import partialmethod, wraps
+from random import Random
 from unittest import SkipTest
 from zlib import crc32
 
@@ -48,12 +49,18 @@ def pytest_addoption(parser):
 WHOLE = "tests/oracles", "tests/privacy", "tests/randomness", "tests/coding"
 # Examples of docstrings whose code other tests run on less.
 LONG_EXAMPLES = {
+    "skdp.datasets._adult.load_adult_aif360",
     "skdp.evaluation.attacks._attribute_inference.attribute_inference",
     "skdp.evaluation.audits._audit.AuditResult",
     "skdp.evaluation.audits._audit.audit_epsilon",
     "skdp.evaluation.audits._survey.audit_table",
     "skdp.evaluation.curves._privacy_curve.privacy_curve",
     "skdp.evaluation.report._report.study_report",
+    "skdp.metrics.private_groups._fairlearn.private_parity",
+    "skdp.synthesis._classifier.MarginalClassifier",
+    "skdp.synthesis._resampler.SyntheticResampler",
+    "skdp.testing._carry_checks.check_form",
+    "skdp.testing._curator.check_curator",
     "skdp.testing._interval_checks.check_intervals",
     "skdp.testing._privatizer.check_privatizer",
 }
@@ -150,17 +157,16 @@ def _values(case, listed):
 
 def pytest_collection_finish(session):
     """Leave what was collected alone: the collector of garbage would look through it again and again."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)  # by default it looks for new garbage at each 700 objects
     gc.enable()
 
 
 class _Repeatable:
-    """Replaces secure bytes by the stream of a key, in this process only: workers and forks draw their own."""
+    """Replaces secure bytes and seeds by those of a key, in this process only: workers and forks draw their own."""
 
     def __init__(self):
-        self.source, self.process = None, os.getpid()
+        self.source, self.seeds, self.process = None, None, os.getpid()
 
     def replace(self, system):
         @wraps(system)
@@ -170,19 +176,26 @@ class _Repeatable:
 
         return draw
 
+    def seed(self):
+        """Make a seed for a generator of NumPy that is given none."""
+        return None if self.source is None or os.getpid() != self.process else self.seeds.getrandbits(128)
+
     @contextmanager
     def stream(self, *key):
-        before, self.source = self.source, SeededSource("tests", *key)
+        before = self.source, self.seeds
+        self.source, self.seeds = SeededSource("tests", *key), Random(repr(key))
         try:
             yield
         finally:
-            self.source = before
+            self.source, self.seeds = before
 
 
 _REPEATABLE = _Repeatable()
 SecureSource.bytes = _REPEATABLE.replace(SecureSource.bytes)
 _token_bytes = _REPEATABLE.replace(secrets.token_bytes)
 secrets.token_bytes = lambda nbytes=32: bytes(_token_bytes(nbytes))
+_default_rng = np.random.default_rng
+np.random.default_rng = lambda seed=None: _default_rng(_REPEATABLE.seed() if seed is None else seed)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -70,10 +70,16 @@ def sums_of(indicators, cells):
     )
 
 
+def stacked(sums):
+    """Return the sums of many tables in one."""
+    names = [name for name in vars(sums[0]) if name != "scales"]
+    return RateSums(**{name: np.stack([getattr(one, name) for one in sums]) for name in names})
+
+
 def bound(sums, rows, level):
     """Return rates of both groups, differences and ratio, in the order of the table."""
     found = [row[3] for row in measure(sums, (np.ones(3), np.ones(3)), TWO, Precision(rows, level))][:10]
-    return Estimate(*(np.array([float(getattr(one, name)) for one in found]) for name in Estimate.__annotations__))
+    return Estimate(*(np.array([getattr(one, name) for one in found], float) for name in Estimate.__annotations__))
 
 
 def measures(counts):
@@ -636,14 +642,14 @@ def test_what_cannot_be_told_from_zero_is_shown_with_a_wide_interval():
 @pytest.mark.parametrize("rows", ["fixed", "sampled"])
 def test_values_and_ends_are_possible_ones(rows):
     least, most = np.r_[np.zeros(6), -1, 0, -1, -1], np.r_[np.ones(6), 1, np.inf, 1, 1]
-    oracle, rng = RandomizedResponse(2, 0.3), np.random.default_rng(0)
+    oracle, rng, drawn = RandomizedResponse(2, 0.3), np.random.default_rng(0), []
     for seed in range(20):
         codes, cells = (rng.random(60) < 0.9).astype(np.uint8), rng.integers(4, size=60)
-        sums = sums_of_reports(oracle, codes, cells, np.array([False, True]), SeededSource(seed))
-        found = bound(sums, rows, 0.95)
-        for one in (found.value, found.lower, found.upper):
-            assert ((least <= one) & (one <= most)).all()
-        assert ((found.lower <= found.value) & (found.value <= found.upper)).all()
+        drawn.append(sums_of_reports(oracle, codes, cells, np.array([False, True]), SeededSource(seed)))
+    found = bound(stacked(drawn), rows, 0.95)
+    for one in (found.value.T, found.lower.T, found.upper.T):
+        assert ((least <= one) & (one <= most)).all()
+    assert ((found.lower <= found.value) & (found.value <= found.upper)).all()
 
 
 @pytest.mark.slow
@@ -687,7 +693,7 @@ def test_what_no_row_is_divided_by_is_undefined():
 def test_a_ratio_that_is_infinite_by_noise_is_no_undefined_metric():
     people, true, predicted = table(60)
     impacts = []
-    for seed in range(20):
+    for seed in range(3, 6):  # with the second one, the ratio is infinite
         encoder = RandomizedResponseEncoder(0.2, categories=SEX, random_state=seed)
         reports = encoder.fit_transform(people[["sex"]])
         impacts.append(debiased_fairness(true, predicted, reports, encoder, privileged="Female", positive_label=1)[7:8])
@@ -814,8 +820,7 @@ def sums_of_times(codes, labels, epsilon, times, seed):
     oracle, domain = RandomizedResponse(k, epsilon), Domain({"group": range(k)})
     reports = oracle.report(np.tile(codes, times).astype(np.uint8), SeededSource(seed)).reshape(times, -1)
     drawn = (GroupReports(domain, domain, (oracle,), (part,)).indicators() for part in reports)
-    parts = [vars(sums_of_estimated(blocks, np.eye(k, dtype=bool), labels)) for blocks in drawn]
-    return RateSums(**{name: np.stack([part[name] for part in parts]) for name in parts[0] if name != "scales"})
+    return stacked([sums_of_estimated(blocks, np.eye(k, dtype=bool), labels) for blocks in drawn])
 
 
 def sums_of_many_reports(shares, selected, *, n, epsilon, times=200):

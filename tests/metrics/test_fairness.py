@@ -320,10 +320,10 @@ RATE_PAIRS = list(itertools.product([0.1, 0.3, 0.5, 0.8], repeat=2))
 
 @pytest.mark.slow
 def test_intervals_of_rates_and_differences_cover_exactly_summed_over_all_outcomes():
-    shares = []
+    shares, (lefts, rights) = [], (proportion(np.arange(n + 1), n, 0.95) for n in (40, 60))
     for p, q in RATE_PAIRS:
         (x, y), weight = binomials((40, 60), (p, q))
-        left, right = proportion(x, 40, 0.95), proportion(y, 60, 0.95)
+        left, right = lefts[x], rights[y]
         shares.append([covered(left, p, weight), covered(combine((1, left), (-1, right)), p - q, weight)])
         assert np.sqrt(weight @ (x / 40 - y / 60 - p + q) ** 2) == pytest.approx(
             combine((1, proportion(p * 40, 40, 0.95)), (-1, proportion(q * 60, 60, 0.95))).std_error
@@ -342,11 +342,9 @@ def test_at_an_end_of_the_interval_more_and_half_of_the_same_are_as_likely_as_on
 
 @pytest.mark.slow
 def test_intervals_of_ratios_cover_exactly_summed_over_all_outcomes():
-    shares = []
-    for p, q in RATE_PAIRS:
-        (x, y), weight = binomials((40, 60), (p, q))
-        estimate = ratio(proportion(x, 40, 0.95), proportion(y, 60, 0.95))
-        shares.append(covered(estimate, p / q, weight))
+    (x, y), _ = binomials((40, 60), (0.5, 0.5))
+    estimate = ratio(proportion(x, 40, 0.95), proportion(y, 60, 0.95))
+    shares = [covered(estimate, p / q, binomials((40, 60), (p, q))[1]) for p, q in RATE_PAIRS]
     assert min(shares) > 0.92
     assert np.mean(shares) == pytest.approx(0.95, abs=0.01)
 
@@ -362,8 +360,9 @@ def test_the_interval_of_a_ratio_ends_where_that_of_a_difference_meets_0():
 
 @pytest.mark.slow
 def test_average_odds_are_covered():
-    (a, b, c, d), weight = binomials((12, 14, 16, 10), rates := (0.3, 0.5, 0.7, 0.4))
-    parts = [proportion(x, n, 0.9) for x, n in zip((a, b, c, d), (12, 14, 16, 10), strict=True)]
+    trials, rates = (12, 14, 16, 10), (0.3, 0.5, 0.7, 0.4)
+    counts, weight = binomials(trials, rates)
+    parts = [proportion(np.arange(n + 1), n, 0.9)[x] for x, n in zip(counts, trials, strict=True)]
     factors = (0.5, -0.5, 0.5, -0.5)
     odds = combine(*zip(factors, parts, strict=True))
     truth = sum(factor * rate for factor, rate in zip(factors, rates, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-import os
+import secrets
 import unittest
 import warnings
 from dataclasses import replace
@@ -132,7 +132,7 @@ class KeepsASecretSeed(Mutant):
     """Fresh over calls, but copies repeat each other."""
 
     def fit(self, X, y=None):
-        self._secret = os.urandom(8).hex()
+        self._secret = secrets.token_hex(8)
         return super().fit(X, y)
 
     def randomness(self, call=None):
@@ -153,7 +153,7 @@ class UsesNumpy(Mutant):
 class ForgetsTheColumn(Mutant):
     def randomness(self, call=None):
         number = super().randomness(call).call
-        source = SeededSource(os.urandom(8).hex() if self._seed is None else self._seed, number).bytes(1 << 16)
+        source = SeededSource(secrets.token_hex(8) if self._seed is None else self._seed, number).bytes(1 << 16)
 
         class Replay:
             def __init__(self):
@@ -168,7 +168,7 @@ class ForgetsTheColumn(Mutant):
 
 class IgnoresTheSeed(Mutant):
     def randomness(self, call=None):
-        fresh = SeededSource(os.urandom(8).hex())
+        fresh = SeededSource(secrets.token_hex(8))
         return lambda *purpose: fresh
 
 

@@ -223,9 +223,16 @@ class HalfRefitted(DPMean):
         (Wholesale, "check_transform_draws_nothing"),
     ],
 )
-def test_each_mistake_is_found_by_its_check(mistaken, check):
+def test_each_mistake_is_found_by_its_check(mistaken, check, monkeypatch):
+    chosen = [part.func for name, part in curator_checks(mistaken(bounds=(0, 1)), X) if name == check]
+    monkeypatch.setattr("skdp.testing._curator.CHECKS", chosen)
     with pytest.raises(AssertionError, match=f"{mistaken.__name__}: {check}: "):
         check_curator(mistaken(bounds=(0, 1)), X)
+
+
+def test_the_first_check_that_fails_is_named():
+    with pytest.raises(AssertionError, match="ChargedAfterwards: check_each_fit_is_charged_once_and_first: "):
+        check_curator(ChargedAfterwards(bounds=(0, 1)), X)
 
 
 class InCategories(DPMarginalSynthesizer):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import pickle
+import secrets
 
 import numpy as np
 import pandas as pd
@@ -86,7 +86,7 @@ class Mutant(RandomizedResponseEncoder):
 
 class ForgetfulMemo(Memo):
     def _digests(self, context, purpose, *fields):
-        return super()._digests(context, purpose + os.urandom(8).hex(), *fields)
+        return super()._digests(context, purpose + secrets.token_hex(8), *fields)
 
 
 class MemoWithoutValues(Memo):
