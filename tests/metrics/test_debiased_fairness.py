@@ -894,6 +894,27 @@ def test_average_odds_cover_where_both_differences_may_be_anything():
     assert (((odds.lower <= truth) & (truth <= odds.upper)).mean(axis=0) > 0.93).all()
 
 
+@each("difference", [-0.5, -0.1, 0.0, 0.2])
+@each("shares", [[0.02, 0.98], [0.1, 0.3, 0.6]])
+def test_no_pair_of_rates_with_a_difference_is_likelier_than_the_one_that_is_found(shares, difference):
+    sums, _, _ = sums_of_many_reports(shares, [0.1, 0.3, 0.2][-len(shares) :], n=200, epsilon=1.0, times=3)
+    found, _ = _difference_score(sums, "fixed", difference)
+    own = np.linspace(max(0, -difference), min(1, 1 - difference), 5001).reshape(-1, 1, 1, 1)
+    other, everywhere = own + difference, (len(own), *found.shape)
+    errors = [sums.top[..., :-1] - other * sums.bottom[..., :-1], sums.top[..., -1:] - own * sums.bottom[..., -1:]]
+    shared = sums.shared[..., :-1, :]
+    both = shared[..., 2] - (other + own) * shared[..., 1] + other * own * shared[..., 0]
+    first, last = (
+        variance_at(sums.noise[..., place, :], t) for place, t in ((slice(-1), other), (slice(-1, None), own))
+    )
+    both = np.clip(both, -np.sqrt(first * last), np.sqrt(first * last))
+    rows = [[first * (1 + 1e-6), both], [both, last * (1 + 1e-6)]]
+    matrix = np.moveaxis([[np.broadcast_to(part, everywhere) for part in row] for row in rows], (0, 1), (-2, -1))
+    error = np.stack([np.broadcast_to(part, everywhere) for part in errors], axis=-1)[..., np.newaxis]
+    scores = (error * np.linalg.solve(matrix, error)).sum(axis=(-2, -1))
+    assert (np.sqrt(found) <= 1.01 * np.sqrt(scores.min(axis=0)) + 0.01).all()
+
+
 def test_average_odds_of_a_few_hidden_rows_cover_where_hardly_any_row_is_selected():
     """Of places of one grid for all tables, 82 % of the intervals held the truth: few rates are possible at all."""
     sums, _, rates = sums_of_many_reports([0.01, 0.99], [0.0, 0.08], n=1000, epsilon=2.0)
