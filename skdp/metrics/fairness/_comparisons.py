@@ -20,9 +20,9 @@ _NEAR_0 = np.geomspace(1e-4, 0.04, 20)  # of few rows that are selected, or not,
 _DIFFERENCES = np.unique([*np.linspace(-1, 1, 41), *_NEAR_0, *-_NEAR_0])
 _ANGLES = np.linspace(0, np.pi / 2, 65)  # of ratios
 _PLACES = np.linspace(0, 1, 13)  # on a line of pairs of rates
-_PAIRS = (
-    np.sin(np.pi / 2 * np.sin(np.linspace(0, np.pi / 2, 65)) ** 2) ** 2
-)  # of likely differences, dense at both ends
+_PAIRS = np.sin(np.pi / 2 * np.sin(np.linspace(0, np.pi / 2, 65)) ** 2) ** 2
+"""Places in a range of differences, most of them next to its ends."""
+
 _ALIKE = 1e-6
 _HALVINGS = 10  # of the step of a grid that an end is in
 _FAR = 1.5  # times the usual quantile: differences beyond are in no likely pair
@@ -244,7 +244,7 @@ def _least_score(
         with np.errstate(over="ignore"):
             best = np.clip(along / np.maximum(square, 1e-300), first, last)
     r = np.sort(np.concatenate([r, best], axis=-1), axis=-1)
-    for _ in range(3):
+    for _ in range(2):
         place = score(r).argmin(axis=-1)[..., np.newaxis]
         low, high = (np.take_along_axis(r, np.clip(place + step, 0, r.shape[-1] - 1), axis=-1) for step in (-1, 1))
         r = low + (high - low) * _PLACES
