@@ -24,6 +24,7 @@ _PAIRS = np.sin(np.pi / 2 * np.sin(np.linspace(0, np.pi / 2, 65)) ** 2) ** 2
 """Places in a range of differences, most of them next to its ends."""
 
 _ALIKE = 1e-6
+_IMPOSSIBLE = 1e300  # a squared score, of which two can be added up
 _HALVINGS = 10  # of the step of a grid that an end is in
 _FAR = 1.5  # times the usual quantile: differences beyond are in no likely pair
 
@@ -157,13 +158,14 @@ def _odds_ends(
 ) -> tuple[Numbers, Numbers]:
     """Return the ends of the mean of two differences, of the true and the false positive rate."""
     # Of all pairs of differences whose scores add up to a likely one.
-    with np.errstate(invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         reach = _FAR * (ends.lower - ends.value), _FAR * (ends.upper - ends.value)
         first, last = (np.where(usual, ends.value + one, end) for one, end in zip(reach, far, strict=True))
         places = first + (last - first) * _PAIRS.reshape(-1, *[1] * first.ndim)
         distance = (places - ends.value) / np.where(places < ends.value, *reach) * _FAR * two_sided(level)
+        square = np.nan_to_num(distance**2, posinf=_IMPOSSIBLE)
     least, at_ends = _stack(_difference_score(sums, rows, place) for place in places)
-    least, at_ends = np.where(usual, np.nan_to_num(distance) ** 2, least), np.where(usual, 0, at_ends)
+    least, at_ends = np.where(usual, square, least), np.where(usual, 0, at_ends)
     (tpr, fpr), (at_tpr, at_fpr), (own, other) = (
         (part[..., 1, :], part[..., 2, :]) for part in (least, at_ends, places)
     )
