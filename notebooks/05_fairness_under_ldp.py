@@ -524,6 +524,8 @@ for axis, what, limit in zip(panels, ("violation", "error"), free[::-1], strict=
         axis.errorbar(line.index, line["mean"], line["sem"], color=color, marker=marker, capsize=2, label=method)
     axis.axhline(limit, color=GREY, linestyle=":", label="no constraint")
     axis.set(xscale="log", xlabel="ε of sex", title=what if what == "error" else "violation of equalised odds")
+    axis.set_xticks([0.5, 2, 8], ["0.5", "2", "8"])
+    axis.minorticks_off()
 panels[0].legend(frameon=False)
 plt.show()
 

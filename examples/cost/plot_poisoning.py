@@ -33,7 +33,7 @@ table.head()
 # %%
 figure, axes = plt.subplots(layout="constrained")
 for name, part in table.groupby("encoder"):
-    axes.loglog(part["epsilon"], part["raised_by_one"], "o-", label=name)
+    axes.semilogx(part["epsilon"], part["raised_by_one"], "o-", label=name)
 axes.set(xlabel="ε", ylabel="what one false report adds to a count")
 axes.set_xticks([0.5, 1, 2, 4], ["0.5", "1", "2", "4"], minor=False)
 axes.minorticks_off()

@@ -29,7 +29,8 @@ domain = {name: Interval(low, high, bins=4) for name, (low, high) in bounds.item
 # these bits. A linear model gains little: it learns to weight the bits by itself.
 
 scores = []
-for epsilon in (1.0, 2.0, 4.0, 8.0, 16.0):
+epsilons = (1, 2, 4, 8, 16)
+for epsilon in epsilons:
     models = {
         "reported bits": make_pipeline(
             UnaryEncodingTransformer(epsilon, categories=domain, random_state=0), LogisticRegression()
@@ -47,6 +48,7 @@ scores = pd.DataFrame(scores)
 figure, axes = plt.subplots(layout="constrained")
 for name, part in scores.groupby("model"):
     axes.errorbar(part["epsilon"], part["AUC"], part["spread"], fmt="o-", capsize=3, label=name)
-axes.set(xscale="log", xlabel="ε for the four columns together", ylabel="AUC, mean and spread over 5 folds")
+axes.set(xlabel="ε for the four columns together", ylabel="AUC, mean and spread over 5 folds")
+axes.set(xscale="log", xticks=epsilons, xticklabels=epsilons)
 axes.legend()
 plt.show()
