@@ -80,6 +80,7 @@ def test_local_sensitivity():
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:by their noisy scores, some pairs of columns depend strongly")  # as the text says
 def test_synthetic_data():
     found = run("03_synthetic_data")
     assert found["histogram"].std_error_[0] == found["one_column"].noise_scale_["age",]

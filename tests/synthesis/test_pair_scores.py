@@ -87,6 +87,22 @@ def test_pairs_that_have_room_are_not_named():
         fitted()
 
 
+@pytest.mark.slow
+def test_a_pair_whose_score_is_chance_is_not_named():
+    """Noise in the counts of columns with many rare values makes the score of any pair large."""
+    rng = np.random.default_rng(1)
+    shares = 1 / np.arange(1, 25) / (1 / np.arange(1, 25)).sum()
+    hidden, *columns = rng.choice(24, (13, 30_000), p=shares)
+    kept = {f"kept{k}": np.where(rng.random(30_000) < 0.8, hidden, column) for k, column in enumerate(columns[:5])}
+    table = pd.DataFrame(kept | {f"alone{k}": column for k, column in enumerate(columns[5:])})
+    for seed in range(5):
+        domain = dict.fromkeys(table, range(24))
+        synthesizer = DPMarginalSynthesizer(0.1, delta=1e-9, domain=domain, max_cells=1000, random_state=seed)
+        with pytest.warns(UserWarning, match=r"depend strongly.*\('kept") as found:
+            synthesizer.fit(table)
+        assert not any("alone" in str(one.message) for one in found)
+
+
 @pytest.mark.parametrize(
     ("parameters", "warned"),
     [({}, True), ({"max_cells": 160_000}, False), ({"marginals": "independent"}, False)],

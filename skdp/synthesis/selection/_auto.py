@@ -138,7 +138,7 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     fitted = fit_measured(table, plan)
     if refine:
         fitted = _refine(table, plan, fitted, [clique for clique in chosen if clique not in later])
-    return replace(fitted, unknown=_unknown(table, fitted, refused))
+    return replace(fitted, unknown=_unknown(table, fitted, refused, chances))
 
 
 def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequence[Clique]) -> FittedTable:
@@ -307,14 +307,20 @@ def _choose(
     return chosen, list(dict.fromkeys(refused))
 
 
-def _unknown(table: PrivateTable, fitted: FittedTable, refused: Iterable[Clique]) -> tuple[Clique, ...]:
+def _unknown(
+    table: PrivateTable, fitted: FittedTable, refused: Iterable[Clique], chances: Mapping[Clique, float]
+) -> tuple[Clique, ...]:
     """List strong pairs that had no room, and of whose dependence the model does not know by other marginals."""
-    least, scores = 2 * _STRONG * fitted.total, table.scores
-    pairs = [clique for clique in refused if len(clique) == 2 and scores[clique][0] > least + 2 * scores[clique][1]]
+
+    def strong(pair: Clique, known: float) -> bool:
+        score, error = table.scores[pair]
+        return score - 2 * error > math.hypot(known + 2 * _STRONG * fitted.total, chances[pair])
+
+    pairs = [clique for clique in refused if len(clique) == 2 and strong(clique, 0.0)]
     found = []
     for pair, counts in zip(pairs, guess_counts(fitted, pairs), strict=True):
         alone = np.multiply.outer(counts.sum(axis=1), counts.sum(axis=0)) / fitted.total
-        if scores[pair][0] - np.abs(counts - alone).sum() > least + 2 * scores[pair][1]:
+        if strong(pair, float(np.abs(counts - alone).sum())):
             found.append(pair)
     return tuple(found)
 
