@@ -16,12 +16,17 @@ SINGLE = ([1, 1, 3], [(0, 1, 2)])
 GRAPHS = {"chain": CHAIN, "cycle": CYCLE, "apart": APART, "single values": SINGLE, "no marginal": ([2, 3], [])}
 
 
-def full_table(tree, potentials):
-    """Multiply all potentials over all cells: what the messages must agree with."""
-    d = len(tree.sizes)
+def log_table(tree, potentials):
+    """Add up all potentials over all cells."""
     total = np.zeros(tree.sizes)
     for clique, potential in zip(tree.cliques, potentials, strict=True):
-        total = total + potential.reshape([tree.sizes[c] if c in clique else 1 for c in range(d)])
+        total = total + potential.reshape([size if c in clique else 1 for c, size in enumerate(tree.sizes)])
+    return total
+
+
+def full_table(tree, potentials):
+    """Multiply all potentials over all cells: what the messages must agree with."""
+    total = log_table(tree, potentials)
     cells = np.exp(total - total.max())
     return cells / cells.sum()
 

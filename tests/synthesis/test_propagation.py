@@ -11,12 +11,12 @@ from skdp.synthesis.model import JunctionTree, _propagation, _tables
 from skdp.synthesis.model._propagation import Propagation
 from skdp.synthesis.model._tables import Projections
 from tests.conftest import each
-from tests.synthesis.conftest import GRAPHS, cells, full_table, graphs, project, random_potentials
+from tests.synthesis.conftest import GRAPHS, cells, full_table, graphs, log_table, project, random_potentials
 
 
 def product(tree, potentials, marginals, logs):
     """Multiply everything over all cells."""
-    table, start = np.log(full_table(tree, potentials)), 0
+    table, start = log_table(tree, potentials), 0
     for marginal in marginals:
         shape = [tree.sizes[column] for column in marginal]
         factor = logs[start : start + cells(shape)]
