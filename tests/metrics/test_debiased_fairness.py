@@ -944,6 +944,27 @@ def test_differences_of_rates_next_to_0_and_1_are_not_wider_than_possible_rates_
         assert np.mean(estimate.upper - estimate.lower) < wanted
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+@each("seed", [5, 13])
+def test_average_odds_of_a_group_that_may_have_no_rows_are_not_wider_than_possible_rates_allow(seed):
+    # One of the two differences is well known, and was added with its part beyond the possible one.
+    rng = np.random.default_rng(seed)
+    codes = rng.choice(12, 10, p=rng.dirichlet(np.full(12, 0.4)))
+    (true, selected), groups = rng.random((2, 10)) < 0.3, np.array(list("abcdefghijkl"))
+    true[0] = True
+    table = pd.DataFrame({"group": groups[codes]})
+    encoder = RandomizedResponseEncoder(4.0, categories=[groups], random_state=seed).fit(table)
+    reports = encoder.transform(table)
+    given = {"privileged": "a", "positive_label": True, "rows": "fixed"}
+    ends = []
+    for level in (0.8, 0.95):
+        found = debiased_fairness(true, selected, reports, encoder, confidence_level=level, **given)
+        ends.append(found.set_index("metric").loc["average_odds_difference", ["lower", "upper"]])
+    (low, high), (wider_low, wider_high) = ends
+    assert wider_low <= low + 0.03
+    assert high <= wider_high + 0.03
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n_groups", often([2, 3], [2]))
 def test_differences_of_groups_that_may_have_no_rows_cover(n_groups):

@@ -46,11 +46,8 @@ def compare(sums: RateSums, rows: str, level: float) -> list[Estimate]:
     ends = _subtract(wide, free, level)
     with np.errstate(invalid="ignore"):
         odds, odds_ends = (combine((0.5, part[..., 1, :]), (0.5, part[..., 2, :])) for part in (found, ends))
-    limited = ends
-    if sums.scales is None:  # the ends of known groups are of possible rates
-        least, most = _limits(sums, rows, level)
-        odds_ends = _clip(odds_ends, *((part[..., 1, :] + part[..., 2, :]) / 2 for part in (least, most)))
-        limited = _clip(ends, least, most)
+    least, most = _limits(sums, rows, level)
+    limited = _clip(ends, least, most)
     if not usual.all():
 
         def score(difference: Numbers | float) -> Numbers:
@@ -61,6 +58,7 @@ def compare(sums: RateSums, rows: str, level: float) -> list[Estimate]:
         far = _ends(_DIFFERENCES, distances, score, most=_FAR)
         both = usual[..., 1, :] & usual[..., 2, :]
         odds_ends = _where(both, odds_ends, *_odds_ends(wide, rows, usual, ends, far, level))
+    odds_ends = _clip(odds_ends, *((part[..., 1, :] + part[..., 2, :]) / 2 for part in (least, most)))
     selection, tpr = (_cut(found, limited)[..., place, :] for place in range(2))
     return [selection, _impact(sums, rows, level), tpr, _cut(odds, odds_ends)]
 
