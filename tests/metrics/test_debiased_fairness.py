@@ -894,7 +894,7 @@ def test_average_odds_cover_where_both_differences_may_be_anything():
     assert (((odds.lower <= truth) & (truth <= odds.upper)).mean(axis=0) > 0.93).all()
 
 
-@each("difference", [-0.5, -0.1, 0.0, 0.2])
+@each("difference", [-0.5, -0.1, 0.0, 0.2, 0.6])
 @each("shares", [[0.02, 0.98], [0.1, 0.3, 0.6]])
 def test_no_pair_of_rates_with_a_difference_is_likelier_than_the_one_that_is_found(shares, difference):
     sums, _, _ = sums_of_many_reports(shares, [0.1, 0.3, 0.2][-len(shares) :], n=200, epsilon=1.0, times=3)
@@ -912,7 +912,7 @@ def test_no_pair_of_rates_with_a_difference_is_likelier_than_the_one_that_is_fou
     matrix = np.moveaxis([[np.broadcast_to(part, everywhere) for part in row] for row in rows], (0, 1), (-2, -1))
     error = np.stack([np.broadcast_to(part, everywhere) for part in errors], axis=-1)[..., np.newaxis]
     scores = (error * np.linalg.solve(matrix, error)).sum(axis=(-2, -1))
-    assert (np.sqrt(found) <= 1.01 * np.sqrt(scores.min(axis=0)) + 0.01).all()
+    assert (np.sqrt(found) <= 1.003 * np.sqrt(scores.min(axis=0)) + 0.001).all()
 
 
 def test_average_odds_of_a_few_hidden_rows_cover_where_hardly_any_row_is_selected():

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import itertools
+from unittest import mock
 
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
 from skdp.synthesis.model import JunctionTree, sample
+from skdp.synthesis.model._sampling import draw
 from tests.conftest import each
 from tests.synthesis.conftest import model_of, random_potentials
 
@@ -73,6 +75,13 @@ def test_counts_are_as_even_as_they_can_be():
     assert np.bincount(groups).tolist() == [4000, 10]
     assert (np.abs(np.bincount(values[groups == 0]) - law[0]) <= 1).all()
     assert (values[groups == 1] == 1).all()
+
+
+def test_the_largest_uniform_number_stays_in_its_group():
+    """In floats, the number of a group and a share next to 1 add up to the number of the next group."""
+    rng = mock.Mock(permutation=np.arange, random=lambda n: np.full(n, np.nextafter(1, 0)))
+    table = np.array([[0.5, 0.5, 0.0]] * 10)
+    np.testing.assert_array_equal(draw(table, np.arange(10), rng), np.ones(10))
 
 
 @each("n", [0, 1])
