@@ -97,6 +97,21 @@ def test_larger_integers_are_uniform(high):
     assert chisquare(counts, expected).pvalue > FALSE_ALARM
 
 
+@pytest.mark.parametrize(
+    ("draw", "name"),
+    [
+        (lambda source: bernoulli(source, 0.5, 1), "threshold"),
+        (lambda source: bernoulli(source, "half", 1), "threshold"),
+        (lambda source: bernoulli_ratio(source, Fraction(1, 2), 3, 1), "numerator"),
+        (lambda source: bernoulli_ratio(source, 1, True, 1), "denominator"),
+        (lambda source: uniform_integers(source, 2.0, 1), "high"),
+    ],
+)
+def test_a_number_that_is_no_integer_is_refused(draw, name):
+    with pytest.raises(TypeError, match=f"{name} must be an int, got"):
+        draw(SecureSource())
+
+
 @pytest.mark.parametrize("high", [0, -1, 2**32 + 1])
 def test_a_range_that_cannot_be_drawn_is_refused(high):
     with pytest.raises(ValueError, match="high"):

@@ -60,7 +60,7 @@ class _Composed(ABC):
         Parameters
         ----------
         epsilon : float
-            Finite and > 0.
+            Finite and > 0. The share of a large one is the largest that there is.
         delta : float
             In (0, 1).
 
@@ -71,7 +71,8 @@ class _Composed(ABC):
         """
         check_epsilon(epsilon)
         number = cls._largest(epsilon, delta) if check_delta(delta) else 1.0  # without a delta it is refused
-        return cls(**{cls.name: number, "delta": delta})
+        most = cls._from_amount(Fraction(_MOST))
+        return cls(**{cls.name: min(number, most), "delta": delta})
 
     def split(self, n: int) -> Self:
         """Return the share of each of n releases.

@@ -72,8 +72,7 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     >>> round(float(coins.mean()), 2)
     0.75
     """
-    if not 0 <= threshold <= ONE:
-        raise ValueError(f"threshold must be between 0 and 2**64, got {threshold}")
+    threshold = _check_between("threshold", threshold, 0, 64)
     if threshold == ONE:
         return np.ones(size, bool)
     if size >= _MANY:
@@ -117,6 +116,7 @@ def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: 
     >>> round(float(coins.mean()), 2)
     0.33
     """
+    numerator, denominator = _check_int("numerator", numerator), _check_int("denominator", denominator)
     if not 0 <= numerator <= denominator or denominator == 0:
         raise ValueError("a probability needs 0 <= numerator <= denominator and denominator > 0")
     if numerator == denominator:
@@ -212,8 +212,7 @@ def uniform_integers(source: ByteSource, high: int, size: int) -> NDArray[np.uns
     >>> np.bincount(uniform_integers(SeededSource(0), 3, 9_000)).tolist()
     [2959, 3062, 2979]
     """
-    if not 1 <= high <= 1 << 32:
-        raise ValueError(f"high must be between 1 and 2**32, got {high}")
+    high = _check_between("high", high, 1, 32)
     out = np.empty(size, np.min_scalar_type(high - 1))
     if high <= 256 and 256 % high == 0:
         for start in range(0, size, BLOCK):
@@ -328,13 +327,27 @@ def check_rational(name: str, value: Any, *, zero: bool = False, signed: bool = 
     return exact
 
 
-def check_positive_int(name: str, value: Any) -> int:
-    """Check and return a positive integer."""
+def _check_int(name: str, value: Any) -> int:
+    """Check and return an integer."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an int, got {type(value).__name__}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
     return int(value)
+
+
+def _check_between(name: str, value: Any, least: int, bits: int) -> int:
+    """Check and return an integer from `least` to 2**bits."""
+    whole = _check_int(name, value)
+    if not least <= whole <= 1 << bits:
+        raise ValueError(f"{name} must be between {least} and 2**{bits}, got {whole}")
+    return whole
+
+
+def check_positive_int(name: str, value: Any) -> int:
+    """Check and return a positive integer."""
+    whole = _check_int(name, value)
+    if whole < 1:
+        raise ValueError(f"{name} must be at least 1, got {whole}")
+    return whole
 
 
 def check_integers(name: str, values: ArrayLike) -> NDArray:

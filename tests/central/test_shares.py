@@ -110,6 +110,13 @@ class TestWhatAShareBuys:
         assert gaussian_epsilon(Mu.of(1, DELTA).mu, DELTA) == pytest.approx(1, rel=1e-9)
 
     @pytest.mark.parametrize("kind", [Rho, Mu])
+    def test_the_share_of_a_large_epsilon_is_the_largest_that_there_is(self, kind):
+        largest = kind.of(1e9, DELTA)
+        assert largest == kind.of(1e300, DELTA)
+        with pytest.raises(ValueError, match=f"{kind.name} must be from"):
+            kind(1.001 * getattr(largest, kind.name), DELTA)
+
+    @pytest.mark.parametrize("kind", [Rho, Mu])
     def test_the_epsilon_of_a_share_is_no_more_than_was_asked_for(self, kind):
         """All conversions round to the safe side, and a ledger of just this epsilon has to cover them."""
         for epsilon in (0.3, 0.5, 1.1, 3.0, 4.0):
