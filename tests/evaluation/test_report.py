@@ -225,6 +225,12 @@ def test_panels_are_laid_out_without_the_last_bits_of_the_solver():
     assert (corners == corners.round(9)).all()
 
 
+def test_letters_that_only_the_reader_has_are_drawn_without_a_warning():
+    """Warnings are errors here; the font by which panels are laid out has no Chinese letters."""
+    carriers = pd.DataFrame({"is_report": [True, False], "alone": [0.6, 0.4]}, index=["群体", "age"])
+    assert "群体" in _figures.carriers_figure(carriers, 0.5, "群体")
+
+
 @pytest.mark.usefixtures("_figures_are_not_drawn", "few_trees")
 class TestStudyReport:
     @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -190,7 +191,9 @@ def _new_panels(*, height: float = _HEIGHT, rows: int = 1, ratios: list[float] |
                 panel.set_position(np.round(panel.get_position().bounds, 9))
                 panel.set_in_layout(True)
 
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        # The reader's browser draws the letters.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
         figure = Figure(layout=Rounded(), figsize=(_WIDTH, height))
         yield figure.subplots(rows, squeeze=False, height_ratios=ratios).ravel()
 
