@@ -257,10 +257,10 @@ def gradients():
 
 
 def products():
-    """Draw the laws of a released sum of products by Gaussian and by cube noise, with and without a row."""
+    """Draw the laws of a released sum of products by Gaussian and by K-norm noise, with and without a row."""
     sums = np.linspace(-40, 40, 400)
     deviation = 1 / (Mu.of(1.0, 1e-6).mu * math.sqrt(0.46 * 7 / 8))
-    # Of cube noise: uniform on a cube whose half side has a gamma distribution of shape 11, one more than the sums.
+    # Of K-norm noise: uniform on a cube whose half side has a gamma distribution of shape 11, one more than the sums.
     radii = gamma(11).ppf((np.arange(2_000) + 0.5) / 2_000)
     axes = plt.subplots()[1]
     for shift, style in ((0, "-"), (1, "--")):
@@ -268,7 +268,7 @@ def products():
         gaussian = norm.pdf(sums, shift, deviation)
         cubes = ((np.abs(sums[:, np.newaxis] - shift) < radii) / (2 * radii)).mean(axis=1)
         axes.plot(sums, gaussian, color="C0", linestyle=style, label=f"Gaussian, {label}")
-        axes.plot(sums, cubes, color="C1", linestyle=style, label=f"cube, {label}")
+        axes.plot(sums, cubes, color="C1", linestyle=style, label=f"K-norm, {label}")
     axes.set(xlabel="released sum less the true one, in changes by a row", ylabel="density")
     axes.legend()
 

@@ -241,7 +241,7 @@ class TestPromise:
         model.fit(NUMBERS, ILL, groups=np.repeat(np.arange(N // 3), 3))
         assert model.bounds_.shape == (2, 2)
         assert (np.abs(model.bounds_[1]) <= 8).all()
-        assert "cube on sums by class, discrete Laplace on counts for bounds" in model.guarantee_.mechanism
+        assert "discrete K-norm on sums by class, discrete Laplace on counts for bounds" in model.guarantee_.mechanism
         assert "up to 3 rows a person" in model.guarantee_.mechanism
         who = np.where(ILL == "yes", 0, np.arange(N) + 1)
         assert gaussian(1e5).fit(NUMBERS, ILL, groups=who).class_count_[1] == pytest.approx(1, abs=0.1)

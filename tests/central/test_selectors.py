@@ -162,7 +162,7 @@ def test_rows_of_a_person_beyond_the_limit_are_left_out():
     persons = np.repeat(np.arange(1_000), 3)
     first = np.arange(3_000) % 3 == 0
     limited = DPSelectKBest(2, epsilon=2.0, **DECLARED).fit(TABLE, CLASSES, groups=persons)
-    assert limited.guarantee_.mechanism == "cube on sums, permute-and-flip"
+    assert limited.guarantee_.mechanism == "discrete K-norm on sums, permute-and-flip"
     wanted = DPSelectKBest(2, epsilon=2.0, **DECLARED, max_rows_per_person=2).fit(TABLE, CLASSES, groups=persons)
     assert wanted.guarantee_.mechanism.endswith("up to 2 rows a person")
     of_others = DPSelectKBest(2, epsilon=2.0, **DECLARED).fit(TABLE[~first], CLASSES[~first]).scores_std_error_

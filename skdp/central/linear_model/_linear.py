@@ -63,7 +63,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
             sum_columns(table, large, ends, missing=False)  # a missing value is an error before anything is charged
         goal = partial(target_places, name=table.names[-1], ends=ends[-1:], start=starts[-1:])
         rows = read_rows(table, large, ends[:-1], starts[:-1], goal)
-        kind = "cube" if share.kind == "epsilon" else GaussianNoise.name
+        kind = "discrete K-norm" if share.kind == "epsilon" else GaussianNoise.name
         return Plan(
             f"noisy sums of products, {kind}",
             partial(self._release, rows, widths(ends, starts), starts, penalty, share),

@@ -122,7 +122,7 @@ class GaussianNoise(Noise):
 class CubeNoise(Noise):
     """Noise of the density ``e**(-epsilon max|z| / sensitivity)``, for numbers of which each changes by this much."""
 
-    name = "cube"
+    name = "discrete K-norm"
 
     epsilon: Fraction
     sensitivity: int
