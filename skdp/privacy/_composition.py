@@ -108,6 +108,11 @@ def read_releases(guarantees: Any) -> list[PrivacyGuarantee]:
     return releases
 
 
+def repeated(guarantee: PrivacyGuarantee, times: int) -> PrivacyGuarantee:
+    """Return the guarantee of several releases that each have the same guarantee."""
+    return guarantee if times == 1 else _sum(Counter({guarantee: times}))
+
+
 def _sum(counts: Counter[PrivacyGuarantee]) -> PrivacyGuarantee:
     """Add up guarantees, each a number of times; sums are rounded once."""
     # One loss stands for all of each, as theirs are listed below.

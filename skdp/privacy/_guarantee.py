@@ -26,6 +26,7 @@ from skdp.privacy.accounting import (
     either,
     merged,
     read_loss,
+    smallest_epsilon,
     total_epsilon,
 )
 
@@ -184,8 +185,8 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     def to(self, relation: Relation) -> PrivacyGuarantee:
         """Convert the guarantee to another neighbouring relation.
 
-        Replacing a record is removing one and adding one: (epsilon, delta) becomes
-        (2 epsilon, (1 + e**epsilon) delta), and rho becomes 4 rho.
+        Replacing a record is removing one and adding one: (epsilon, delta) becomes (2 epsilon, (1 + e**epsilon) delta),
+        rho 4 rho. Where delta would be 1 or more, it stays, and epsilon follows from the losses.
 
         Parameters
         ----------
@@ -201,16 +202,23 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         ------
         ValueError
             If a guarantee under "replace" is to be converted to "add_remove", which does not follow, or if the implied
-            delta is 1 or more.
+            delta is 1 or more and no losses are known.
         """
         check_relation(relation)
         if relation == self.relation:
             return self
         if relation == "add_remove":
             raise ValueError("a guarantee for replacing a record says nothing about adding or removing one")
-        stated = self._stated_loss()._doubled()
-        numbers: dict[str, Any] = {"epsilon": stated.epsilon, "delta": stated.delta, "rho": stated.rho}
-        return replace(self, relation="replace", losses=doubled(self.losses), **numbers)
+        losses = doubled(self.losses)
+        try:
+            loss = self._stated_loss()._doubled()
+        except ValueError:
+            epsilon = smallest_epsilon(losses, Fraction(self.delta)) if losses else None
+            if epsilon is None:
+                raise
+            rho = None if self.rho is None else 4 * self.rho
+            loss = StatedLoss(epsilon, self.delta, rho)
+        return replace(self, relation=relation, epsilon=loss.epsilon, delta=loss.delta, rho=loss.rho, losses=losses)
 
     def _in_one_relation(self, other: PrivacyGuarantee) -> tuple[PrivacyGuarantee, PrivacyGuarantee]:
         if self.relation == other.relation:

@@ -46,7 +46,7 @@ def refuse(capsys, *words):
 def test_a_pipeline_becomes_a_text_a_record_and_a_page(folder, capsys):
     before = list(sys.path)
     assert main(["statement", "code/model.py:encoder"]) == 0
-    assert "total: epsilon = 1, local model" in capsys.readouterr().out
+    assert "Guarantee: epsilon = 1, local model" in capsys.readouterr().out
     assert main(["statement", "code/model.py:models.both", "--out", "both.json"]) == 0
     assert capsys.readouterr().out == "Wrote both.json\n"
     record = PrivacyStatement.from_json((folder / "both.json").read_text())
@@ -65,7 +65,7 @@ def test_a_module_is_found_in_this_folder(folder, capsys, monkeypatch):
     monkeypatch.syspath_prepend(folder / "code")
     (folder / "model_of_test.py").write_text(CODE)
     assert main(["statement", "model_of_test:encoder"]) == 0
-    assert "total: epsilon = 1" in capsys.readouterr().out
+    assert "Guarantee: epsilon = 1" in capsys.readouterr().out
 
 
 def test_what_is_refused(folder, capsys):

@@ -174,8 +174,8 @@ def test_what_fit_warned_of_is_said_without_a_value():
 
 def test_rows_that_pass_beside_private_statistics_are_not_covered():
     record = privacy_statement(MAKERS["central"]()).to_dict()
-    assert record["not_covered"][0] == "age: statistics only: rows released as is, by DPStandardScaler."
-    assert record["warnings"] == ["No column is protected."]
+    assert record["not_covered"][0] == "age: released as is, beside private statistics, by DPStandardScaler."
+    assert record["warnings"] == ["No column has a guarantee."]
 
 
 def test_the_meaning_of_the_total():
@@ -370,6 +370,19 @@ def test_a_damaged_record_is_an_error_or_another_record():
         assert PrivacyStatement.from_json(made.to_json()).to_dict() == made.to_dict()
     assert 0 < read < 50
     assert longest < 400
+
+
+def test_a_step_of_other_columns_may_have_a_larger_epsilon_than_the_total():
+    parts = [("sex", sex(), ["sex"]), ("age", DPStandardScaler(5.0, bounds=(0, 100)), ["age"])]
+    statement = privacy_statement(ColumnTransformer(parts).fit(X))
+    assert statement.total.epsilon == 1
+    assert PrivacyStatement.from_json(statement.to_json()).total == statement.total
+
+
+def test_records_from_before_headlines_and_shuffling_are_read():
+    record = privacy_statement(MAKERS["local"]()).to_dict()
+    del record["headline"], record["steps"][0]["shuffled"]
+    assert PrivacyStatement.from_json(json.dumps(record)).to_dict()["headline"].startswith("No column is released")
 
 
 def test_a_total_below_a_step_is_refused():

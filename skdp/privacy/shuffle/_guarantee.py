@@ -55,7 +55,8 @@ class Shuffled:
     -----
     **Privacy.** Those who shuffle or sum the reports are trusted not to look at them: they, and everybody if the
     reports are published unshuffled, face the local epsilon, which `guarantee_` of the transformer states and its
-    ledger is charged with. The rest as for `shuffled_guarantee`.
+    ledger is charged with: reports leave the transformer unshuffled, and a charge has to hold for all that is shown
+    together. `privacy_statement` states both. The rest as for `shuffled_guarantee`.
 
     Examples
     --------

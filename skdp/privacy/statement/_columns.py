@@ -17,6 +17,13 @@ AS_IS, NOT_RELEASED = "released as is", "not released"
 
 READ = f"categories read from the data: {AS_IS}"
 
+NOT_FITTED, NOT_SEEN = "not fitted: no guarantee yet", "not seen by fit"
+
+AT_FIT = f"rows at fit; rows given to transform or predict: {AS_IS}"
+
+LEARNT_TARGET = "The target, which is no column of X, is learnt from as it is by: "
+"""The start of the remark about a target that is in no row of a statement."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -42,6 +49,8 @@ class Flow:
     exact: bool
     curated: bool = False
     new_target: bool = False
+    has_target: bool = True
+    """Whether what a step takes for its target is the target; a column of X may stand in for it."""
 
     @classmethod
     def start(cls, names: Sequence[Any] | None) -> Self:
@@ -59,6 +68,11 @@ class Flow:
     def merged(self) -> Column:
         """All columns merged into one."""
         return Column.merged(self.columns)
+
+    @property
+    def shuffled(self) -> Flow:
+        """The same columns in an unknown order, some perhaps missing or repeated."""
+        return replace(self, columns=(self.merged,), names=None, exact=False)
 
     def spread(self, column: Column, estimator: Any, *, curated: bool = False) -> Flow:
         """Return the output of a step that uses all columns together."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
@@ -18,7 +18,7 @@ from skdp.privacy._guarantee import RELATIONS, TRUSTS, PrivacyGuarantee
 from skdp.privacy._json import Fields, written_name
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.statement._columns import AS_IS, NOT_RELEASED, READ
+from skdp.privacy.statement._columns import AS_IS, AT_FIT, LEARNT_TARGET, NOT_FITTED, NOT_RELEASED, NOT_SEEN, READ
 
 COLUMNS = ("column", "step", "mechanism", "epsilon", "delta", "relation", "trust", "protection")
 
@@ -36,6 +36,9 @@ class StatedStep(NamedTuple):  # numpydoc ignore=PR02
         Whether it is a class of skdp; otherwise its author states the guarantee, and `trusted` named the class.
     charged : bool
         Whether it charges a ledger.
+    shuffled : PrivacyGuarantee or None
+        What its reports guarantee once they are shuffled or summed, if its epsilon is a `Shuffled`. Its `guarantee` is
+        that of each report by itself, as reports leave the step unshuffled.
 
     Examples
     --------
@@ -50,6 +53,7 @@ class StatedStep(NamedTuple):  # numpydoc ignore=PR02
     guarantee: PrivacyGuarantee
     known: bool = True
     charged: bool = False
+    shuffled: PrivacyGuarantee | None = None
 
 
 def versions_now() -> dict[str, str]:
@@ -97,17 +101,48 @@ class Facts:
 
     @property
     def open_columns(self) -> list[tuple[str, str]]:
-        """The columns that are released unprotected in some way, and how."""
-        return [
+        """The columns that are released unprotected in some way, the target among them, and how."""
+        columns = [
             (str(row["column"]), ", by ".join(filter(None, (row["protection"], row["step"]))))
             for row in self.columns
             if AS_IS in row["protection"] or (row["epsilon"] is None and row["protection"] != NOT_RELEASED)
         ]
+        return columns + [("the target", f"{AS_IS}, by {steps}") for steps in self.target_learners]
+
+    @property
+    def target_learners(self) -> list[str]:
+        """The steps that learn from an unprotected target that is in no row, as one text; empty if there is none."""
+        return [note[len(LEARNT_TARGET) :].rstrip(".") for note in self.notes if note.startswith(LEARNT_TARGET)]
+
+    @property
+    def unprotected_columns(self) -> list[str]:
+        """The columns whose values are released unprotected, also if there are private statistics of them."""
+        return self._columns_where(lambda text: AS_IS in text and not text.startswith(AT_FIT))
+
+    @property
+    def columns_at_fit(self) -> list[str]:
+        """The columns of which only the rows of `fit` are protected."""
+        unprotected = self.unprotected_columns
+        return [name for name in self._columns_where(lambda text: text.startswith(AT_FIT)) if name not in unprotected]
+
+    @property
+    def waiting_columns(self) -> list[str]:
+        """The columns that have no guarantee yet, as a step is not fitted, or was not fitted on them."""
+        return self._columns_where(lambda text: text in (NOT_FITTED, NOT_SEEN))
+
+    def _columns_where(self, fits: Callable[[str], bool]) -> list[str]:
+        return list(dict.fromkeys(str(row["column"]) for row in self.columns if fits(row["protection"])))
 
     @property
     def read_columns(self) -> list[tuple[str, str]]:
         """The columns whose categories were read from the data, and the steps that read them."""
         return [(str(row["column"]), row["step"]) for row in self.columns if row["protection"] == READ]
+
+    @property
+    def counted_steps(self) -> list[StatedStep]:
+        """The steps whose guarantee is about columns of the total."""
+        covered = set() if self.total is None else set(self.total.scope)
+        return [one for one in self.steps if not covered.isdisjoint(one.guarantee.scope)]
 
     @property
     def seeded(self) -> list[str]:
@@ -139,9 +174,10 @@ def read_facts(fields: Fields) -> dict[str, Any]:
     covered = {row[0] for row in rows[~rows["epsilon"].isna()].itertuples(index=False)}
     if facts["total"] is not None and not covered.issuperset(facts["total"].scope):
         raise ValueError(f"{fields.at('total')}.scope has columns for which no row of columns has an epsilon")
-    largest = max((one.guarantee.epsilon for one in facts["steps"]), default=0.0)
-    if facts["total"] is not None and facts["total"].epsilon < largest:
-        raise ValueError(f"{fields.at('total')}.epsilon is smaller than that of a step")
+    total = facts["total"]
+    for one in facts["steps"]:
+        if total is not None and total.epsilon < one.guarantee.epsilon and set(total.scope) & set(one.guarantee.scope):
+            raise ValueError(f"{fields.at('total')}.epsilon is smaller than that of a step")
     return facts
 
 
@@ -160,9 +196,9 @@ def _row(fields: Fields) -> tuple[Any, ...]:
 
 
 def _step(fields: Fields) -> StatedStep:
-    return StatedStep(
-        fields.text("step"),
-        fields.part("guarantee", PrivacyGuarantee._of),
-        fields.flag("known"),
-        fields.flag("charged"),
-    )
+    names = fields.text("step"), fields.part("guarantee", PrivacyGuarantee._of)
+    flags = fields.flag("known"), fields.flag("charged")
+    shuffled = None
+    if fields.has("shuffled"):
+        shuffled = fields.optional("shuffled", lambda name: fields.part(name, PrivacyGuarantee._of))
+    return StatedStep(*names, *flags, shuffled)

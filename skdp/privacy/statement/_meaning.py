@@ -8,11 +8,16 @@ from typing import Any
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._numbers import SECRET_SAMPLE, shown
 from skdp.privacy._odds import best_guess, largest_ratio
+from skdp.privacy.statement._columns import AS_IS, EVERYTHING
 from skdp.privacy.statement._facts import Facts
 
 SECURE = "the operating system's cryptographically secure generator, or a secret key where reports are permanent"
 SEEDED = "a seed was set (its value is not recorded): NOT SECURE against those who know or guess it"
 
+
+COUNTS_TWICE = (
+    "replacing is removing one record and adding another, so that a guarantee for adding or removing one counts twice"
+)
 
 NO_BITS = "no step of skdp draws random bits"
 
@@ -32,6 +37,47 @@ _TRUST = {
     ),
 }
 """For each trust model, who else does or does not learn more, and who is trusted."""
+
+
+def amounts(guarantee: PrivacyGuarantee) -> str:
+    """Write epsilon, and delta if there is one."""
+    epsilon = f"epsilon {shown(guarantee.epsilon)}"
+    return f"{epsilon}, delta {shown(guarantee.delta)}" if guarantee.delta else epsilon
+
+
+_FEW = 5
+"""The most columns named in a headline; of more, their number is given."""
+
+
+def headline(facts: Facts) -> str:
+    """Say which columns are released unprotected, and what is promised about the others."""
+    every = list(dict.fromkeys(str(row["column"]) for row in facts.columns))
+    unprotected = facts.unprotected_columns
+    if EVERYTHING in unprotected:
+        texts = ["All columns are released unprotected"]
+    elif unprotected:
+        verb = "is" if len(unprotected) == 1 else "are"
+        texts = [f"{len(unprotected)} of {_counted(every)} {verb} released unprotected: {_listed(unprotected)}"]
+    else:
+        texts = ["No column is released unprotected"]
+    if facts.target_learners:
+        texts.append(f"The target, which is not among them, is {AS_IS}")
+    if facts.columns_at_fit:
+        texts.append(f"Protected at fit only: {_listed(facts.columns_at_fit)}")
+    if facts.waiting_columns:
+        texts.append(f"Without a guarantee yet: {_listed(facts.waiting_columns)}")
+    texts.append("No column has a guarantee" if facts.total is None else f"Guarantee: {facts.total}")
+    return f"{'. '.join(texts)}."
+
+
+def _counted(names: list[str]) -> str:
+    return f"{len(names)} column{'' if len(names) == 1 else 's'}"
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) <= _FEW:
+        return ", ".join(names)
+    return f"{', '.join(names[:_FEW])} and {len(names) - _FEW} more"
 
 
 def sentence(text: str) -> str:
@@ -96,7 +142,7 @@ def warnings(facts: Facts) -> list[str]:
         texts.append(f"The random bits of these steps come from a seed, NOT SECURE: {', '.join(facts.seeded)}.")
     texts += [f"The guarantee of {step} is that of its author: it is not a class of skdp." for step in facts.others]
     if facts.total is None:
-        texts.append("No column is protected.")
+        texts.append("No column has a guarantee.")
     return texts
 
 
@@ -108,6 +154,9 @@ def randomness(facts: Facts) -> dict[str, Any]:
 def composition(facts: Facts) -> tuple[str, bool]:
     """Return how privacy losses add up, and whether ledgers count all steps."""
     text = "The privacy losses of the steps add up to the total, for one fit and one call that releases rows. "
+    converted = any(one.guarantee.relation == "add_remove" for one in facts.counted_steps)
+    if facts.total is not None and facts.total.relation == "replace" and converted:
+        text += f"The total is for replacing a record: {COUNTS_TWICE}. "
     if not facts.ledgers:
         return text + "No ledger counts further calls.", False
     for ledger in facts.ledgers:

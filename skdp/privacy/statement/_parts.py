@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from inspect import signature
+from numbers import Integral
 from types import FunctionType
 from typing import Any
 
@@ -29,6 +30,13 @@ _FED = {
 }
 """Meta-estimators of scikit-learn that only pass their table to the estimators in this attribute, and otherwise learn
 from their predictions only."""
+
+_SHOW_NO_ROW = ("VotingRegressor", "MultiOutputRegressor", "TransformedTargetRegressor", "FixedThresholdClassifier")
+"""Those of them that store nothing by which the number of rows, or a single row, shows. The others store the number of
+rows, or the classes that occur, or split the rows by their number."""
+
+_DEFAULT_FOLDS = 5
+"""The folds of scikit-learn's estimators with ``cv=None``."""
 
 _PREDICTED = frozenset(
     {"calibrated_classifiers_", "best_threshold_", "best_score_", "cv_results_"}
@@ -86,6 +94,54 @@ def fed_parts(estimator: Any) -> list[Any] | None:
 def learns_from_predictions(estimator: Any) -> bool:
     """Whether a meta-estimator of scikit-learn stores predictions of its parts for rows of the table."""
     return not _PREDICTED.isdisjoint(vars(estimator))
+
+
+def shows_rows(estimator: Any) -> bool:
+    """Whether a meta-estimator shows how many rows there are, or which, although its parts are private."""
+    return library_of(estimator) != "sklearn" or type(estimator).__name__ not in _SHOW_NO_ROW
+
+
+def mixes_columns(estimator: Any) -> bool:
+    """Whether a meta-estimator gives its parts other columns than its own, or the same ones in another order."""
+    return bool(getattr(estimator, "bootstrap_features", False)) or getattr(estimator, "max_features", 1.0) != 1.0
+
+
+def more_uses(estimator: Any) -> int | None:
+    """Return how often a meta-estimator uses a row, at most, for fits that it does not store; None if not known."""
+    # In a split by scikit-learn, a row is a training row or a test row, once. A search also predicts for training rows
+    # if these are scored.
+    name = type(estimator).__name__
+    if hasattr(estimator, "cv_results_"):
+        if not _is_known_split(estimator.cv):
+            return None
+        n_scored = 2 if estimator.return_train_score else 1
+        return len(estimator.cv_results_["params"]) * int(estimator.n_splits_) * n_scored
+    if name in ("StackingClassifier", "StackingRegressor", "TunedThresholdClassifierCV"):
+        return _n_folds(estimator.cv)
+    if name == "CalibratedClassifierCV":
+        frozen = is_a(estimator.estimator, "sklearn.frozen.FrozenEstimator")
+        together = frozen if estimator.ensemble == "auto" else not estimator.ensemble
+        return _n_folds(estimator.cv) if together else 0
+    return 0
+
+
+def _n_folds(cv: Any) -> int | None:
+    if cv is None:
+        return _DEFAULT_FOLDS
+    if isinstance(cv, str | float):  # fitted before, and only predicted from; or a single split
+        return 1
+    if not _is_known_split(cv):
+        return None
+    if isinstance(cv, Integral):
+        return int(cv)
+    try:
+        return int(cv.get_n_splits())
+    except (TypeError, ValueError):  # as many as there are rows, or groups
+        return None
+
+
+def _is_known_split(cv: Any) -> bool:
+    return cv is None or isinstance(cv, Integral) or library_of(cv) == "sklearn"
 
 
 def reads_classes(estimator: Any) -> bool:

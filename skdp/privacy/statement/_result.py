@@ -13,7 +13,7 @@ from skdp.markup import html_table, html_text, written_text
 from skdp.privacy._json import Fields, JsonRecord
 from skdp.privacy._numbers import shown
 from skdp.privacy.statement._facts import Facts, read_facts
-from skdp.privacy.statement._meaning import meaning, not_covered, randomness, warnings
+from skdp.privacy.statement._meaning import headline, meaning, not_covered, randomness, warnings
 from skdp.privacy.statement._page import page
 from skdp.privacy.statement._registry import registry_record
 from skdp.privacy.statement._sheet import evaluation
@@ -61,6 +61,7 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
 
     def _content(self) -> dict[str, Any]:
         return {
+            "headline": written_text(headline(self)),
             "columns": self.columns,
             "total": None if self.total is None else self.total._content(),
             "steps": [
@@ -69,6 +70,7 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
                     "guarantee": one.guarantee._content(),
                     "known": one.known,
                     "charged": one.charged,
+                    "shuffled": None if one.shuffled is None else one.shuffled._content(),
                 }
                 for one in self.steps
             ],
@@ -85,6 +87,8 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
     @classmethod
     def _of(cls, fields: Fields) -> Self:
         made = cls(**read_facts(fields))
+        if fields.has("headline"):
+            fields.take("headline")
         for name in ("warnings", "randomness", "meaning", "not_covered", "evaluation"):
             fields.take(name)  # these follow from the other fields, and are written again
         return made
@@ -183,9 +187,6 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
         """
         return registry_record(self, human_fields, tier)
 
-    def _summary(self) -> str:
-        return f"total: {self.total or 'no promise about any column'}"
-
     def _table(self) -> pd.DataFrame:
         return self.rows.assign(
             epsilon=["" if isnan(value) else shown(value) for value in self.rows["epsilon"]],
@@ -193,7 +194,7 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
         )
 
     def __str__(self) -> str:
-        lines = [self._table().to_string(index=False), self._summary(), *(f"- {note}" for note in self.notes)]
+        lines = [headline(self), self._table().to_string(index=False), *(f"- {note}" for note in self.notes)]
         return written_text("\n".join(lines))
 
     __repr__ = __str__
@@ -202,4 +203,4 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
         table = html_table(self._table())
         odds = f"<p>{html_text(self.total.in_odds())}</p>" if self.total else ""
         notes = "".join(f"<li>{html_text(note)}</li>" for note in (*warnings(self), *self.notes))
-        return f"<div>{table}<p><b>{html_text(self._summary())}</b></p>{odds}<ul>{notes}</ul></div>"
+        return f"<div><p><b>{html_text(headline(self))}</b></p>{table}{odds}<ul>{notes}</ul></div>"

@@ -93,8 +93,8 @@ def _system(facts: Facts) -> list[Item]:
             level,
             "side channels",
             PARTLY,
-            "Errors, warnings, logs and metadata hold no value of the data. How long a call takes, and what memory it "
-            "needs, is not protected.",
+            "Errors, warnings, logs and metadata of skdp hold no value of the data. How long a call takes, and what "
+            "memory it needs, is not protected.",
         ),
     ]
 

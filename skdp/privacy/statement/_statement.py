@@ -13,8 +13,22 @@ import pandas as pd
 from skdp.markup import written_row
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.statement._columns import AS_IS, EVERYTHING, NOT_RELEASED, READ, TARGET, Flow, names_in, read_names
+from skdp.privacy.statement._columns import (
+    AS_IS,
+    AT_FIT,
+    EVERYTHING,
+    LEARNT_TARGET,
+    NOT_FITTED,
+    NOT_RELEASED,
+    NOT_SEEN,
+    READ,
+    TARGET,
+    Flow,
+    names_in,
+    read_names,
+)
 from skdp.privacy.statement._facts import StatedStep
+from skdp.privacy.statement._meaning import COUNTS_TWICE, amounts
 from skdp.privacy.statement._parts import is_a
 from skdp.privacy.statement._result import PrivacyStatement
 from skdp.privacy.statement._visitor import Promise, Walk
@@ -22,11 +36,11 @@ from skdp.privacy.statement._visitor import Promise, Walk
 _FEW = 5
 """The most columns named together in a row; for more, their number is given."""
 
-_PROTECTION = {
-    True: "rows",
-    "fit": f"rows at fit; rows given to transform or predict: {AS_IS}",
-    False: "statistics only",
-}
+_SHOWN = "Which records there are, or how many, is shown here"
+
+_PROTECTION = {True: "rows", "fit": AT_FIT, False: "statistics only"}
+
+_BESIDE_STATISTICS = f"{AS_IS}, beside private statistics"
 
 
 def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] = ()) -> PrivacyStatement:
@@ -73,6 +87,15 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
     "fit" is not enough inside a search, a stack, a calibration or another estimator that learns from predictions for
     rows of the table: these use true values, which are "released as is". The target and weights (``sample_weight``) are
     not columns: the total includes the cost of a transformer of the target; weights are unprotected.
+
+    The total is for adding or removing a record only if nothing else shows which records there are, or how many. Else
+    it is for replacing one, which is both: epsilon counts twice. This is shown by columns or a target that are seen or
+    leave unprotected, by categories or classes that are read from the data, by reports, by steps that are not fitted,
+    and by meta-estimators that store the number of rows or split the rows by it, as bagging and stacks do.
+
+    Fits of a search, a stack or another meta-estimator that it does not store are in the total, with as many releases
+    of each record as there can be. Where their number or their epsilon is not known (a search of epsilon itself, splits
+    by a function or by the number of rows), nothing is promised.
 
     If a step of a pipeline is replaced after `fit`, the release of the previous step is not stated.
 
@@ -150,24 +173,31 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
         rows += [_unprotected(name, step, READ) for step in walk.read.get(name, ())]
         statistics = any(promise.of(name) is False for promise in promises)
         if name in walk.unfitted:
-            rows.append(_unprotected(name, ", ".join(walk.unfitted[name]), "not fitted: no guarantee yet"))
+            rows.append(_unprotected(name, ", ".join(walk.unfitted[name]), NOT_FITTED))
         elif name in walk.seen:
             rows.append(_unprotected(name, ", ".join(walk.seen[name]), AS_IS))
         elif name in leaving and not statistics:
             rows.append(_unprotected(name, "", AS_IS))
         elif not promises and not (name == EVERYTHING and walk.promises):
             rows.append(_unprotected(name, "", NOT_RELEASED))
-    rows += [_unprotected(name, "", "not seen by fit") for name in others]
+    rows += [_unprotected(name, "", NOT_SEEN) for name in others]
     names = ["column", "step", "mechanism", "epsilon", "delta", "relation", "trust", "protection"]
     table = pd.DataFrame(map(written_row, rows), columns=names)
     for name in ("epsilon", "delta"):  # `astype` of several columns takes as long as all else here
         table[name] = table[name].astype(float)
     steps = tuple(
-        StatedStep(promise.step, replace(promise.guarantee, scope=promise.columns), promise.known, promise.charged)
+        StatedStep(
+            promise.step,
+            replace(promise.guarantee, scope=promise.columns),
+            promise.known,
+            promise.charged,
+            promise.shuffled,
+        )
         for promise in walk.promises
     )
     ledgers, unread = _records(list(walk.ledgers.values()))
-    return PrivacyStatement(table, _total(walk, kept), (*walk.notes, *_remarks(walk), *unread), steps, ledgers)
+    total, conversions = _total(walk, leaving, kept)
+    return PrivacyStatement(table, total, (*walk.notes, *conversions, *_remarks(walk), *unread), steps, ledgers)
 
 
 def _records(ledgers: Sequence[PrivacyLedger]) -> tuple[tuple[PrivacyLedger, ...], list[str]]:
@@ -189,9 +219,7 @@ def _is_kept(walk: Walk, leaving: set[Any], name: Any) -> bool:
 
 def _promised(name: Any, promise: Promise, *, released: bool) -> tuple[Any, ...]:
     g, protects = promise.guarantee, promise.of(name)
-    protection = _PROTECTION[protects]
-    if protects is False and released:
-        protection += f": rows {AS_IS}"
+    protection = _BESIDE_STATISTICS if protects is False and released else _PROTECTION[protects]
     together = [str(other) for other in promise.columns if other != name]
     if together:
         listed = ", ".join(together) if len(together) <= _FEW else f"{len(together)} others"
@@ -203,14 +231,35 @@ def _unprotected(name: Any, step: str, protection: str) -> tuple[Any, ...]:
     return name, step, "", None, None, "", "", protection
 
 
-def _total(walk: Walk, kept: list[Any]) -> PrivacyGuarantee | None:
+def _total(walk: Walk, leaving: set[Any], kept: list[Any]) -> tuple[PrivacyGuarantee | None, list[str]]:
+    """Add up what is promised about the columns that nothing else releases, and say what was converted."""
     covered = [name for name in kept if any(name in promise.columns for promise in walk.promises)]
-    if not covered:
-        return None
     # The target is about the same persons.
     counted = [promise for promise in walk.promises if not {TARGET, *covered}.isdisjoint(promise.columns)]
-    total = reduce(operator.add, (promise.guarantee for promise in counted))
-    return replace(total, scope=tuple(covered))
+    if not covered:
+        return None, []
+    if not walk.shows_records(leaving):
+        total = reduce(operator.add, (promise.guarantee for promise in counted))
+        return replace(total, scope=tuple(covered)), []
+    converted = [promise for promise in counted if promise.guarantee.relation == "add_remove"]
+    try:
+        total = reduce(operator.add, (promise.guarantee.to("replace") for promise in counted))
+    except ValueError:
+        steps = ", ".join(promise.step for promise in converted)
+        return None, [
+            f"{_SHOWN}, so only a promise for replacing a record would hold. None follows from epsilon and delta of: "
+            f"{steps}."
+        ]
+    total = replace(total, scope=tuple(covered))
+    if not converted:
+        return total, []
+    doubled = [_in_words(promise.step, promise.guarantee) for promise in converted]
+    return total, [f"{_SHOWN}, so the total is for replacing a record: {COUNTS_TWICE}. {'; '.join(doubled)}."]
+
+
+def _in_words(step: str, guarantee: PrivacyGuarantee) -> str:
+    """Say what a guarantee for adding or removing a record is for replacing one."""
+    return f"{step}: {amounts(guarantee)} counts as {amounts(guarantee.to('replace'))}"
 
 
 def _remarks(walk: Walk) -> list[str]:
@@ -231,7 +280,5 @@ def _remarks(walk: Walk) -> list[str]:
     if walk.after:
         remarks.append(f"Post-processing of protected columns, which costs nothing: {', '.join(walk.after)}.")
     if walk.from_target:
-        remarks.append(
-            f"The target, which is no column of X, is learnt from as it is by: {', '.join(walk.from_target)}."
-        )
+        remarks.append(f"{LEARNT_TARGET}{', '.join(walk.from_target)}.")
     return remarks

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from skdp.privacy._composition import repeated
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._columns import EVERYTHING, TARGET, Column, Flow, names_in
+from skdp.privacy.statement._meaning import amounts
 from skdp.privacy.statement._parts import (
     columns_read,
     fed_parts,
@@ -20,10 +22,14 @@ from skdp.privacy.statement._parts import (
     learns_target,
     ledgers_of,
     library_of,
+    mixes_columns,
+    more_uses,
     parts_of,
     reads_classes,
+    shows_rows,
     takes_weights,
 )
+from skdp.privacy.statement._shuffling import after_shuffling
 
 Protects = Literal[True, False, "fit"]
 """Whether the rows that a step returns are protected: always, never, or only at fit."""
@@ -38,13 +44,16 @@ class Promise:
     guarantee: PrivacyGuarantee
     protects: Protects
     target: tuple[Any, ...] = ()
+    new_target: bool = False
+    """Whether the step replaces the target by a protected one."""
     made_up: bool = False
     known: bool = True
     charged: bool = False
+    shuffled: PrivacyGuarantee | None = None
 
     def of(self, name: Any) -> Protects:
         """Return whether the rows of a column are protected."""
-        return False if name in self.target else self.protects
+        return False if name in self.target and not self.new_target else self.protects
 
 
 class Walk:
@@ -61,6 +70,7 @@ class Walk:
         self.weighted: list[str] = []
         self.from_target: list[str] = []
         self.targets: set[Any] = set()
+        self.counted: list[str] = []
         self.notes: list[str] = []
         self.ledgers: dict[Any, PrivacyLedger] = {}
 
@@ -118,19 +128,22 @@ class Walk:
         guarantee, everything = estimator.guarantee_, flow.merged
         protects = _protects(estimator, guarantee)
         own = names_in(estimator) or flow.names or ()
-        target = tuple(name for name in guarantee.scope if own and name not in own)
+        target = tuple(name for name in guarantee.scope if flow.has_target and own and name not in own)
         if (named := _named(estimator)) is not None:
-            guarantee = replace(guarantee.to("replace"), scope=named)
+            converted = replace(guarantee.to("replace"), scope=named)
             self.notes.append(
                 f"{step} leaves other columns of each row as they are. These show who is there, so the promise about "
-                "the columns that it protects is for replacing their values."
+                f"the columns that it protects is for replacing their values: {_doubled(guarantee, converted)}."
             )
+            guarantee = converted
         elif protects is True and guarantee.relation == "add_remove" and hasattr(estimator, "transform"):
-            guarantee = guarantee.to("replace")
+            converted = guarantee.to("replace")
             self.notes.append(
                 f"{step} returns as many rows as it is given, which shows how many there are: so the promise about "
-                "them is for replacing a record. Its guarantee_ is the promise about what it has learnt."
+                f"them is for replacing a record: {_doubled(guarantee, converted)}. Its guarantee_ is the promise "
+                "about what it has learnt."
             )
+            guarantee = converted
         scope, read, nothing = guarantee.scope or own, columns_read(estimator), Column.merged([])
         inside, outside = flow.chosen(own, scope.__contains__), flow.chosen(own, lambda name: name not in scope)
         if inside is None or outside is None:  # it is not known which columns are covered, unless all are
@@ -142,13 +155,13 @@ class Walk:
                 f"{step} comes after a step that learns from true values: somebody has to be trusted with them, so "
                 "this is the central model."
             )
-        from_data = flow.chosen(own, read.__contains__)
+        from_data = flow.chosen(own, read.__contains__) if flow.has_target else nothing
         if from_data is None:
             from_data = everything if any(name not in target for name in read) else nothing
         for name in (*from_data.raw, *(name for name in target if name in read)):
             self.read.setdefault(name, []).append(step)
         columns = tuple(name for name in self.columns if name in inside.origins)
-        if inside.origins == {EVERYTHING}:
+        if inside.origins == {EVERYTHING} and flow.has_target:
             columns = guarantee.scope or columns
         columns += target
         self.columns += [name for name in columns if name not in self.columns]
@@ -157,8 +170,22 @@ class Walk:
         known = library_of(estimator) == "skdp"
         ledgers = ledgers_of(estimator)
         self.ledgers |= {ledger.path or id(ledger): ledger for ledger in ledgers}
-        kept = () if new_target else target
-        self.promises.append(Promise(columns, step, guarantee, protects, kept, made_up, known, bool(ledgers)))
+        shuffled, remark = after_shuffling(estimator, guarantee, columns, step)
+        self.notes += [remark] if remark else []
+        self.promises.append(
+            Promise(
+                columns,
+                step,
+                guarantee,
+                protects,
+                target=target,
+                new_target=new_target,
+                made_up=made_up,
+                known=known,
+                charged=bool(ledgers),
+                shuffled=shuffled,
+            )
+        )
         self.targets.update(target)
         raw = outside.raw if protects else everything.raw
         late = outside.late if protects is True and hasattr(estimator, "transform") else everything.late
@@ -188,26 +215,58 @@ class Walk:
         return Flow.side_by_side(parts, flow.spread(flow.merged, estimator).names)
 
     def _search(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
-        best = estimator.best_estimator_
-        if self._promises(best):
-            self.notes.append(
-                f"{step} has fitted its candidates too, on every fold, and each fit was a release. Only the ledger "
-                "knows how many; here is the one that was kept."
-            )
+        best, before = estimator.best_estimator_, len(self.promises)
+        varied = {name for params in estimator.cv_results_["params"] for name in params}
         made = self.visit(best, flow, path)
+        if any(self._is_of_private_step(best, name) for name in varied):
+            self._repeat(before, None, step)
+        else:
+            self._repeat(before, more_uses(estimator), step)
         self._scored(estimator, made, flow, step)
         return made
 
+    def _is_of_private_step(self, estimator: Any, name: str) -> bool:
+        """Whether a parameter is that of an estimator that has a guarantee, or is made of one that has."""
+        owner = name.rpartition("__")[0]
+        return self._promises(estimator.get_params().get(owner) if owner else estimator)
+
+    def _repeat(self, start: int, more: int | None, step: str) -> None:
+        """Count releases that a step makes of parts that it does not store, or stored once for several."""
+        promises = self.promises[start:]
+        if not promises or more == 0:
+            return
+        if more is None:
+            self.notes.append(
+                f"{step} has fitted estimators that it did not store, and each fit was a release. How much these have "
+                "lost is not known here, so that nothing is promised; only a ledger knows."
+            )
+            for promise in promises:
+                self._see(promise.columns, step)
+            return
+        for place, promise in enumerate(promises, start):
+            self.promises[place] = replace(promise, guarantee=repeated(promise.guarantee, 1 + more))
+        self.notes.append(
+            f"{step} has fitted estimators that it did not store: each record was used in {more} further releases, so "
+            f"epsilon of its steps is {1 + more} times that of one release."
+        )
+
     def _meta(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
-        self.notes.append(f"{step} may fit what it is made of more often than is shown; only the ledger knows.")
         place, before = path or type(estimator).__name__, len(self.promises)
         fed = fed_parts(estimator)
-        parts = [part for part in parts_of(estimator) if self._promises(part)] if fed is None else fed
-        made = [self.visit(part, flow, _join(place, str(index))) for index, part in enumerate(parts)]
         if fed is None:
+            self.notes.append(f"{step} may fit what it is made of more often than is shown; only a ledger knows.")
+            unknown = replace(flow.shuffled, has_target=False)
+            for index, part in enumerate(part for part in parts_of(estimator) if self._promises(part)):
+                self.visit(part, unknown, _join(place, str(index)))
             return self._plain(estimator, flow, step)
+        given = flow.shuffled if mixes_columns(estimator) else flow
+        made = [self.visit(part, given, _join(place, str(index))) for index, part in enumerate(fed)]
+        self._repeat(before, more_uses(estimator), step)
+        if shows_rows(estimator):
+            self.counted.append(step)
+        targets = list(dict.fromkeys(name for promise in self.promises[before:] for name in promise.target))
         if reads_classes(estimator):
-            for name in dict.fromkeys(name for promise in self.promises[before:] for name in promise.target):
+            for name in targets:
                 self.read.setdefault(name, []).append(step)
         # The combining estimator sees the predictions of the parts for the rows of `fit`.
         said = replace(flow.predicted(), columns=(Column.merged(part.merged for part in made),))
@@ -216,14 +275,20 @@ class Walk:
             self._scored(estimator, said, flow, step)
         if hasattr(estimator, "final_estimator_"):
             self.visit(estimator.final_estimator_, said, _join(place, "final_estimator_"))
-        of_target = getattr(estimator, "transformer_", None)
-        if self._promises(of_target):
-            self.columns += [] if TARGET in self.columns else [TARGET]
-            self.visit(of_target, Flow.start([TARGET]), _join(place, "transformer_"))
-            self._see([TARGET], step)  # the model may have learnt from the true target
-        elif not (_passes(of_target) or learns_nothing(of_target)):
-            self.from_target.append(step)
+        self._transform_target(estimator, targets, place, step)
         return said
+
+    def _transform_target(self, estimator: Any, targets: list[Any], place: str, step: str) -> None:
+        """Follow the target through the transformer that a meta-estimator has for it."""
+        transformer = getattr(estimator, "transformer_", None)
+        if self._promises(transformer):
+            name = targets[0] if targets else TARGET
+            self.columns += [] if name in self.columns else [name]
+            self.visit(transformer, Flow.start([name]), _join(place, "transformer_"))
+            if not targets:
+                self._see([name], step)  # the model may have learnt from the true target
+        elif not (_passes(transformer) or learns_nothing(transformer)):
+            self.from_target.append(step)
 
     def _scored(self, estimator: Any, made: Flow, flow: Flow, step: str) -> None:
         """Record a step that learns from predictions of its parts for the rows of `fit`."""
@@ -235,6 +300,11 @@ class Walk:
         """Void guarantees about the target if a step learns the true target."""
         for step in self.from_target:
             self._see(self.targets, step)
+
+    def shows_records(self, leaving: Iterable[Any]) -> bool:
+        """Whether it shows which records there are, or how many: then a guarantee is for replacing one."""
+        released = [self.seen, self.unfitted, self.read, self.from_target, self.counted, list(leaving)]
+        return any(released) or any(promise.guarantee.relation == "replace" for promise in self.promises)
 
     def _see(self, names: Iterable[Any], step: str) -> None:
         for name in names:
@@ -260,6 +330,13 @@ class Walk:
         if not hasattr(estimator, "transform"):
             return flow.predicted()
         return flow.spread(flow.merged, estimator, curated=bool(raw))
+
+
+def _doubled(guarantee: PrivacyGuarantee, converted: PrivacyGuarantee) -> str:
+    """Say what replacing a record costs where adding or removing one is promised."""
+    return (
+        f"{amounts(guarantee)} for adding or removing a record is {amounts(converted)} for replacing one, which is both"
+    )
 
 
 def _join(path: str, name: str) -> str:

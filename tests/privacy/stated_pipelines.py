@@ -1,0 +1,515 @@
+"""Pipelines of scikit-learn's steps and ours, and the worst loss of all that they show, replayed on neighbours."""
+
+from __future__ import annotations
+
+import math
+import unittest.mock
+import warnings
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pandas as pd
+from imblearn.pipeline import make_pipeline as make_resampling_pipeline
+from imblearn.under_sampling import RandomUnderSampler
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+    VotingRegressor,
+)
+from sklearn.experimental import enable_halving_search_cv, enable_iterative_imputer  # noqa: F401
+from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest, VarianceThreshold
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    HalvingGridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+)
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier, MultiOutputRegressor, RegressorChain
+from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    OneHotEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
+    StandardScaler,
+    TargetEncoder,
+)
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import Bunch
+
+from skdp import (
+    DPPCA,
+    DPGaussianNB,
+    DPHistogram,
+    DPKBinsDiscretizer,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPMarginalSynthesizer,
+    DPMean,
+    DPMinMaxScaler,
+    DPRidge,
+    DPSelectKBest,
+    DPSimpleImputer,
+    DPStandardScaler,
+    DPTargetEncoder,
+    MarginalClassifier,
+    NumericPerturber,
+    OnFitOnly,
+    PosteriorFeatures,
+    RandomizedResponseEncoder,
+    SyntheticResampler,
+    UnaryEncodingTransformer,
+    privacy_statement,
+)
+from skdp.local.numeric._protocol import NumericProtocol
+from skdp.local.protocol import OracleProtocol
+from skdp.testing import replay_release
+
+NUMBERS = ["age", "hours"]
+TABLE = pd.DataFrame(
+    {
+        "age": [0.0, 100, 100, 37, 50, 0, 100, 80, 20, 60, 10, 100],
+        "hours": [100.0, 0, 100, 70, 50, 0, 73, 10, 90, 40, 30, 100],
+        "sex": ["f", "m"] * 6,
+        "job": ["clerk", "nurse", "nurse"] * 4,
+        "sick": [0, 1, 1, 0] * 3,
+    }
+)
+# The last row instead: other corners of what is declared.
+ROWS = [(0.0, 0.0, "f", "clerk", 1), (0.0, 100.0, "f", "clerk", 1), (100.0, 0.0, "f", "clerk", 0)]
+SEXES, JOBS = ["f", "m"], ["clerk", "nurse"]
+BOUNDS = (0, 100)
+
+
+def classifier(**options):
+    return DPLogisticRegression(3.0, **{"classes": [0, 1], "bounds": BOUNDS, "max_iter": 3} | options)
+
+
+def regressor(**options):
+    return DPLinearRegression(3.0, **{"bounds": BOUNDS, "target_bounds": (0, 1)} | options)
+
+
+def sex(**options):
+    return RandomizedResponseEncoder(1.0, **{"categories": {"sex": SEXES}} | options)
+
+
+def words():
+    return OneHotEncoder(categories=[SEXES, JOBS], sparse_output=False)
+
+
+def reports(*steps):
+    """Sex as reports, before other steps."""
+    return make_pipeline(sex(), OneHotEncoder(sparse_output=False), *steps)
+
+
+def reports_of_arrays():
+    return make_pipeline(sex(categories=[SEXES]), OneHotEncoder(sparse_output=False), LogisticRegression())
+
+
+def Frozen(model):
+    """Freeze a model that was fitted to the same rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return FrozenEstimator(fitted(model, ["sex"], TABLE)[0])
+
+
+def reports_at_fit(*steps):
+    return make_pipeline(OnFitOnly(sex()), OneHotEncoder(sparse_output=False), *steps)
+
+
+def synthesizer(**options):
+    domain = {"sex": SEXES, "job": JOBS, "sick": [0, 1]}
+    return DPMarginalSynthesizer(3.0, **{"domain": domain, "marginals": "independent"} | options)
+
+
+def of_columns(*parts, **options):
+    return make_column_transformer(*parts, **options)
+
+
+class TwoTargets:
+    """Fit to the target twice, as two columns."""
+
+    def __init__(self, model):
+        self.model = model
+
+
+LOGIT = LogisticRegression()
+GRID = {"logisticregression__C": [1.0, 2.0]}
+# The columns of X, and what is fitted; with a target, unless its name says otherwise.
+PIPELINES = {
+    # What looks at all rows before a private model.
+    "scaler, model": (NUMBERS, lambda: make_pipeline(StandardScaler(), classifier(bounds=(-3, 3)))),
+    "minmax, regression": (NUMBERS, lambda: make_pipeline(MinMaxScaler(), regressor(bounds=(0, 1)))),
+    "imputer, model": (NUMBERS, lambda: make_pipeline(SimpleImputer(), classifier())),
+    "neighbours, model": (NUMBERS, lambda: make_pipeline(KNNImputer(), classifier())),
+    "threshold, model": (NUMBERS, lambda: make_pipeline(VarianceThreshold(), classifier())),
+    "one scaled": (
+        NUMBERS,
+        lambda: make_pipeline(of_columns((StandardScaler(), ["age"]), remainder="passthrough"), classifier()),
+    ),
+    "target encoder, model": (["sex"], lambda: make_pipeline(TargetEncoder(cv=2), classifier(bounds=(0, 1)))),
+    "best column, model": (NUMBERS, lambda: make_pipeline(SelectKBest(k=1), classifier())),
+    "resampled, model": (NUMBERS, lambda: make_resampling_pipeline(RandomUnderSampler(), classifier())),
+    "iterative imputer": (
+        NUMBERS,
+        lambda: IterativeImputer(regressor(target_bounds=BOUNDS), max_iter=1),
+    ),
+    "chosen by model": (NUMBERS, lambda: SelectFromModel(classifier())),
+    "eliminated by model": (NUMBERS, lambda: RFE(classifier(), n_features_to_select=1)),
+    # What looks at no row.
+    "model": (NUMBERS, classifier),
+    "model, classes read": (NUMBERS, lambda: classifier(classes=None)),
+    "bayes": (NUMBERS, lambda: DPGaussianNB(2.0, bounds=BOUNDS, classes=[0, 1])),
+    "bayes, classes read": (NUMBERS, lambda: DPGaussianNB(2.0, bounds=BOUNDS)),
+    "polynomials, ridge": (
+        NUMBERS,
+        lambda: make_pipeline(PolynomialFeatures(2), DPRidge(2.0, bounds=(0, 10_000), target_bounds=(0, 1))),
+    ),
+    "logarithms, model": (
+        NUMBERS,
+        lambda: make_pipeline(FunctionTransformer(np.log1p), classifier(bounds=(0, 5))),
+    ),
+    "declared words, model": (["sex", "job"], lambda: make_pipeline(words(), classifier(bounds=(0, 1)))),
+    "mean": (NUMBERS, lambda: DPMean(1.0, bounds=BOUNDS)),
+    "histogram": (["sex", "job"], lambda: DPHistogram(1.0, domain={"sex": SEXES, "job": JOBS})),
+    "private scaler, private model": (
+        NUMBERS,
+        lambda: make_pipeline(DPStandardScaler(1.0, bounds=BOUNDS), classifier(bounds=(-9, 9))),
+    ),
+    "private imputer, scaler, components, model": (
+        NUMBERS,
+        lambda: make_pipeline(
+            DPSimpleImputer(1.0, bounds=BOUNDS),
+            DPMinMaxScaler(1.0, bounds=BOUNDS),
+            DPPCA(1, epsilon=1.0, bounds=(-9, 9)),
+            classifier(bounds=(-9, 9)),
+        ),
+    ),
+    "private bins, model": (
+        NUMBERS,
+        lambda: make_pipeline(DPKBinsDiscretizer(1.0, n_bins=2, bounds=BOUNDS), classifier(bounds=(0, 2))),
+    ),
+    "private choice, model": (
+        NUMBERS,
+        lambda: make_pipeline(DPSelectKBest(1, epsilon=1.0, bounds=BOUNDS, classes=[0, 1]), classifier()),
+    ),
+    "private codes, model": (
+        ["sex"],
+        lambda: make_pipeline(
+            DPTargetEncoder(1.0, categories={"sex": SEXES}, bounds=(0, 1)), classifier(bounds=(0, 1))
+        ),
+    ),
+    "private scaler, plain model": (
+        NUMBERS,
+        lambda: make_pipeline(DPStandardScaler(1.0, bounds=BOUNDS), LOGIT),
+    ),
+    "two scalers, model": (
+        NUMBERS,
+        lambda: make_pipeline(
+            of_columns((DPStandardScaler(1.0, bounds=BOUNDS), ["age"]), (StandardScaler(), ["hours"])),
+            classifier(bounds=(-9, 9)),
+        ),
+    ),
+    # Estimators that are made of private ones.
+    "votes": (NUMBERS, lambda: VotingClassifier([("one", classifier()), ("two", classifier())])),
+    "votes of regressions": (NUMBERS, lambda: VotingRegressor([("one", regressor()), ("two", regressor())])),
+    "bag of parts": (
+        NUMBERS,
+        lambda: BaggingRegressor(regressor(), 2, bootstrap=False, max_samples=0.7, random_state=0),
+    ),
+    "bag of columns": (
+        NUMBERS,
+        lambda: BaggingRegressor(regressor(), 2, bootstrap=False, bootstrap_features=True, random_state=0),
+    ),
+    "bag": (NUMBERS, lambda: BaggingClassifier(classifier(), 2, random_state=0)),
+    "one against the rest": (NUMBERS, lambda: OneVsRestClassifier(classifier())),
+    "one against one": (NUMBERS, lambda: OneVsOneClassifier(classifier())),
+    "stack": (NUMBERS, lambda: StackingClassifier([("one", classifier())], classifier(bounds=(0, 1)), cv=2)),
+    "stack of regressions": (
+        NUMBERS,
+        lambda: StackingRegressor([("one", regressor())], regressor(bounds=(0, 1)), cv=2),
+    ),
+    "fixed threshold": (NUMBERS, lambda: FixedThresholdClassifier(classifier(), threshold=0.4)),
+    "tuned threshold": (NUMBERS, lambda: TunedThresholdClassifierCV(classifier(), cv=2, thresholds=3)),
+    "calibrated": (NUMBERS, lambda: CalibratedClassifierCV(classifier(), cv=2)),
+    "search of a model": (NUMBERS, lambda: GridSearchCV(classifier(), {"max_iter": [2, 3]}, cv=2)),
+    "two targets": (NUMBERS, lambda: TwoTargets(MultiOutputRegressor(regressor()))),
+    "two classes": (NUMBERS, lambda: TwoTargets(MultiOutputClassifier(classifier()))),
+    "chain": (NUMBERS, lambda: TwoTargets(RegressorChain(regressor()))),
+    "chain of classes": (NUMBERS, lambda: TwoTargets(ClassifierChain(classifier()))),
+    "target as it is": (NUMBERS, lambda: TransformedTargetRegressor(regressor())),
+    "target scaled": (
+        NUMBERS,
+        lambda: TransformedTargetRegressor(regressor(target_bounds=(-3, 3)), transformer=StandardScaler()),
+    ),
+    "target scaled privately": (
+        NUMBERS,
+        lambda: TransformedTargetRegressor(
+            regressor(target_bounds=(-9, 9)), transformer=DPStandardScaler(1.0, bounds=(0, 1))
+        ),
+    ),
+    "target's logarithm": (
+        NUMBERS,
+        lambda: TransformedTargetRegressor(regressor(), func=np.log1p, inverse_func=np.expm1),
+    ),
+    # Reports.
+    "reports": (["sex"], sex),
+    "reports and a column": (["sex", "job"], lambda: of_columns((sex(), ["sex"]), remainder="passthrough")),
+    "reports, plain model": (["sex"], lambda: reports(LOGIT)),
+    "reports, tree": (["sex"], lambda: reports(DecisionTreeClassifier(random_state=0))),
+    "reports, private model": (["sex"], lambda: reports(classifier(bounds=(0, 1)))),
+    "reports of numbers, scaler, model": (
+        NUMBERS,
+        lambda: make_pipeline(NumericPerturber(1.0, bounds=BOUNDS), StandardScaler(), LOGIT),
+    ),
+    "bits": (
+        ["sex", "job"],
+        lambda: make_pipeline(UnaryEncodingTransformer(1.0, categories={"sex": SEXES, "job": JOBS}), LOGIT),
+    ),
+    "two reports": (["sex"], lambda: FeatureUnion([("one", reports()), ("two", reports())])),
+    "reports beside private statistics": (
+        [*NUMBERS, "sex"],
+        lambda: make_pipeline(
+            of_columns(
+                (reports(), ["sex"]), (DPStandardScaler(1.0, bounds=BOUNDS), ["age"]), (StandardScaler(), ["hours"])
+            ),
+            classifier(bounds=(-9, 9)),
+        ),
+    ),
+    "reports at fit": (["sex"], lambda: reports_at_fit(LOGIT)),
+    "votes of reports": (["sex"], lambda: VotingClassifier([("one", reports(LOGIT)), ("two", reports_at_fit(LOGIT))])),
+    "stack of reports": (["sex"], lambda: StackingClassifier([("one", reports(LOGIT))], cv=2)),
+    "calibrated reports": (["sex"], lambda: CalibratedClassifierCV(reports(LOGIT), cv=2)),
+    "calibrated together": (["sex"], lambda: CalibratedClassifierCV(reports(LOGIT), cv=2, ensemble=False)),
+    "threshold of reports": (["sex"], lambda: TunedThresholdClassifierCV(reports(LOGIT), cv=2, thresholds=3)),
+    "search of reports": (["sex"], lambda: GridSearchCV(reports(LOGIT), GRID, cv=2)),
+    "search that scores both parts": (
+        ["sex"],
+        lambda: GridSearchCV(reports(LOGIT), GRID, cv=2, return_train_score=True),
+    ),
+    "search of epsilon": (
+        ["sex"],
+        lambda: GridSearchCV(reports(LOGIT), {"randomizedresponseencoder__epsilon": [1.0, 4.0]}, cv=2),
+    ),
+    "random search": (
+        ["sex"],
+        lambda: RandomizedSearchCV(reports(LOGIT), GRID, n_iter=2, cv=2, random_state=0),
+    ),
+    "search after reports": (
+        ["sex"],
+        lambda: reports(GridSearchCV(LOGIT, {"C": [1.0, 2.0]}, cv=2)),
+    ),
+    "two targets of reports": (["sex"], lambda: TwoTargets(MultiOutputClassifier(reports(LOGIT)))),
+    "halving": (["sex"], lambda: HalvingGridSearchCV(reports(LOGIT), GRID, cv=2, factor=2, random_state=0)),
+    "search with splits of its own": (
+        ["sex"],
+        lambda: GridSearchCV(reports(LOGIT), {}, cv=[(np.arange(12), np.arange(12))]),
+    ),
+    "stack of frozen reports": (["sex"], lambda: StackingClassifier([("one", Frozen(reports(LOGIT)))], cv=2)),
+    "search in a stack": (
+        ["sex"],
+        lambda: StackingClassifier([("one", GridSearchCV(reports(LOGIT), {}, cv=2))], cv=2),
+    ),
+    "bag of reports": (["sex"], lambda: BaggingClassifier(reports_of_arrays(), 2, bootstrap=False, random_state=0)),
+    "bag of drawn columns": (
+        NUMBERS,
+        lambda: BaggingClassifier(
+            make_pipeline(NumericPerturber(1.0, bounds=BOUNDS), LOGIT),
+            2,
+            bootstrap=False,
+            bootstrap_features=True,
+            random_state=0,
+        ),
+    ),
+    "declared words beside numbers, model": (
+        ["age", "sex"],
+        lambda: make_pipeline(
+            of_columns((OneHotEncoder(categories=[SEXES], sparse_output=False), ["sex"]), remainder="passthrough"),
+            classifier(),
+        ),
+    ),
+    "words read, model": (["sex", "job"], lambda: make_pipeline(OneHotEncoder(sparse_output=False), classifier())),
+    "splines, regression": (NUMBERS, lambda: make_pipeline(SplineTransformer(3), regressor(bounds=(0, 1)))),
+    "two statistics of a column": (
+        NUMBERS,
+        lambda: make_pipeline(
+            of_columns((DPStandardScaler(1.0, bounds=BOUNDS), ["age"]), (DPMinMaxScaler(1.0, bounds=BOUNDS), ["age"])),
+            regressor(bounds=(-9, 9)),
+        ),
+    ),
+    "classifier of marginals": (
+        ["sex", "job"],
+        lambda: MarginalClassifier(synthesizer(target="sick", marginals="auto")),
+    ),
+    "target scaled privately, reports": (
+        ["sex"],
+        lambda: TransformedTargetRegressor(
+            reports(LinearRegression()), transformer=DPStandardScaler(1.0, bounds=(0, 1))
+        ),
+    ),
+    "posteriors": (["sex"], lambda: make_pipeline(PosteriorFeatures(sex()), LOGIT)),
+    # Synthetic rows.
+    "synthetic rows": (["sex", "job"], lambda: make_pipeline(synthesizer(), words(), LOGIT)),
+    "synthetic rows, private model": (
+        ["sex", "job"],
+        lambda: make_pipeline(synthesizer(), words(), classifier(bounds=(0, 1))),
+    ),
+    "redrawn column": (["sex", "job"], lambda: synthesizer(redraw=["job"])),
+    "search of synthetic rows": (
+        ["sex", "job"],
+        lambda: GridSearchCV(make_pipeline(synthesizer(), words(), LOGIT), GRID, cv=2),
+    ),
+    "resampler": (
+        ["sex", "job"],
+        lambda: make_resampling_pipeline(SyntheticResampler(synthesizer()), words(), LOGIT),
+    ),
+    "scaler beside a resampler": (
+        ["sex", "job"],
+        lambda: make_union(OneHotEncoder(sparse_output=False), synthesizer()),
+    ),
+}
+
+
+NO_GUARANTEE = [
+    *("target encoder, model", "best column, model", "resampled, model", "iterative imputer", "chosen by model"),
+    *(
+        "eliminated by model",
+        "private scaler, plain model",
+        "bag",
+        "tuned threshold",
+        "calibrated",
+        "search of a model",
+    ),
+    *("chain", "chain of classes", "search of epsilon", "search with splits of its own"),
+]
+"""Those that release every column unprotected, or more often than can be counted."""
+
+
+def fitted(pipeline, columns, table):
+    """Fit to the columns of a table and its target, and return what is fitted and the rows that leave."""
+    X, y = table[columns], table["sick"]
+    if isinstance(pipeline, TwoTargets):
+        pipeline, y = pipeline.model, np.column_stack([y, y])
+    pipeline = clone(pipeline)
+    seeds = [name for name in pipeline.get_params() if name.endswith("random_state")]
+    pipeline.set_params(**dict.fromkeys(seeds, 0))
+    if hasattr(pipeline, "transform") and not (is_classifier(pipeline) or is_regressor(pipeline)):
+        return pipeline, pipeline.fit_transform(X, y)
+    return pipeline.fit(X, y), None
+
+
+def statement_of(name):
+    """State what a pipeline promises."""
+    columns, make = PIPELINES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few rows, and what is read of them
+        return privacy_statement(fitted(make(), columns, TABLE)[0])
+
+
+UNSTATED = ("refit_time_", "random_state_")
+"""The time that a search took, and the state of a generator, which depend on no row."""
+
+
+class Shown:
+    """All that a fitted pipeline holds, step by step, and the rows that it returned."""
+
+    def __init__(self, pipeline, rows):
+        self.pipeline = contents(pipeline)
+        self.rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+
+
+def contents(value):
+    """Return the attributes of estimators, for whatever holds them."""
+    if isinstance(value, BaseEstimator) or type(value).__name__ == "_CalibratedClassifier":
+        return {name: contents(part) for name, part in vars(value).items() if name not in UNSTATED}
+    if isinstance(value, dict | Bunch):
+        return {name: contents(part) for name, part in value.items() if not str(name).endswith("_time")}
+    if isinstance(value, list | tuple):
+        return [contents(part) for part in value]
+    if type(value).__name__ == "Tree":
+        return contents(value.__getstate__())
+    return value
+
+
+@cache
+def worst_loss(*channels):
+    """Return the largest log ratio of the probabilities of a report, for any two values."""
+    worst = Fraction(1)
+    for channel in channels:
+        for report in zip(*channel, strict=True):
+            worst = max(worst, max(report) / min(report))
+    return math.log(worst)
+
+
+class Reports:
+    """The reports of a run, which a second run gets too, and what they lose about rows that differ."""
+
+    def __init__(self):
+        self.calls, self.epsilon, self.place = [], 0.0, None
+
+    def replayed(self, protocol, randomise):
+        def run(self_, codes, records, randomness):
+            drawn = randomise(self_, codes, records, randomness)
+            if self.place is None:
+                self.calls.append((codes, drawn))
+                return drawn
+            before, drawn = self.calls[self.place]
+            self.place += 1
+            for column, other, channels in zip(before, codes, self_.channels(10**7), strict=True):
+                differing = sum(
+                    repr(a) != repr(b) for a, b in zip(np.asarray(column).T, np.asarray(other).T, strict=True)
+                )
+                if differing:
+                    ratio = worst_loss(*[tuple(map(tuple, channel)) for channel in channels])
+                    self.epsilon += differing * ratio
+            return drawn
+
+        return unittest.mock.patch.object(protocol, "randomise", run)
+
+
+def replayed_loss(name, total):
+    """Return the worst loss of a pipeline over neighbours, and what is not protected."""
+    columns, make = PIPELINES[name]
+    worst, findings = 0.0, []
+    for table, neighbour in neighbours(total):
+        reports = Reports()
+        runs = iter((None, 0))
+
+        def release(table, reports=reports, runs=runs):
+            reports.place = next(runs)
+            return Shown(*fitted(make(), columns, table))
+
+        original, numeric = OracleProtocol.randomise, NumericProtocol.randomise
+        with reports.replayed(OracleProtocol, original), reports.replayed(NumericProtocol, numeric):
+            found = replay_release(release, table, neighbour, guarantee=total)
+        findings += found.findings
+        worst = max(worst, found.epsilon + reports.epsilon)
+    return worst, findings
+
+
+def neighbours(total):
+    """Return pairs of tables: one without the last row, or with other values of the columns of a guarantee in it."""
+    if total.relation == "add_remove":
+        rare = pd.concat([TABLE[TABLE["sick"] == 0], TABLE[1:2]], ignore_index=True)  # the only one who is sick
+        return [(TABLE, TABLE[:-1]), (rare, rare[:-1])]
+    pairs = []
+    for row in ROWS:
+        table = TABLE.copy()
+        for name, value in zip(TABLE, row, strict=True):
+            if name in total.scope or (name == "sick" and "target" in total.scope):
+                table.loc[len(table) - 1, name] = value
+        pairs.append((TABLE, table))
+    return pairs

@@ -1,0 +1,60 @@
+"""The total of a statement covers all that its pipeline shows: replayed on neighbours, reports by exact channels."""
+
+import pytest
+
+from skdp import PrivacyGuarantee
+from tests.conftest import often
+from tests.privacy.stated_pipelines import NO_GUARANTEE, PIPELINES, replayed_loss, statement_of
+
+QUICK = [
+    *(
+        "scaler, model",
+        "minmax, regression",
+        "one scaled",
+        "model, classes read",
+        "bayes, classes read",
+        "model",
+        "mean",
+    ),
+    *("splines, regression", "declared words beside numbers, model", "two scalers, model", "private choice, model"),
+    *("votes of regressions", "bag of parts", "bag of columns", "one against one", "stack of regressions"),
+    *("fixed threshold", "two targets", "target as it is", "target scaled", "target scaled privately"),
+    *("reports", "reports and a column", "two reports", "reports, private model", "redrawn column", "synthetic rows"),
+    *NO_GUARANTEE,
+]
+
+
+@pytest.mark.parametrize("name", often(list(PIPELINES), QUICK))
+def test_the_total_is_at_least_the_worst_loss_of_all_that_is_shown(name):
+    total = statement_of(name).total
+    if name in NO_GUARANTEE:
+        assert total is None
+        return
+    worst, findings = replayed_loss(name, total)
+    assert findings == []
+    assert 0 < worst <= total.epsilon * (1 + 1e-9)
+
+
+def test_there_are_enough_of_them():
+    assert len(PIPELINES) - len(NO_GUARANTEE) >= 60
+
+
+@pytest.mark.parametrize(
+    ("name", "scope", "wrong"),
+    [
+        # `n_samples_seen_`, `mean_` and the sizes of samples show whether the last row is there.
+        ("scaler, model", ("sick",), "not the same"),
+        ("target scaled", ("age", "hours"), "not the same"),
+        ("model, classes read", ("age", "hours"), "only one of the tables is an error"),
+        ("bag of parts", ("age", "hours", "target"), "lose epsilon 12 together"),
+    ],
+)
+def test_the_replay_sees_a_guarantee_that_does_not_hold(name, scope, wrong):
+    claim = PrivacyGuarantee(6.0, 1e-6, relation="add_remove", trust="central", scope=scope)
+    _, findings = replayed_loss(name, claim)
+    assert any(wrong in text for text in findings)
+
+
+def test_the_replay_counts_reports():
+    claim = PrivacyGuarantee(1.0, scope=("sex",))
+    assert replayed_loss("two reports", claim)[0] == pytest.approx(2)
