@@ -621,6 +621,14 @@ def test_what_was_asked_for_after_shuffling_is_stated(wrapped, released):
     assert "After shuffling</th>" not in privacy_statement(sex().fit(X[["sex"]])).to_html()
 
 
+def test_each_of_several_collections_is_shuffled_by_itself():
+    model = make_pipeline(sex(Shuffled(1.0, 1e-6, 10_000)), OneHotEncoder(), LogisticRegression())
+    statement = privacy_statement(StackingClassifier([("one", model)], cv=2).fit(X[["sex"]], Y))
+    step = statement.steps[0]
+    assert (step.shuffled.epsilon, step.shuffled.delta) == (3, pytest.approx(3e-6))
+    assert step.guarantee.epsilon == statement.total.epsilon > 12
+
+
 def test_another_epsilon_after_fit_is_not_stated_as_that_of_the_reports():
     encoder = sex(4.0).fit(X[["sex"]]).set_params(epsilon=Shuffled(0.001, 1e-6, 100))
     statement = privacy_statement(encoder)

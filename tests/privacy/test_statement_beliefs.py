@@ -26,6 +26,7 @@ from skdp import (
     Domain,
     DPMarginalSynthesizer,
     DPMean,
+    DPRidge,
     DPStandardScaler,
     NumericPerturber,
     OnFitOnly,
@@ -307,6 +308,23 @@ def test_functions_protect_nothing(function):
     assert protected(privacy_statement(union.fit(NUMBERS))) == []
     columns = ColumnTransformer([("plain", FunctionTransformer(function), ["age"]), ("none", "drop", ["hours"])])
     assert protected(privacy_statement(make_pipeline(columns).fit(NUMBERS))) == ["hours"]
+
+
+def test_a_function_of_the_user_is_not_believed_as_an_inverse_either():
+    """`fit` calls it, to check it."""
+    seen = []
+    for inverse, known in [
+        (np.expm1, True),
+        (None, True),
+        (lambda table: seen.append(table) or np.expm1(table), False),
+    ]:
+        function = FunctionTransformer(np.log1p, inverse)
+        model = make_pipeline(function, DPRidge(1.0, bounds=(0, 4), target_bounds=(0, 1)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # so few rows
+            statement = privacy_statement(model.fit(NUMBERS, ILL))
+        assert set(protected(statement)) == ({"age", "hours", "target"} if known else {"target"})
+    assert len(seen)
 
 
 INSIDE = ("estimator", "estimators", "regressor", "steps", "transformers", "transformer_list")

@@ -184,6 +184,7 @@ def not_covered(facts: Facts) -> list[str]:
         "What other columns of the same record, and other sources, tell of the protected ones.",
         "Releases that are charged to no ledger listed here, or made by others about the same persons.",
         "What holds for everybody, whether or not their record is in the data.",
+        "Errors and warnings of steps that are not of skdp: whether there is one may show a single record.",
     ]
     if any(SECRET_SAMPLE in one.guarantee.mechanism for one in facts.steps):
         texts.append("Who is in a secret sample, from those who see it or its size: to them there is no sample.")

@@ -201,10 +201,15 @@ def learns_nothing(estimator: Any) -> bool:
         rare = estimator.min_frequency is not None or estimator.max_categories is not None
         return not rare and not isinstance(estimator.categories, str) and _has_declared(estimator)  # "auto" is a str
     if is_a(estimator, "sklearn.preprocessing.FunctionTransformer"):
-        function = estimator.func  # one of numpy, of each number by itself, as np.log1p
-        known = isinstance(function, np.ufunc) and getattr(np, function.__name__, None) is function
-        return known and not estimator.kw_args
+        # `fit` calls the inverse too, to check it.
+        inverse_is_known = estimator.inverse_func is None or _is_of_numbers(estimator.inverse_func)
+        return _is_of_numbers(estimator.func) and inverse_is_known and not estimator.kw_args
     return is_a(estimator, *_STATELESS)
+
+
+def _is_of_numbers(function: Any) -> bool:
+    """Whether a function is one of NumPy, of each number by itself, as `np.log1p`."""
+    return isinstance(function, np.ufunc) and getattr(np, function.__name__, None) is function
 
 
 def _has_declared(estimator: Any) -> bool:

@@ -244,7 +244,9 @@ class Walk:
                 self._see(promise.columns, step)
             return
         for place, promise in enumerate(promises, start):
-            self.promises[place] = replace(promise, guarantee=repeated(promise.guarantee, 1 + more))
+            shuffled = None if promise.shuffled is None else repeated(promise.shuffled, 1 + more)
+            guarantee = repeated(promise.guarantee, 1 + more)
+            self.promises[place] = replace(promise, guarantee=guarantee, shuffled=shuffled)
         self.notes.append(
             f"{step} has fitted estimators that it did not store: each record was used in {more} further releases, so "
             f"epsilon of its steps is {1 + more} times that of one release."
