@@ -481,15 +481,50 @@ def test_where_records_are_shown_the_total_is_for_replacing_one(make):
     assert "counts twice" in statement.to_dict()["evaluation"][5]["answer"]
 
 
-def test_an_unfitted_step_makes_the_total_one_for_replacing():
-    model = Pipeline([("mean", Statistic(("age",)).fit(X[["age"]])), ("more", OneHotEncoder())])
-    model.steps[0][1].guarantee_ = PrivacyGuarantee(0.5, relation="add_remove", trust="central", scope=("age",))
-    alone = privacy_statement(model.steps[0][1])
-    assert (alone.total.relation, alone.total.epsilon) == ("add_remove", 0.5)
-    both = privacy_statement([model.steps[0][1], OneHotEncoder()], X[["age"]])
-    assert both.total is None
-    beside = privacy_statement([model.steps[0][1], sex()], X)
-    assert beside.total is None or beside.total.relation == "replace"
+class AddRemove(Statistic):
+    """A statistic whose promise is for adding or removing a record."""
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.guarantee_ = PrivacyGuarantee(0.5, relation="add_remove", trust="central", scope=("age",))
+        return self
+
+
+class AddRemoveRows(Resampler):
+    """Made-up rows beside a target that stays."""
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.guarantee_ = PrivacyGuarantee(0.5, relation="add_remove", trust="central", scope=("age",))
+        return self
+
+
+def passed():
+    return ColumnTransformer([("pay", "passthrough", ["pay"])]).fit(X[["pay"]])
+
+
+BESIDE = {
+    "nothing": lambda: [],
+    "a column that leaves": lambda: [passed()],
+    "a step that is not fitted": lambda: [Pipeline([("pay", passed()), ("model", LogisticRegression())])],
+    "reports": lambda: [sex().fit(X[["sex"]])],
+}
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+def test_what_else_leaves_makes_the_total_one_for_replacing(beside):
+    statement = privacy_statement([AddRemove().fit(X[["age"]]), *BESIDE[beside]()], None, AddRemove)
+    assert "age" in statement.total.scope
+    assert statement.total.relation == ("add_remove" if beside == "nothing" else "replace")
+    converted = any("epsilon 0.5 counts as epsilon 1" in note for note in statement.notes)
+    assert converted == (beside != "nothing")
+
+
+def test_a_target_that_is_learnt_beside_made_up_rows_shows_who_is_there():
+    steps = [("rows", AddRemoveRows().fit(X[["age"]])), ("model", LogisticRegression().fit(X[["age"]], Y))]
+    statement = privacy_statement(Pipeline(steps), None, AddRemoveRows)
+    assert said(statement) == {"age": [FIT_ONLY]}
+    assert (statement.total.relation, statement.total.epsilon) == ("replace", 1)
 
 
 def test_no_promise_is_left_where_delta_would_be_one():
@@ -537,19 +572,14 @@ def test_a_private_transformer_and_a_private_model_have_the_same_target():
     assert (statement.total.relation, statement.total.epsilon) == ("add_remove", 1.5)
 
 
-def test_columns_that_a_bag_draws_are_not_taken_for_one_another():
-    """Both columns that a member got may be the second one."""
-    first = DPStandardScaler(1.0, bounds=(0, 40))
-    bag = BaggingClassifier(
-        make_pipeline(NumericPerturber(1.0, bounds=(0, 40)), first, LogisticRegression()),
-        2,
-        bootstrap=False,
-        bootstrap_features=True,
-        random_state=0,
-    ).fit(X[["age", "pay"]].to_numpy(), Y)
-    assert all(part == ROWS for part in said(privacy_statement(bag))["x0"][:1])
-    names = privacy_statement(bag).rows.loc[lambda rows: rows["mechanism"].str.contains("hybrid"), "column"]
-    assert sorted(names) == ["x0", "x0", "x1", "x1"]
+@pytest.mark.parametrize(("drawn", "texts"), [(False, [[ROWS], [AS_IS]]), (True, [[ROWS, AS_IS]] * 2)])
+def test_columns_that_a_bag_draws_are_not_taken_for_one_another(drawn, texts):
+    """Its member randomises the first column that it gets, and passes the second: each may be either column."""
+    first = ColumnTransformer([("first", numbers(), [0])], remainder="passthrough")
+    member = make_pipeline(first, LogisticRegression())
+    bag = BaggingClassifier(member, 1, bootstrap=False, bootstrap_features=drawn, random_state=0)
+    statement = privacy_statement(bag.fit(X[["age", "pay"]].to_numpy(), Y))
+    assert list(said(statement).values()) == texts
 
 
 def test_the_headline_says_first_what_is_released_unprotected():
