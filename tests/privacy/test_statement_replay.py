@@ -7,19 +7,10 @@ from tests.conftest import often
 from tests.privacy.stated_pipelines import NO_GUARANTEE, PIPELINES, replayed_loss, statement_of
 
 QUICK = [
-    *(
-        "scaler, model",
-        "minmax, regression",
-        "one scaled",
-        "model, classes read",
-        "bayes, classes read",
-        "model",
-        "mean",
-    ),
-    *("splines, regression", "declared words beside numbers, model", "two scalers, model", "private choice, model"),
+    *("scaler, model", "minmax, regression", "model", "model, classes read", "bayes, classes read", "mean"),
     *("votes of regressions", "bag of parts", "bag of columns", "one against one", "stack of regressions"),
     *("fixed threshold", "two targets", "target as it is", "target scaled", "target scaled privately"),
-    *("reports", "reports and a column", "two reports", "reports, private model", "redrawn column", "synthetic rows"),
+    *("reports", "two reports", "reports, private model"),
     *NO_GUARANTEE,
 ]
 
