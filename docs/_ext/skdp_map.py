@@ -59,10 +59,8 @@ TREE: Node = (
                     "answer",
                     [
                         skdp_leaf("skdp.SetValuedEncoder", "lists of values"),
-                        skdp_leaf("skdp.KeyValueEncoder", "keys with numbers"),
                     ],
                 ),
-                ("Several rows a person", "answer", [skdp_leaf("skdp.PerPerson", "random rows of each")]),
                 (
                     "Again and again",
                     "answer",

@@ -59,8 +59,8 @@ _OURS = (
     "DPCategoricalNB DPGaussianNB DPGroupBy DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression "
     "DPMarginalSynthesizer DPMean DPMinMaxScaler DPOneHotEncoder DPPCA DPQuantileBinarizer DPQuantileTransformer "
     "DPRidge DPRobustScaler DPSelectKBest DPSimpleImputer DPStandardScaler DPTargetEncoder DPVarianceThreshold "
-    "FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder "
-    "LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PerPerson PosteriorFeatures "
+    "FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters LocalHashingEncoder "
+    "LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PosteriorFeatures "
     "RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder SubsetSelectionEncoder "
     "SyntheticResampler UnaryEncodingTransformer "
 )

@@ -2,7 +2,6 @@
 
 from skdp.synthesis._answers import ModelCount
 from skdp.synthesis._classifier import MarginalClassifier
-from skdp.synthesis._panel_synthesizer import DPPanelSynthesizer
 from skdp.synthesis._persistence import LEFT_OUT as LEFT_OUT
 from skdp.synthesis._persistence import describe_fit as describe_fit
 from skdp.synthesis._persistence import pack_parameter as pack_parameter
@@ -18,7 +17,6 @@ from skdp.synthesis.inference import synthetic_inference
 
 __all__ = [
     "DPMarginalSynthesizer",
-    "DPPanelSynthesizer",
     "MarginalClassifier",
     "ModelCount",
     "ReportSynthesizer",
