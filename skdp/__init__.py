@@ -47,7 +47,7 @@ from skdp.local import (
 )
 from skdp.persistence import load, save
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger, privacy_statement
-from skdp.synthesis import DPMarginalSynthesizer, MarginalClassifier, ReportSynthesizer, SyntheticResampler
+from skdp.synthesis import DPMarginalSynthesizer, MarginalClassifier, SyntheticResampler
 
 __version__ = "0.1.0"
 
@@ -91,7 +91,6 @@ __all__ = [
     "RandomizedResponseEncoder",
     "RapporEncoder",
     "RapporTally",
-    "ReportSynthesizer",
     "ReportTally",
     "SecretKey",
     "SetValuedEncoder",

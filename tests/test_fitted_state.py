@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import is_classifier, is_regressor
-from sklearn.frozen import FrozenEstimator
 
 from skdp import (
     DPPCA,
@@ -44,7 +43,6 @@ from skdp import (
     PrivacyLedger,
     RandomizedResponseEncoder,
     RapporEncoder,
-    ReportSynthesizer,
     SetValuedEncoder,
     SubsetSelectionEncoder,
     SyntheticResampler,
@@ -107,7 +105,6 @@ SUBJECTS = [
     (RapporEncoder(n_bits=8), WORDS),
     (OnFitOnly(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
     (PosteriorFeatures(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
-    (ReportSynthesizer(FrozenEstimator(CODER), max_iter=3), WORDS),
     (FINDER, FINDER.report(["ab", "a"] * 30)),
 ]
 IDS = [f"{place}-{type(estimator).__name__}" for place, (estimator, _) in enumerate(SUBJECTS)]

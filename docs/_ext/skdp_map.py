@@ -51,7 +51,6 @@ TREE: Node = (
                     "answer",
                     [
                         skdp_leaf("skdp.LocalTableEncoder", "the least error"),
-                        skdp_leaf("skdp.ReportSynthesizer", "rows to share"),
                     ],
                 ),
                 (

@@ -61,7 +61,7 @@ _OURS = (
     "DPRidge DPRobustScaler DPSelectKBest DPSimpleImputer DPStandardScaler DPTargetEncoder DPVarianceThreshold "
     "FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters LocalHashingEncoder "
     "LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PosteriorFeatures "
-    "RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder SubsetSelectionEncoder "
+    "RandomizedResponseEncoder RapporEncoder SetValuedEncoder SubsetSelectionEncoder "
     "SyntheticResampler UnaryEncodingTransformer "
 )
 _PRIVATE = {"DPGroupBy": "_library", "DPHistogram": "_library", "PosteriorFeatures": "_privatize"}

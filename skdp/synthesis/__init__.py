@@ -7,11 +7,8 @@ from skdp.synthesis._persistence import describe_fit as describe_fit
 from skdp.synthesis._persistence import pack_parameter as pack_parameter
 from skdp.synthesis._persistence import read_domain as read_domain
 from skdp.synthesis._persistence import restore_fit as restore_fit
-from skdp.synthesis._report_synthesizer import ReportSynthesizer
 from skdp.synthesis._resampler import SyntheticResampler
 from skdp.synthesis._rows import check_n_samples as check_n_samples
-from skdp.synthesis._stored_reports import describe_reports as describe_reports
-from skdp.synthesis._stored_reports import restore_reports as restore_reports
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.inference import synthetic_inference
 
@@ -19,7 +16,6 @@ __all__ = [
     "DPMarginalSynthesizer",
     "MarginalClassifier",
     "ModelCount",
-    "ReportSynthesizer",
     "SyntheticResampler",
     "synthetic_inference",
 ]

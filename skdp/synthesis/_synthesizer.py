@@ -156,7 +156,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     See Also
     --------
     SyntheticResampler : Trains on synthetic rows and predicts real ones, in a pipeline of imbalanced-learn.
-    ReportSynthesizer : The same from randomised reports, without a curator.
     DPHistogram : A single marginal, with intervals.
 
     Notes
