@@ -72,8 +72,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench/bin/python benchmarks/numeric_distributions.py
 	.venv-bench/bin/python benchmarks/local_tables.py
 	.venv-bench/bin/python benchmarks/heavy_hitters.py
-	.venv-bench/bin/python benchmarks/sets_and_pairs.py
-	.venv-bench/bin/python benchmarks/local_synthesis.py
+	.venv-bench/bin/python benchmarks/lists.py
 	.venv-bench/bin/python benchmarks/audit.py
 	$(BIN)/python benchmarks/audit_power.py
 	$(BIN)/python benchmarks/sensitivity.py

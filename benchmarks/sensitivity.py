@@ -67,7 +67,7 @@ def fault(kind: Any) -> str:
 def tables(name: str, table: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """Yield the chosen pairs, those of all tables of one and two of the rows, and random ones of up to eight."""
     yield from neighbours_of(name, table)
-    if name in ("synthesizer of persons", "panel synthesizer"):
+    if name == "synthesizer of persons":
         return
     rng = np.random.default_rng(len(name))
     rows = table.drop_duplicates()

@@ -34,7 +34,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 # %%
-from skdp import LocalTableEncoder, ReportSynthesizer, privacy_statement, recommend_plan
+from skdp import LocalTableEncoder, privacy_statement, recommend_plan
 from skdp.datasets import load_adult
 
 # %%
@@ -141,24 +141,7 @@ hidden = (table["count"].abs() < 2 * table["std_error"]).sum()
 print(f"{hidden} of {len(table)} counts are not told from 0")
 
 # %% [markdown]
-# ## 4. A synthetic table
-#
-# A model that agrees with all pairs at once uses what they have in common, and draws new rows: `ReportSynthesizer`. It
-# takes columns of categories, so they are reported by themselves here.
-
-# %%
-of_values = LocalTableEncoder(2.0, categories=values, purpose="pairs", random_state=0).fit(people[names])
-synthesizer = ReportSynthesizer(of_values, random_state=0).fit(of_values.transform(people[names]))
-synthetic = synthesizer.sample(len(people))
-crossed = [pd.crosstab(rows["marital-status"], rows["sex"]) for rows in (people, synthetic)]
-pd.concat(crossed, axis=1, keys=["true", "synthetic"]).fillna(0).astype(int)
-
-# %%
-distance = np.abs(crossed[0] - crossed[1].reindex(crossed[0].index, fill_value=0)).to_numpy().sum() / 2 / len(people)
-print(f"{distance:.1%} of the people would have to move")
-
-# %% [markdown]
-# ## 5. A model
+# ## 4. A model
 #
 # A model needs each column of each record. `purpose="model"` reports all of them, with a part of ε each, as values in
 # columns like those of the input; so the usual pipeline takes them. The income, which is to be predicted, is not

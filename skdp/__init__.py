@@ -29,12 +29,10 @@ from skdp.local import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     HeavyHitters,
-    KeyValueEncoder,
     LocalHashingEncoder,
     LocalTableEncoder,
     NumericPerturber,
     OnFitOnly,
-    PerPerson,
     PosteriorFeatures,
     RandomizedResponseEncoder,
     RapporEncoder,
@@ -49,7 +47,7 @@ from skdp.local import (
 )
 from skdp.persistence import load, save
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger, privacy_statement
-from skdp.synthesis import DPMarginalSynthesizer, MarginalClassifier, ReportSynthesizer, SyntheticResampler
+from skdp.synthesis import DPMarginalSynthesizer, MarginalClassifier, SyntheticResampler
 
 __version__ = "0.1.0"
 
@@ -81,13 +79,11 @@ __all__ = [
     "HadamardResponseEncoder",
     "HeavyHitters",
     "Interval",
-    "KeyValueEncoder",
     "LocalHashingEncoder",
     "LocalTableEncoder",
     "MarginalClassifier",
     "NumericPerturber",
     "OnFitOnly",
-    "PerPerson",
     "PosteriorFeatures",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
@@ -95,7 +91,6 @@ __all__ = [
     "RandomizedResponseEncoder",
     "RapporEncoder",
     "RapporTally",
-    "ReportSynthesizer",
     "ReportTally",
     "SecretKey",
     "SetValuedEncoder",

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import is_classifier, is_regressor
-from sklearn.frozen import FrozenEstimator
 
 from skdp import (
     DPPCA,
@@ -35,18 +34,15 @@ from skdp import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     HeavyHitters,
-    KeyValueEncoder,
     LocalHashingEncoder,
     LocalTableEncoder,
     MarginalClassifier,
     NumericPerturber,
     OnFitOnly,
-    PerPerson,
     PosteriorFeatures,
     PrivacyLedger,
     RandomizedResponseEncoder,
     RapporEncoder,
-    ReportSynthesizer,
     SetValuedEncoder,
     SubsetSelectionEncoder,
     SyntheticResampler,
@@ -106,12 +102,9 @@ SUBJECTS = [
     (NumericPerturber(bounds=BOUNDS), NUMBERS),
     (LocalTableEncoder(categories=DECLARED), WORDS),
     (SetValuedEncoder(categories={"job": ["a", "b"]}), pd.DataFrame({"job": [["a"], ["a", "b"], []] * 20})),
-    (KeyValueEncoder(categories={"job": ["a", "b"]}, bounds=(0, 1)), pd.DataFrame({"job": [{"a": 1}, {"b": 0}] * 20})),
-    (PerPerson(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
     (RapporEncoder(n_bits=8), WORDS),
     (OnFitOnly(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
     (PosteriorFeatures(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
-    (ReportSynthesizer(FrozenEstimator(CODER), max_iter=3), WORDS),
     (FINDER, FINDER.report(["ab", "a"] * 30)),
 ]
 IDS = [f"{place}-{type(estimator).__name__}" for place, (estimator, _) in enumerate(SUBJECTS)]

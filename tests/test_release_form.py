@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import warnings
 
-import narwhals.stable.v2 as nw
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -29,7 +28,6 @@ from skdp.local import (
     RapporEncoder,
     SubsetSelectionEncoder,
 )
-from skdp.synthesis import DPPanelSynthesizer
 from skdp.testing import check_form
 from tests.conftest import often
 
@@ -112,15 +110,6 @@ def resampled(part):
         return SyntheticResampler(synthesizer).fit_resample(X, table["text"])[part]
 
     return release
-
-
-def panel(table):
-    """Each row is the only visit of a person."""
-    values = {name: VALUES[name] for name in ("text", "number with gaps")}
-    frame = nw.from_native(only(table, *LIBRARIES)).select(*values).with_row_index("person")
-    synthesizer = DPMarginalSynthesizer(EPSILON, domain=values, **QUICK)
-    one = DPPanelSynthesizer(synthesizer, person="person", time="time", max_visits=1)
-    return one.fit(frame.with_columns(nw.lit(1).alias("time")).to_native()).sample(50)
 
 
 def drawn_in_bins(bins):
@@ -240,7 +229,6 @@ PATHS = {
         made(only(table, *LIBRARIES)).set_output(transform="polars").fit_transform(table)
     ),
     "redrawn": redrawn,
-    "panel": panel,
     "resampled features": resampled(0),
     "resampled target": resampled(1),
     "frame in memory": in_memory,
@@ -278,7 +266,6 @@ LONG = [
     "rows in batches",
     "transformed to pandas",
     "transformed to polars",
-    "panel",
     "resampled target",
     "hashing",
     "subsets",

@@ -51,7 +51,6 @@ TREE: Node = (
                     "answer",
                     [
                         skdp_leaf("skdp.LocalTableEncoder", "the least error"),
-                        skdp_leaf("skdp.ReportSynthesizer", "rows to share"),
                     ],
                 ),
                 (
@@ -59,10 +58,8 @@ TREE: Node = (
                     "answer",
                     [
                         skdp_leaf("skdp.SetValuedEncoder", "lists of values"),
-                        skdp_leaf("skdp.KeyValueEncoder", "keys with numbers"),
                     ],
                 ),
-                ("Several rows a person", "answer", [skdp_leaf("skdp.PerPerson", "random rows of each")]),
                 (
                     "Again and again",
                     "answer",

@@ -18,9 +18,7 @@ from skdp.oracles import (
     HadamardResponse,
     LocalHashing,
     Piecewise,
-    RandomizedResponse,
     SetSelection,
-    SignedUnaryEncoding,
     SquareWave,
     SubsetSelection,
     UnaryEncoding,
@@ -52,28 +50,6 @@ def set_selection():
     seen = [place for place, bits in enumerate(every) if sum(bits) <= 2]
     channel = [[row[place] for place in seen] for row in oracle.channel()]
     one_heat_map(channel, [reports[place] for place in seen], sets)
-
-
-def signed_keys():
-    """Draw the channel of PCKV-UE for two keys."""
-    oracle = SignedUnaryEncoding(4, 1, 2.0)
-    signs = ("a-", "a+", "b-", "b+")
-    every = ["".join(sign for sign, bit in zip(signs, bits, strict=True) if bit) for bits in product((0, 1), repeat=4)]
-    seen = [place for place, share in enumerate(oracle.channel()[0]) if share]
-    channel = [[row[place] for place in seen] for row in oracle.channel()]
-    one_heat_map(channel, [every[place] or "none" for place in seen], ["none", *signs])
-
-
-def rows_of_persons():
-    """Draw the standard error of a share by the number of reports of a person that share epsilon."""
-    numbers, axes = np.arange(1, 9), plt.subplots()[1]
-    for place, epsilon in enumerate((1.0, 2.0, 4.0)):
-        errors = [
-            (RandomizedResponse(4, epsilon / r).mean_squared_error / (10_000 * r)) ** 0.5 for r in numbers.tolist()
-        ]
-        axes.semilogy(numbers, errors, "os^"[place] + "-", label=f"epsilon {epsilon:g} for a person")
-    axes.set(xlabel="reports of a person", ylabel="standard error of a share")
-    axes.legend()
 
 
 def unary_encoding():

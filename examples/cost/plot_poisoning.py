@@ -7,33 +7,33 @@ estimate of a value.
 """
 
 # %%
-# One per cent of false reports among 100,000, by encoder and ε.
+# An estimate is :math:`(C - nq) / (p - q)`, where :math:`C` of :math:`n` reports support the value. A false report that
+# supports it adds :math:`(1 - q) / (p - q)`; so many true answers would have to change to do the same.
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 
-from skdp import LocalHashingEncoder, RandomizedResponseEncoder, UnaryEncodingTransformer
-from skdp.evaluation import poisoning_gain
+from skdp.oracles import LocalHashing, RandomizedResponse, UnaryEncoding
 
-values = {"site": [f"site {number}" for number in range(20)]}
-sample = pd.DataFrame({"site": ["site 0"]})
-encoders = {
-    "randomised response": RandomizedResponseEncoder,
-    "unary encoding": UnaryEncodingTransformer,
-    "local hashing": LocalHashingEncoder,
-}
+n_values, n_false, n_true = 20, 1_000, 100_000
+kinds = {"randomised response": RandomizedResponse, "unary encoding": UnaryEncoding, "local hashing": LocalHashing}
 rows = []
 for epsilon in (0.5, 1.0, 2.0, 4.0):
-    for name, encoder in encoders.items():
-        gain = poisoning_gain(encoder(epsilon, categories=values, random_state=0).fit(sample), 1_000, 100_000)
-        rows.append(gain.assign(encoder=name, epsilon=epsilon))
-table = pd.concat(rows)
-table.head()
+    for name, kind in kinds.items():
+        oracle = kind(n_values, epsilon)
+        raised = float((1 - oracle.q) / (oracle.p - oracle.q))
+        std_error = np.sqrt(oracle.variance(np.zeros(n_values), n_true)[0])
+        rows.append((name, epsilon, raised, n_false * raised / std_error))
+table = pd.DataFrame(rows, columns=["oracle", "epsilon", "raised by one", "shift in standard errors"])
+table.round(2)
 
 # %%
+# One per cent of false reports moves the count of a value by many standard errors.
+
 figure, axes = plt.subplots(layout="constrained")
-for name, part in table.groupby("encoder"):
-    axes.semilogx(part["epsilon"], part["raised_by_one"], "o-", label=name)
+for name, part in table.groupby("oracle"):
+    axes.semilogx(part["epsilon"], part["raised by one"], "o-", label=name)
 axes.set(xlabel="ε", ylabel="what one false report adds to a count")
 axes.set_xticks([0.5, 1, 2, 4], ["0.5", "1", "2", "4"], minor=False)
 axes.minorticks_off()

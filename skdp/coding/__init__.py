@@ -18,7 +18,6 @@ from skdp.coding._encode import kind_of as kind_of
 from skdp.coding._encode import plain as plain
 from skdp.coding._encode import shielded as shielded
 from skdp.coding._lists import flatten_lists as flatten_lists
-from skdp.coding._lists import flatten_pairs as flatten_pairs
 from skdp.coding._read import as_objects as as_objects
 from skdp.coding._read import distinct_values as distinct_values
 from skdp.coding._read import to_numbers as to_numbers

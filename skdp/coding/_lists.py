@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
@@ -57,38 +56,3 @@ def _from_arrow(column: Any) -> tuple[Any, NDArray[np.int64]]:
         raise ColumnError("expected lists of values; a missing list is written as an empty one")
     chunked = pyarrow.chunked_array([column]) if isinstance(column, pyarrow.Array) else column
     return compute.list_flatten(chunked), compute.list_value_length(chunked).to_numpy().astype(np.int64)
-
-
-def flatten_pairs(column: Any) -> tuple[Any, Any, NDArray[np.int64]]:
-    """Return the keys and the values of all pairs of a column, as columns of their own, and the sizes of the cells."""
-    # A cell is a mapping, or a list of pairs; in polars and pyarrow a list of structs of two fields, or a map.
-    if not isinstance(column, np.ndarray) and library_of(column) != "pandas":
-        return shielded(_from_structs, column)
-    cells = column.tolist() if isinstance(column, np.ndarray) else column.to_numpy(dtype=object).tolist()
-    return shielded(_from_pairs, cells)
-
-
-def _from_pairs(cells: list[Any]) -> tuple[Any, Any, NDArray[np.int64]]:
-    pairs, sizes = _from_objects([[*cell.items()] if isinstance(cell, Mapping) else cell for cell in cells])
-    keys, values = np.empty(pairs.size, object), np.empty(pairs.size, object)
-    for place, pair in enumerate(pairs):
-        if isinstance(pair, Mapping) and len(pair) == 2:
-            pair = tuple(pair.values())
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise ColumnError("expected mappings, or lists of pairs of a key and a value")
-        keys[place], values[place] = pair
-    return keys, values, sizes
-
-
-def _from_structs(column: Any) -> tuple[Any, Any, NDArray[np.int64]]:
-    from pyarrow import compute, types
-
-    table = column.to_arrow() if library_of(column) == "polars" else column
-    if types.is_map(table.type):
-        return _from_pairs(table.to_pylist())
-    pairs, sizes = _from_arrow(table)
-    if not types.is_struct(pairs.type) or pairs.type.num_fields != 2:
-        raise ColumnError("expected lists of structs of a key and a value, or maps")
-    if pairs.null_count:
-        raise ColumnError("expected lists of pairs, got a missing one")
-    return compute.struct_field(pairs, [0]), compute.struct_field(pairs, [1]), sizes

@@ -25,7 +25,6 @@ from skdp.frames import Table, read_table, without_unused_levels
 from skdp.local import (
     Codes,
     OnFitOnly,
-    PerPerson,
     ReportProtocol,
     ReportTransformer,
     SecretKey,
@@ -240,11 +239,6 @@ def check_transformer(transformer: Any) -> None:
     """Check that a transformer can work batch by batch."""
     if isinstance(transformer, OnFitOnly):
         raise TypeError("OnFitOnly leaves the rows of `transform` true; give the transformer inside it")
-    if isinstance(transformer, PerPerson):
-        raise TypeError(
-            "PerPerson draws rows of whole tables, as those of a person may be in several batches: keep at most "
-            "max_rows_per_person rows of each person first, give the transformer inside it, and count each row"
-        )
     if not isinstance(transformer, ReportTransformer):
         kind = transformer.__name__ if isinstance(transformer, type) else type(transformer).__name__
         raise TypeError(

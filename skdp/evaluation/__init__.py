@@ -8,8 +8,6 @@ from skdp.evaluation.attacks import (
     bayes_accuracy,
     guessing_bound,
     membership_inference,
-    poisoning_gain,
-    repeated_releases,
 )
 from skdp.evaluation.audits import AuditResult, audit_epsilon, audit_table
 from skdp.evaluation.cost import PrivacyCost, privacy_cost
@@ -44,9 +42,7 @@ __all__ = [
     "guessing_bound",
     "membership_inference",
     "plan_epsilon",
-    "poisoning_gain",
     "privacy_cost",
     "privacy_curve",
-    "repeated_releases",
     "study_report",
 ]

@@ -20,8 +20,6 @@ from skdp.local._transformer import ReportTransformer
 from skdp.local.heavy_hitters import HeavyHitters
 from skdp.local.memo import SecretKey
 from skdp.local.numeric import NumericPerturber
-from skdp.local.pairs import KeyValueEncoder, PairTally
-from skdp.local.persons import PerPerson
 from skdp.local.protocol import SAMPLED as SAMPLED
 from skdp.local.protocol import Channel as Channel
 from skdp.local.protocol import Codes as Codes
@@ -39,14 +37,11 @@ __all__ = [
     "FrequencyOracleEncoder",
     "HadamardResponseEncoder",
     "HeavyHitters",
-    "KeyValueEncoder",
     "LocalHashingEncoder",
     "LocalTableEncoder",
     "NumericPerturber",
     "NumericTally",
     "OnFitOnly",
-    "PairTally",
-    "PerPerson",
     "PosteriorFeatures",
     "RandomizedResponseEncoder",
     "RapporEncoder",

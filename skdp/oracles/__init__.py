@@ -38,7 +38,6 @@ from skdp.oracles.sets import (
     SetOracle,
     SetSelection,
     SetUnaryEncoding,
-    SignedUnaryEncoding,
     choose_set_oracle,
 )
 from skdp.oracles.sets import pad_sets as pad_sets
@@ -65,7 +64,6 @@ __all__ = [
     "SetOracle",
     "SetSelection",
     "SetUnaryEncoding",
-    "SignedUnaryEncoding",
     "SquareWave",
     "SubsetSelection",
     "UnaryEncoding",

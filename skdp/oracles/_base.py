@@ -127,11 +127,6 @@ class FrequencyOracle(SupportCounts):
         return ReportPair.of_any(self.worst_ratio)
 
     @property
-    def most_supported(self) -> float:  # numpydoc ignore=RT01
-        """The largest number of values that a report supports; nan if it is not known."""
-        return math.nan
-
-    @property
     def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
         """The probabilities that a report supports the true value and another one, and two others; nan if unknown."""
         return math.nan, math.nan

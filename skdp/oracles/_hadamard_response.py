@@ -14,8 +14,6 @@ from skdp.oracles._support import capped_epsilon, check_size, lie_threshold
 from skdp.privacy import ReportPair
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
 
-_MOST_CELLS = 1 << 22
-
 
 class HadamardResponse(FrequencyOracle):
     """Hadamard response on codes: report one of K indices.
@@ -103,12 +101,6 @@ class HadamardResponse(FrequencyOracle):
     def variation(self) -> Fraction:
         # The indices that support two values overlap by half in one block, and not at all in two.
         return 1 - self.lie if self.n_blocks > 1 else (1 - self.lie) / 2
-
-    @property
-    def most_supported(self) -> float:
-        if self.k * self.n_indices > _MOST_CELLS:
-            return math.nan
-        return int(self.supports(np.arange(self.n_indices)).sum(axis=1).max())
 
     @property
     def mean_squared_error(self) -> float:

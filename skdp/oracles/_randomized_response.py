@@ -66,7 +66,6 @@ class RandomizedResponse(FrequencyOracle):
 
     is_encodable = True
     has_second_round = True
-    most_supported = 1
     pair_supports = 0.0, 0.0
 
     def __init__(self, k: int, epsilon: float | Fraction) -> None:

@@ -115,10 +115,6 @@ class SubsetSelection(FrequencyOracle):
         return math.comb(self.k, self.subset_size)
 
     @property
-    def most_supported(self) -> int:
-        return self.subset_size
-
-    @property
     def pair_supports(self) -> tuple[float, float]:
         p, k, w = float(self.p), self.k, self.subset_size
         if k == 2:

@@ -139,10 +139,6 @@ class UnaryEncoding(FrequencyOracle):
         return self.p - self.q
 
     @property
-    def most_supported(self) -> int:
-        return self.k
-
-    @property
     def pair_supports(self) -> tuple[float, float]:
         return float(self.p) * float(self.q), float(self.q) ** 2
 

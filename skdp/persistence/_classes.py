@@ -59,9 +59,9 @@ _OURS = (
     "DPCategoricalNB DPGaussianNB DPGroupBy DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression "
     "DPMarginalSynthesizer DPMean DPMinMaxScaler DPOneHotEncoder DPPCA DPQuantileBinarizer DPQuantileTransformer "
     "DPRidge DPRobustScaler DPSelectKBest DPSimpleImputer DPStandardScaler DPTargetEncoder DPVarianceThreshold "
-    "FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters KeyValueEncoder LocalHashingEncoder "
-    "LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PerPerson PosteriorFeatures "
-    "RandomizedResponseEncoder RapporEncoder ReportSynthesizer SetValuedEncoder SubsetSelectionEncoder "
+    "FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters LocalHashingEncoder "
+    "LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PosteriorFeatures "
+    "RandomizedResponseEncoder RapporEncoder SetValuedEncoder SubsetSelectionEncoder "
     "SyntheticResampler UnaryEncodingTransformer "
 )
 _PRIVATE = {"DPGroupBy": "_library", "DPHistogram": "_library", "PosteriorFeatures": "_privatize"}

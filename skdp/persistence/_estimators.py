@@ -16,12 +16,9 @@ from skdp.persistence._values import Reader, Writer, mark_observed
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis import (
     DPMarginalSynthesizer,
-    ReportSynthesizer,
     describe_fit,
-    describe_reports,
     read_domain,
     restore_fit,
-    restore_reports,
 )
 
 _OUTPUT, _ROUTING = "_sklearn_output_config", "_metadata_request"
@@ -56,8 +53,6 @@ def write_estimator(estimator: Any, writer: Writer) -> dict[str, Any]:
         return content | ({part: _protocol(estimator, writer)} if hasattr(estimator, "protocol_") else {})
     if part == "model":
         return content | ({part: _model(estimator, writer)} if hasattr(estimator, "model_") else {})
-    if part == "reports":
-        return content | ({part: _reports(estimator, writer)} if hasattr(estimator, "model_") else {})
     attributes = {name: value for name, value in attributes.items() if name not in _RESTARTS}
     for name in attributes:
         if not saved.holds(kind, name):
@@ -70,8 +65,6 @@ def _part_of(kind: type[Any]) -> str:
     # No other part may be there: attributes would replace what follows from a protocol, such as the guarantee.
     if issubclass(kind, ReportTransformer):
         return "protocol"
-    if issubclass(kind, ReportSynthesizer):
-        return "reports"
     return "model" if issubclass(kind, DPMarginalSynthesizer) else "attributes"
 
 
@@ -91,8 +84,6 @@ def read_estimator(content: Any, reader: Reader) -> Any:
         estimator = kind(**parameters)
         if "model" in content:
             _restore_model(estimator, content["model"], reader)
-        if "reports" in content:
-            _restore_reports(estimator, content["reports"], reader)
     for name, value in content.get("attributes", {}).items():
         if not saved.holds(kind, name):
             raise ValueError(f"{saved.name} has no attribute {name[:50]!r}")
@@ -185,16 +176,6 @@ def _restore_model(synthesizer: Any, content: Any, reader: Reader) -> None:
         synthesizer, content, read_domain(content), lambda name, shape: reader.array(places[name]["array"], shape)
     )
     synthesizer._redraw_at_fit = reader.read(content["redraw"])
-
-
-def _reports(synthesizer: Any, writer: Writer) -> dict[str, Any]:
-    described, arrays = describe_reports(synthesizer)
-    return described | {"arrays": {name: writer.write(array) for name, array in arrays.items()}}
-
-
-def _restore_reports(synthesizer: Any, content: Any, reader: Reader) -> None:
-    places = content["arrays"]
-    restore_reports(synthesizer, content, lambda name, shape: reader.array(places[name]["array"], shape))
 
 
 def _requests(routing: MetadataRequest) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):
 
     Attributes
     ----------
-    synthesizer_ : DPMarginalSynthesizer or ReportSynthesizer
+    synthesizer_ : DPMarginalSynthesizer
         The fitted synthesizer.
     target_ : column name
         The column that is predicted.

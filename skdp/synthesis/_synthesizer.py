@@ -156,8 +156,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     See Also
     --------
     SyntheticResampler : Trains on synthetic rows and predicts real ones, in a pipeline of imbalanced-learn.
-    skdp.synthesis.DPPanelSynthesizer : Persons with several rows in the order of time.
-    ReportSynthesizer : The same from randomised reports, without a curator.
     DPHistogram : A single marginal, with intervals.
 
     Notes

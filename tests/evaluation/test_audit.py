@@ -32,7 +32,6 @@ from skdp.local import (
     LocalHashingEncoder,
     LocalTableEncoder,
     OnFitOnly,
-    PerPerson,
     PosteriorFeatures,
     RapporEncoder,
     SecretKey,
@@ -286,19 +285,6 @@ def test_a_table_is_audited_with_all_of_its_columns():
     assert audit_epsilon(fitted, n_draws=500, random_state=0).epsilon_exact == 1.0
     with pytest.raises(ValueError, match="nothing is declared"):
         audit_epsilon(LocalTableEncoder(1.0, bounds={"u": (0, 1)}))
-
-
-@pytest.mark.usefixtures("few_calls")
-def test_rows_of_persons_are_audited_as_a_function():
-    encoder = RandomizedResponseEncoder(0.5, categories={"a": ["x", "y"]}, random_state=0)
-    private = PerPerson(encoder, max_rows_per_person=2).fit(pd.DataFrame({"a": ["x"]}))
-    with pytest.raises(TypeError, match="a PerPerson needs to know the person of each row"):
-        audit_epsilon(private)
-    persons = [pd.DataFrame({"a": [value] * 2}) for value in "xy"]
-    result = audit_epsilon(
-        lambda rows: private.transform(rows, groups=[0] * len(rows)), persons, epsilon=1.0, n_draws=100
-    )
-    assert result.passed
 
 
 # What must not be refuted
@@ -583,7 +569,7 @@ def test_undeclared_values_are_tried_where_they_are_taken():
 @pytest.mark.usefixtures("few_calls")
 def test_the_table_has_a_row_for_each_transformer():
     names = [name for name, _ in audited_transformers(2.0, 3)]
-    assert len(names) == len(set(names)) == 34
+    assert len(names) == len(set(names)) == 31
     chosen = {name: dict(audited_transformers(0.5, 3))[name] for name in ("subset selection", "Duchi")}
     chosen["mine"] = RandomizedResponseEncoder(1.0, categories={"value": [0, 1]})
     table = audit_table(transformers=chosen, n_draws=1_000, random_state=0)

@@ -119,7 +119,6 @@ def test_what_an_oracle_knows_of_its_reports_is_that_of_the_channel(all_oracles,
     shares, supports = np.array(oracle.channel(), float), oracle.supports(all_reports(oracle))
     assert list(oracle.channels()) == [oracle.channel()]
     assert oracle.n_reports == shares.shape[1]
-    assert oracle.most_supported == supports.sum(axis=1).max()
     if not oracle.is_signed:
         assert oracle.pair_supports[0] == pytest.approx(shares[0] @ (supports[:, 0] & supports[:, 1]))
         if k > 2:
@@ -146,7 +145,6 @@ def test_public_hash_functions_have_channels_of_their_own_and_no_best_guess(all_
     assert all(len(row) == oracle.n_reports for channel in channels for row in channel)
     assert oracle.shows_hash
     assert oracle.guess_accuracy(np.full(3, 1 / 3)) is None
-    assert math.isnan(oracle.most_supported)
 
 
 # Figures.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPMarginalSynthesizer, Interval, LocalTableEncoder, ReportSynthesizer
+from skdp import DPMarginalSynthesizer, Interval
 from skdp.privacy import Rho, Sampled
 from skdp.synthesis._count_errors import Quantile, errors_of_counts
 from skdp.synthesis.model import Marginal, group
@@ -165,21 +163,3 @@ def test_a_sample_widens_the_interval():
     # The smallest N whose estimate is not too far above it solves (50 - N)**2 = 1.96**2 * (9 + N).
     assert (50 - lower) ** 2 == pytest.approx(1.96**2 * (9 + lower), rel=0.1)
     assert (upper - 50) ** 2 == pytest.approx(1.96**2 * (9 + upper), rel=0.1)
-
-
-def test_reports_have_intervals_too():
-    columns = ["smokes", "wet"]
-    domain = {name: DOMAIN[name] for name in columns}
-    encoder = LocalTableEncoder(3.0, categories=domain, purpose="pairs", random_state=0)
-    synthesizer = ReportSynthesizer(encoder).fit(encoder.fit_transform(PEOPLE[columns]))
-    table = synthesizer.marginal(columns)
-    true = PEOPLE.value_counts(columns).reindex(pd.MultiIndex.from_frame(table[columns])).fillna(0).to_numpy()
-    assert table["supported"].all()
-    assert ((table["lower"] <= true) & (true <= table["upper"])).all()
-    everyone = synthesizer.count_estimate({})
-    assert (everyone.count, everyone.std_error, everyone.lower, everyone.upper) == (600, 0, 600, 600)
-    one = synthesizer.count_estimate({"wet": 1})
-    assert one.supported
-    assert one.std_error == pytest.approx(synthesizer.marginal("wet")["std_error"][1], rel=0.05)
-    assert one.lower <= 400 <= one.upper
-    assert math.isfinite(synthesizer.count_estimate({"wet": 1, "smokes": "no"}).std_error)

@@ -23,8 +23,6 @@ from skdp import (
     MarginalClassifier,
     NumericPerturber,
     PrivacyLedger,
-    RandomizedResponseEncoder,
-    ReportSynthesizer,
     privacy_cost,
     privacy_statement,
 )
@@ -160,13 +158,6 @@ class TestClassifier:
         options = {"marginals": [("sex", "ill"), ("age", "ill")], "max_iter": 3000, "tol": 1e-9}
         model = MarginalClassifier(synthesizer(1e6, **options)).fit(X, Y)
         assert model.predict_proba(X) == pytest.approx(rival.predict_proba(codes), abs=2e-3)
-
-    def test_of_reports(self):
-        domain = {"sex": ["F", "M"], "ill": ["no", "yes"]}
-        rows = pd.DataFrame({"sex": ["F", "M"] * 300, "ill": ["no", "yes"] * 300})
-        encoder = RandomizedResponseEncoder(8.0, categories=domain, strategy="joint", random_state=0).fit(rows)
-        local = ReportSynthesizer(FrozenEstimator(encoder)).fit(encoder.transform(rows))
-        assert local.classifier("ill").score(rows[["sex"]], rows["ill"]) == 1
 
 
 class TestPromises:

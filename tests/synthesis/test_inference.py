@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
-from skdp import DPMarginalSynthesizer, Interval, LocalTableEncoder, ReportSynthesizer
+from skdp import DPMarginalSynthesizer, Interval, MarginalClassifier
 from skdp.privacy import Sampled
 from skdp.synthesis import synthetic_inference
 from skdp.synthesis.inference._components import measure_mean
@@ -305,8 +305,8 @@ class TestRefused:
             synthetic_inference(synthesizer, correlation, columns=names[:7])
 
     def test_synthesizers(self):
-        with pytest.raises(TypeError, match="must be a DPMarginalSynthesizer, got ReportSynthesizer"):
-            synthetic_inference(ReportSynthesizer(None), correlation)
+        with pytest.raises(TypeError, match="must be a DPMarginalSynthesizer, got MarginalClassifier"):
+            synthetic_inference(MarginalClassifier(None), correlation)
         with pytest.raises(ValueError, match="not fitted"):
             synthetic_inference(DPMarginalSynthesizer(), correlation)
         with pytest.raises(ValueError, match="confidence_level"):
@@ -373,10 +373,3 @@ def test_a_file_gives_the_same(tmp_path):
     found = [synthetic_inference(one, LinearRegression(), columns=["x"], target="y") for one in (synthesizer, loaded)]
     pd.testing.assert_frame_equal(*found)
     assert len(loaded.sample(5, n_tables=2)) == 2
-
-
-def test_reports_make_one_table():
-    encoder = LocalTableEncoder(2.0, categories={"g": DOMAIN["g"], "z": DOMAIN["z"]}, random_state=0)
-    synthesizer = ReportSynthesizer(encoder).fit(encoder.fit_transform(TABLE[["g", "z"]]))
-    with pytest.raises(TypeError, match="n_tables needs the noisy counts of a curator"):
-        synthesizer.sample(n_tables=2)

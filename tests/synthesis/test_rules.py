@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import Domain, DPMarginalSynthesizer, Interval, LocalTableEncoder, PrivacyLedger, ReportSynthesizer
+from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.synthesis import SyntheticResampler
 from skdp.synthesis._rules import check_chains, read_order
 from skdp.synthesis.selection import read_zeros
@@ -83,13 +83,6 @@ def test_rules_hold_wherever_rows_are_drawn(tmp_path):
     assert all(map(holds, drawn))
     table = synthesizer.marginal(["start", "end"])
     assert (table["count"].to_numpy().reshape(4, 4)[np.tril_indices(4, -1)] == 0).all()
-
-
-def test_rules_hold_in_rows_from_reports():
-    people = PEOPLE.astype({"job": object}).where(PEOPLE.notna(), None)
-    encoder = LocalTableEncoder(4.0, categories=Domain(DOMAIN), random_state=0)
-    reports = encoder.fit(people).transform(people)
-    assert holds(ReportSynthesizer(encoder, structural_zeros=RULES, random_state=0).fit(reports).sample(500))
 
 
 @pytest.mark.parametrize(("drawn", "kept"), [("start", "end"), ("end", "start")])

@@ -37,7 +37,6 @@ from skdp import (
 )
 from skdp.central import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
 from skdp.privacy import Mu, Rho, Sampled
-from skdp.synthesis import DPPanelSynthesizer
 
 BOUNDS = (0.0, 100.0)
 WORDS = {"job": ["clerk", "nurse", None], "sex": ["f", "m"]}
@@ -140,12 +139,6 @@ def supervised(model, rows, target="y"):
 CORNERS = pd.DataFrame({"a": [1.0, 1, -1, 0, 1], "b": [1.0, -1, -1, 0, 1], "y": [0, 1, 1, 0, 1]})
 CORNER_PERSONS = CORNERS.iloc[[0, 0, 1, 2, 2, 4, 4]].assign(person=[1, 1, 2, 3, 3, 4, 4])
 PERSONS = CODED.assign(person=[1, 1, 2, 3, 3, 4, 4])
-VISITS = pd.DataFrame({"who": [1, 1, 2, 3, 3, 3], "day": [1, 2, 1, 3, 1, 2], "state": list("xyxxyy")})
-
-
-def panel(rows):
-    inner = DPMarginalSynthesizer(3.0, delta=1e-6, domain={"state": ["x", "y"]}, random_state=0, max_iter=5)
-    return DPPanelSynthesizer(inner, person="who", time="day", max_visits=2).fit(rows)
 
 
 def mean_in_chunks(rows):
@@ -298,7 +291,6 @@ RELEASES = {
     "synthesizer of a sample": (synthesizer(Sampled(0.5, 0.3)), CODED),
     "synthesizer of a sample, delta": (synthesizer(Sampled(0.5, 0.3), delta=1e-6), CODED),
     "resampler": (resampled, CODED),
-    "panel synthesizer": (panel, VISITS),
     "synthesizer of persons": (of_persons, PERSONS),
     "mean of persons": (partial(statistic_of_persons, DPMean(bounds=(0, 2))), PERSONS),
     "mean of persons, smooth sensitivity": (
@@ -335,9 +327,8 @@ RELEASES = {
 
 def neighbours_of(name, table):
     """Return pairs of neighbours, of which the second lacks the last row, or the last person."""
-    who = "person" if "of persons" in name else {"panel synthesizer": "who"}.get(name)
-    if who is None:
+    if "of persons" not in name:
         return [(table.iloc[: size + 1], table.iloc[:size]) for size in range(len(table))]
-    persons = list(dict.fromkeys(table[who]))
-    parts = [table[table[who].isin(persons[:count])] for count in range(len(persons) + 1)]
+    persons = list(dict.fromkeys(table["person"]))
+    parts = [table[table["person"].isin(persons[:count])] for count in range(len(persons) + 1)]
     return [(parts[count + 1], parts[count]) for count in range(len(persons))]

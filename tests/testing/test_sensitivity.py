@@ -41,7 +41,6 @@ SLOW = (
     "bins",
     "delta",
     "mu",
-    "panel",
     "tree",
     "auto",
     "propose",

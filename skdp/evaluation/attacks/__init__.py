@@ -8,5 +8,3 @@ from skdp.evaluation.attacks._bayes_bound import guessing_bound as guessing_boun
 from skdp.evaluation.attacks._display import LeakageDisplay as LeakageDisplay
 from skdp.evaluation.attacks._membership_inference import MembershipResult as MembershipResult
 from skdp.evaluation.attacks._membership_inference import membership_inference as membership_inference
-from skdp.evaluation.attacks._protocol import poisoning_gain as poisoning_gain
-from skdp.evaluation.attacks._protocol import repeated_releases as repeated_releases

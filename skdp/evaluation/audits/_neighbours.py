@@ -23,7 +23,6 @@ from skdp.evaluation.audits._outputs import combine, hash_cells, read_rows
 from skdp.frames import is_frame
 from skdp.local import (
     HeavyHitters,
-    KeyValueEncoder,
     LocalTableEncoder,
     ReportTransformer,
     SetValuedEncoder,
@@ -41,7 +40,7 @@ def make_records(estimator: Any) -> list[pd.DataFrame]:
             return make_records(parameters[wrapped])
     if isinstance(estimator, FrozenEstimator):
         return make_records(estimator.estimator)
-    if isinstance(estimator, SetValuedEncoder | KeyValueEncoder):
+    if isinstance(estimator, SetValuedEncoder):
         return _list_records(estimator, parameters)
     if isinstance(estimator, LocalTableEncoder):
         return _table_records(estimator, parameters)

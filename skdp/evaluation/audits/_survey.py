@@ -13,7 +13,6 @@ from skdp.local import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     HeavyHitters,
-    KeyValueEncoder,
     LocalHashingEncoder,
     LocalTableEncoder,
     NumericPerturber,
@@ -54,9 +53,6 @@ def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str
     yield "set selection", SetValuedEncoder(epsilon, categories=one, max_size=2, oracle="set_selection")
     yield "unary encoding of sets", SetValuedEncoder(epsilon, categories=one, max_size=2, oracle="set_unary_encoding")
     yield "padding and sampling", SetValuedEncoder(epsilon, categories=one, max_size=2, oracle="local_hashing")
-    for name in ("set_selection", "pckv_grr", "pckv_ue"):
-        pairs = KeyValueEncoder(epsilon, categories=one, bounds=(0.0, 1.0), max_size=2)
-        yield f"keys and values, {name.replace('_', ' ')}", pairs.set_params(oracle=name)
     numeric = {
         "hybrid": "hybrid",
         "optimal": "optimal",

@@ -26,7 +26,7 @@ from skdp.evaluation.audits._neighbours import (
 )
 from skdp.evaluation.audits._outputs import hash_cells, read_rows
 from skdp.frames import is_frame
-from skdp.local import LocalTableEncoder, OnFitOnly, PerPerson
+from skdp.local import LocalTableEncoder, OnFitOnly
 
 _SEEDED_ROWS = 64
 _COMPOSED = ("steps", "transformers", "transformer_list")
@@ -47,11 +47,6 @@ def of_transformer(
         raise TypeError(
             f"a {type(estimator).__name__} has no one guarantee_: audit its private step, or what it releases, with "
             "audit_epsilon(lambda rows: clone(it).fit_transform(rows), neighbours=..., epsilon=...)"
-        )
-    if isinstance(estimator, PerPerson):
-        raise TypeError(
-            "a PerPerson needs to know the person of each row: audit its transformer, or two tables of one person, as "
-            "in audit_epsilon(lambda rows: it.transform(rows, groups=[0] * len(rows)), neighbours, epsilon=...)"
         )
     local = any(hasattr(estimator, name) for name in _LOCAL)
     if not local or getattr(estimator, "protects_rows", None) is False or _needs_curator(estimator, neighbours):

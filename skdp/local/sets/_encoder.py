@@ -40,7 +40,7 @@ SetOracleName: TypeAlias = Literal[
 
 
 class ListEncoder(ReportTransformer):
-    """An encoder of columns of lists: what sets, and keys with values, have in common."""
+    """An encoder of columns of lists: what is common to them."""
 
     categories: Any
     max_size: Any

@@ -100,7 +100,6 @@ class LocalTableEncoder(TableEstimator):
     --------
     recommend_plan : The plan without a table.
     RandomizedResponseEncoder, FrequencyOracleEncoder, NumericPerturber : What reports the groups.
-    skdp.ReportSynthesizer : A synthetic table from the reports.
 
     Notes
     -----

@@ -8,5 +8,4 @@ from skdp.oracles.sets._choice import SET_ORACLES as SET_ORACLES
 from skdp.oracles.sets._choice import choose_set_oracle as choose_set_oracle
 from skdp.oracles.sets._sampled import SampledSet as SampledSet
 from skdp.oracles.sets._selection import SetSelection as SetSelection
-from skdp.oracles.sets._signed import SignedUnaryEncoding as SignedUnaryEncoding
 from skdp.oracles.sets._unary import SetUnaryEncoding as SetUnaryEncoding

@@ -136,11 +136,6 @@ class SetOracle(SupportCounts):
         return rows
 
     @property
-    def opposite(self) -> Fraction:  # numpydoc ignore=RT01
-        """Of codes that are signs of keys: the probability to support the other sign of a key of the set."""
-        return self.q
-
-    @property
     @abstractmethod
     def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
         """The probabilities that a report supports a value of the set and another one, and two others."""

@@ -21,7 +21,6 @@ from skdp.synthesis.tables._records import Policy as Policy
 from skdp.synthesis.tables._records import Records as Records
 from skdp.synthesis.tables._records import check_policy as check_policy
 from skdp.synthesis.tables._records import find_codes as find_codes
-from skdp.synthesis.tables._records import lag as lag
 from skdp.synthesis.tables._records import open_rows as open_rows
 from skdp.synthesis.tables._records import read_codes as read_codes
 from skdp.synthesis.tables._records import read_declared as read_declared
