@@ -23,8 +23,9 @@ class Portable:
         -------
         str
             Columns, declared values, parameters, exact probabilities and guarantee; not the ledger, the seed, or a
-            secret key. Under ``"client"`` is what a client in another language needs, if there is one for these
-            reports (``examples/client``); whole numbers of more than 53 bits have none, as JavaScript confuses them.
+            secret key. Under ``"client"`` is what a client in another language needs (``examples/client``); where there
+            is none for these reports, that is null and ``"no_client"`` says why: permanent reports, bins of dates,
+            or whole numbers of more than 53 bits, which JavaScript confuses, are such reasons.
 
         Raises
         ------
