@@ -10,6 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.local._protocol_file import WrittenProtocol, read_protocol
 from skdp.typing import PathType
 
+_ZIP = b"PK\x03\x04"
+"""The first bytes of what `skdp.save` writes."""
+
 
 class Portable:
     """A transformer that can be written as JSON, without its secrets."""
@@ -106,8 +109,11 @@ class Portable:
         ValueError, OSError
             As `from_json`, or if the file cannot be read.
         """
+        content = Path(path).read_bytes()
+        if content.startswith(_ZIP):
+            raise ValueError("the file is no protocol, but an estimator that skdp.save wrote: skdp.load reads it")
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = content.decode()
         except UnicodeDecodeError:
             text = ""
         return cls.from_json(text)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from skdp import RandomizedResponseEncoder
+from skdp import PrivacyLedger, RandomizedResponseEncoder, save
 from skdp.cli import main
 from skdp.engines import privatize_file
 
@@ -44,7 +44,12 @@ def test_commands_run(block, tmp_path, monkeypatch):
     people.to_parquet("people.parquet")
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people[["sex"]])
     encoder.save("protocol.json")
+    save(encoder, "model.zip")
     privatize_file("people.csv", "reports.jsonl", encoder)
+    if "statement reports.parquet" in block:
+        privatize_file("people.csv", "reports.parquet", encoder)
+    if "--budget" not in block:
+        PrivacyLedger("ledger.jsonl", epsilon=3.0).charge(encoder.guarantee_, "survey")
     main(["tally", "reports.jsonl", "--protocol", "protocol.json", "--out", "tuesday.json"])
     Path("model.py").write_text(
         "from skdp import RandomizedResponseEncoder\n"

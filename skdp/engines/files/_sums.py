@@ -27,7 +27,7 @@ from skdp.local import ReportProtocol, ReportTransformer, stated
 
 pyarrow = Extra("pyarrow")
 
-_LINES, _TALLY = (".jsonl", ".ndjson"), ".json"
+LINES, TALLY = (".jsonl", ".ndjson"), ".json"
 
 
 def said_by(path: Source) -> str | None:
@@ -36,10 +36,10 @@ def said_by(path: Source) -> str | None:
         return path.protocol()
     if isinstance(path, SourceFile):
         return TableFile(path).protocol()
-    if path.suffix not in (*_LINES, _TALLY):
+    if path.suffix not in (*LINES, TALLY):
         return TableFile(path).protocol()
     _check_there(path)
-    return said_by_sidecar(path) if path.suffix in _LINES else json.dumps(_read_tally(path)[PROTOCOL_KEY])
+    return said_by_sidecar(path) if path.suffix in LINES else json.dumps(_read_tally(path)[PROTOCOL_KEY])
 
 
 def transformer_of(paths: Iterable[Source], transformer: Any = None) -> ReportTransformer:
@@ -68,7 +68,7 @@ def sum_file(path: Source, transformer: ReportTransformer, progress: Progress) -
     reports = ReportSums(protocol)
     if _is_tally(path):
         return _tally_of(path, protocol)
-    if isinstance(path, Path) and path.suffix in _LINES:
+    if isinstance(path, Path) and path.suffix in LINES:
         with closing(progress(None)) as bar:
             return reports.total(sum_lines(path, reports, bar))
     sums, tables = reports.zeros(), _tables(path, transformer)
@@ -101,7 +101,7 @@ def _summed(path: Source) -> list[str]:
 
 
 def _is_tally(path: Source) -> TypeGuard[Path]:
-    return isinstance(path, Path) and path.suffix == _TALLY
+    return isinstance(path, Path) and path.suffix == TALLY
 
 
 def tally_text(tally: Any, transformer: ReportTransformer, paths: Iterable[Source]) -> str:
