@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
+import sys
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -61,4 +64,19 @@ def test_commands_run(block, tmp_path, monkeypatch):
         if domain is not None and command[1] != "draft-domain":
             Path(domain).write_text(TOML)  # the draft, checked
         if command[:1] == ["skdp"] and command[1] != "report":
-            assert main(command[1:]) == 0
+            with redirected(command, monkeypatch) as words:
+                assert main(words[1:]) == 0
+
+
+@contextmanager
+def redirected(command, monkeypatch):
+    """Do what a shell does with ``< file`` and ``> file``."""
+    words = list(command)
+    with ExitStack() as stack, monkeypatch.context() as patched:
+        for sign, name, mode in (("<", "stdin", "rb"), (">", "stdout", "wb")):
+            if sign in words:
+                place = words.index(sign)
+                file = stack.enter_context(open(words[place + 1], mode))
+                patched.setattr(sys, name, stack.enter_context(io.TextIOWrapper(file)))
+                del words[place : place + 2]
+        yield words

@@ -1,5 +1,6 @@
 """From file to file: privatise, estimate and synthesise."""
 
+from skdp.engines._source_file import check_delimiter as check_delimiter
 from skdp.engines.files._draft import draft_file as draft_file
 from skdp.engines.files._estimate import estimate_file as estimate_file
 from skdp.engines.files._formats import TableFile as TableFile

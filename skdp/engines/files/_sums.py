@@ -16,7 +16,7 @@ from skdp.engines._atomic import Progress
 from skdp.engines._batch_release import check_transformer, fit_on_schema
 from skdp.engines._engine import ReportSums
 from skdp.engines._extras import Extra
-from skdp.engines._source_file import SourceFile, first_repeated
+from skdp.engines._source_file import SourceFile, check_delimiter, first_repeated
 from skdp.engines.files._counted import TALLIES_KEY, Source, digests_of, numbered, numbers_in, refuse_overlap
 from skdp.engines.files._formats import TableFile
 from skdp.engines.files._json_lines import sum_lines
@@ -125,10 +125,11 @@ def _weakness(protocol: dict[str, Any]) -> tuple[bool, float]:
     return guarantee.get("secure") is not True, guarantee["epsilon"]
 
 
-def checked_paths(sources: Any) -> list[Source]:
+def checked_paths(sources: Any, delimiter: str | None = None) -> list[Source]:
     """Take one path, URL or folder of a release, or several."""
     given = [sources] if isinstance(sources, str | os.PathLike | ReleasedFolder | SourceFile) else list(sources)
-    found = list(map(source_at, given))
+    check_delimiter(delimiter)
+    found = [source_at(place, delimiter) for place in given]
     again = first_repeated(
         (None, str(source)) if isinstance(source, Path) else (source.filesystem, source.path) for source in found
     )
@@ -137,11 +138,16 @@ def checked_paths(sources: Any) -> list[Source]:
     return found
 
 
-def source_at(place: Any) -> Source:
+def source_at(place: Any, delimiter: str | None = None) -> Source:
     """Open the folder of a release or of its manifest, and take another path or URL for a file."""
     if isinstance(place, ReleasedFolder | SourceFile):
         return place
-    return ReleasedFolder.at(place) or (SourceFile.at(place) if "://" in os.fspath(place) else Path(place))
+    folder = ReleasedFolder.at(place)
+    if folder is not None:
+        return folder
+    if delimiter is not None and os.fspath(place).removesuffix(".gz").endswith((".csv", ".tsv")):
+        return SourceFile.at(place, delimiter)
+    return SourceFile.at(place) if "://" in os.fspath(place) else Path(place)
 
 
 def _check_there(path: Path) -> None:
