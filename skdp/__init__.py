@@ -24,6 +24,7 @@ from skdp.central import (
 )
 from skdp.domain import Domain, Interval
 from skdp.engines import _registry as _registry  # so that `fit` takes tables that do not fit into memory
+from skdp.engines import read_protocol
 from skdp.evaluation import plan_epsilon, privacy_cost
 from skdp.local import (
     FrequencyOracleEncoder,
@@ -101,6 +102,7 @@ __all__ = [
     "plan_epsilon",
     "privacy_cost",
     "privacy_statement",
+    "read_protocol",
     "recommend_plan",
     "recommend_strategy",
     "save",

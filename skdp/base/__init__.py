@@ -28,6 +28,8 @@ from skdp.base._estimator import target_column as target_column
 from skdp.base._estimator import target_of as target_of
 from skdp.base._estimator import warn_of_observed as warn_of_observed
 from skdp.base._heard import heard as heard
+from skdp.base._identifiers import MOST_ROWS as MOST_ROWS
+from skdp.base._identifiers import unrepeated_columns as unrepeated_columns
 from skdp.base._numbers import floats_between as floats_between
 from skdp.base._numbers import read_bounds as read_bounds
 from skdp.base._numbers import read_numbers as read_numbers

@@ -17,6 +17,7 @@ from skdp.cli._evaluate import add_audit, add_report
 from skdp.cli._plan import add_plan
 from skdp.cli._privatize import add_privatize
 from skdp.cli._statement import add_statement
+from skdp.cli._streams import redirected
 from skdp.cli._synthesize import add_draft_domain, add_synthesize
 from skdp.privacy import BudgetExceeded
 
@@ -25,29 +26,40 @@ _COMMANDS = (
     *(add_estimate, add_tally, add_statement, add_audit),
 )
 
+_REFUSED, _EXHAUSTED = 2, 3
+_STATUSES = (
+    "exit status: 0 if all is done; 2 for an error, such as wrong options, a file that cannot be read, or a value that "
+    "is not declared; 3 if the budget of a ledger does not cover the release, of which nothing is written; 130 if "
+    "stopped by Ctrl-C; 141 if the reader of the output has ended"
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="skdp", description="Differential privacy for scikit-learn work.")
+    parser = argparse.ArgumentParser(
+        prog="skdp", description="Differential privacy for scikit-learn work.", epilog=_STATUSES
+    )
     parser.add_argument("--version", action="version", version=f"skdp {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     for add in _COMMANDS:
         add(commands)
     options = parser.parse_args(arguments)
     try:
-        with _logged(options.log_level):
+        with _logged(options.log_level), redirected(options) as options.to_stream:
             done = options.run(options)
-            if not isinstance(done, int):
+            if not isinstance(done, int) and not options.to_stream:
                 print(f"Wrote {done}")
-            sys.stdout.flush()
+        sys.stdout.flush()
     except KeyboardInterrupt as stopped:
         print(_in_one_line("Stopped.", stopped, options.parser), file=sys.stderr)
         return 130
-    except (ImportError, OSError, ValueError, TypeError, BudgetExceeded) as error:
+    except BudgetExceeded as error:
+        options.parser.exit(_EXHAUSTED, _error_line(error, options.parser))
+    except (ImportError, OSError, ValueError, TypeError) as error:
         if isinstance(error, BrokenPipeError) and _is_unread():
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left at its end
             return 141  # as a shell says of a command whose reader, such as head, has ended
-        options.parser.exit(2, f"{options.parser.prog}: error: {_in_one_line(str(error), error, options.parser)}\n")
+        options.parser.exit(_REFUSED, _error_line(error, options.parser))
     return done if isinstance(done, int) else 0
 
 
@@ -73,6 +85,10 @@ def _logged(level: str) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)
+
+
+def _error_line(error: Exception, parser: argparse.ArgumentParser) -> str:
+    return f"{parser.prog}: error: {_in_one_line(str(error), error, parser)}\n"
 
 
 def _in_one_line(text: str, error: BaseException, parser: argparse.ArgumentParser) -> str:

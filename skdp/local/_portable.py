@@ -10,6 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.local._protocol_file import WrittenProtocol, read_protocol
 from skdp.typing import PathType
 
+_ZIP = b"PK\x03\x04"
+"""The first bytes of what `skdp.save` writes."""
+
 
 class Portable:
     """A transformer that can be written as JSON, without its secrets."""
@@ -23,8 +26,9 @@ class Portable:
         -------
         str
             Columns, declared values, parameters, exact probabilities and guarantee; not the ledger, the seed, or a
-            secret key. Under ``"client"`` is what a client in another language needs, if there is one for these
-            reports (``examples/client``); whole numbers of more than 53 bits have none, as JavaScript confuses them.
+            secret key. Under ``"client"`` is what a client in another language needs (``examples/client``); where there
+            is none for these reports, that is null and ``"no_client"`` says why: permanent reports, bins of dates,
+            or whole numbers of more than 53 bits, which JavaScript confuses, are such reasons.
 
         Raises
         ------
@@ -105,8 +109,11 @@ class Portable:
         ValueError, OSError
             As `from_json`, or if the file cannot be read.
         """
+        content = Path(path).read_bytes()
+        if content.startswith(_ZIP):
+            raise ValueError("the file is no protocol, but an estimator that skdp.save wrote: skdp.load reads it")
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = content.decode()
         except UnicodeDecodeError:
             text = ""
         return cls.from_json(text)
