@@ -132,7 +132,8 @@ class DPGroupBy(CentralStatistic):
     to k, and the noise is k times as large.
 
     Private keys are found by a noisy threshold as the categories of `DPOneHotEncoder`, with `keys_share` of epsilon and
-    all of delta; the noise of the statistics is another one, so that intervals hold for what is published.
+    all of delta; the noise of the statistics is another one, so that intervals hold for what is published. A record
+    with a key of another kind than those that are published is in no group.
 
     References
     ----------

@@ -91,6 +91,10 @@ class DPOneHotEncoder(CentralTransformer):
     Laplace noise for each of d columns ([1]_); or weights with Gaussian noise, where each person with n distinct values
     in all columns gives ``1 / sqrt(n)`` to each ([2]_), which is better from about three columns or rows of a person.
 
+    Text, finite numbers, truth values and dates can be published, of each column those of the kind whose published
+    values have the largest noisy total. A record with anything else, such as a list or a number among text, is one
+    whose value was not found: it is no error, which would show that there is such a record.
+
     References
     ----------
     .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search queries and clicks privately. WWW.
