@@ -102,7 +102,7 @@ class DPGroupBy(CentralStatistic):
     estimates_ : dict of str to ndarray of shape (n_groups, 4)
         For ``"count"``, ``"<column>_mean"`` and ``"<column>_sum"``: the noisy statistic of each group, the standard
         deviation of its noise, and the ends of its interval. Relative to the clipped values of this table, not to a
-        population.
+        population. The last three of a mean or sum are infinite where private bounds are not found.
     keys_ : list of ndarray of object, each of shape (n_groups,)
         For each key column, the value of each group; of an `Interval`, the name of the bin.
     bounds_ : ndarray of shape (n_columns, 2)
@@ -310,6 +310,13 @@ class DPGroupBy(CentralStatistic):
 
         what = "counts" if not ends else "counts and sums"
         return Plan(f"{noise.name} on {what} of groups{mechanism}", release, delta, losses_of(share, [noise]))
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        measured = [name for name in self.guarantee_.scope if name not in self._key_names]
+        for name in (name for name, is_hidden in zip(measured, hidden, strict=True) if is_hidden):
+            for statistic in ("mean", "sum"):
+                if f"{name}_{statistic}" in self.estimates_:
+                    self.estimates_[f"{name}_{statistic}"][:, 1:] = np.inf, -np.inf, np.inf
 
     def _declared_sums(
         self,

@@ -83,8 +83,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     target_mean_ : float
         The noisy mean of the target.
     target_mean_std_error_ : float
-        The standard deviation of its noise. An encoding, which is drawn towards this mean, has no such number:
-        `DPGroupBy` gives means by category with intervals.
+        The standard deviation of its noise; infinite if private bounds are not found. An encoding, which is drawn
+        towards this mean, has no such number: `DPGroupBy` gives means by category with intervals.
     domain_ : Domain
         The values of each column.
     bounds_ : ndarray of shape (1, 2)
@@ -210,6 +210,9 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         mechanism = f"{noise.name} on sums by category"
         mechanism += f", {categories.mechanism}" if categories.private else ""
         return Plan(mechanism, release, delta=categories.delta, losses=losses_of(share, [noise, of_squares]))
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        self.target_mean_std_error_ = math.inf
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         codes, undeclared = find_codes(table, self.domain_, self.handle_unknown)
