@@ -76,7 +76,7 @@ def test_what_each_column_becomes():
         {
             "flag": [True] * n,
             "day": [dt.date(2020, 1, 1), dt.date(2020, 1, 2)] * (n // 2),
-            "level": pd.Categorical(["low"] * n, ["low", "mid", "high"]),
+            "level": pd.Categorical(["low"] * n, ["low", "mid", "high"], ordered=True),
             "half": [0.5, 1.0] * (n // 2),
             "holes": [1.0, None] * (n // 2),
             "income": [None, *range(1, n)],

@@ -140,3 +140,14 @@ def test_numbers_beyond_all_floats_are_not_found():
     pays = pd.Series([1.0, 2.0] * 200 + [Fraction(7 * 10**400, 3)], dtype=object)
     synthesizer = fitted(pd.DataFrame({"pay": pays}), domain=None)
     assert synthesizer.domain_["pay"].values == (1, 2, None)
+
+
+def test_unordered_categories_are_found_like_other_values():
+    """They are no declaration. Which of them occur was released with a warning."""
+    jobs = pd.Categorical([*JOBS[:800], "unique"], ["clerk", "other", "unique", "never"])
+    table = pd.DataFrame({"job": jobs, "sex": ["F", "M"] * 400 + ["F"]})
+    synthesizer = fitted(table)
+    assert synthesizer.domain_["job"].values == ("clerk", "other", UNDISCOVERED)
+    rows = synthesizer.sample(50)["job"]
+    assert isinstance(rows.dtype, pd.CategoricalDtype)
+    assert set(rows.cat.categories) == {"clerk", "other", UNDISCOVERED}
