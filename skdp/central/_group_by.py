@@ -331,13 +331,13 @@ class DPGroupBy(CentralStatistic):
         code = partial(find_codes, handle_unknown=self.handle_unknown)
         codes, undeclared = code(_columns(table, domain.columns), domain)
         if undeclared:
-            raise undeclared_error(undeclared[0], "keys")
+            raise undeclared_error(undeclared[0], domain, "keys")
         if large is None:
             return add(join_codes(domain, codes), domain.size)
         tally = GroupTally(domain, code, ends, self.handle_unknown == "error")
         outside, *sums = large.add_up([*domain.columns, *names], tally)
         if outside.any():
-            raise undeclared_error(domain.columns[int(np.flatnonzero(outside)[0])], "keys")
+            raise undeclared_error(domain.columns[int(np.flatnonzero(outside)[0])], domain, "keys")
         found = GroupSums(*sums)
         if self.missing == "error" and found.odd.any():
             raise missing_error(names[int(np.flatnonzero(found.odd)[0])])

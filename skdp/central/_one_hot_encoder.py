@@ -155,7 +155,7 @@ class DPOneHotEncoder(CentralTransformer):
             # `transform` would refuse it, but after the charge.
             _, undeclared = find_codes(table, plan.domain, "error")
             for name in (name for name in undeclared if name not in plan.private):
-                raise undeclared_error(name, "categories")
+                raise undeclared_error(name, plan.domain, "categories")
 
         def release(source: ByteSource) -> None:
             self.domain_, found = plan.find(source)
@@ -205,7 +205,7 @@ class DPOneHotEncoder(CentralTransformer):
         for place, (found, known) in enumerate(zip(self.domain_.encode(table.columns), self.categories_, strict=True)):
             codes.append(np.minimum(found, len(known)))
             if refused is not None and refused[place] and (found >= len(known)).any():
-                raise undeclared_error(table.names[place], "categories", known="declared or found")
+                raise undeclared_error(table.names[place], self.domain_, "categories", known="declared or found")
         kept = [column for column, size in zip(codes, self._sizes, strict=True) if size]
         if not kept:
             return [np.empty((len(codes[0]), 0))]

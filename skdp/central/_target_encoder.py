@@ -218,7 +218,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         codes, undeclared = find_codes(table, self.domain_, self.handle_unknown)
         private = private_columns(self.domain_.columns, self.categories) if self.handle_unknown == "auto" else []
         for name in (name for name in undeclared if name not in private):
-            raise undeclared_error(name, "categories", known="declared or found")
+            raise undeclared_error(name, self.domain_, "categories", known="declared or found")
         return [np.append(known, self.target_mean_)[one] for known, one in zip(self.encodings_, codes, strict=True)]
 
 
@@ -264,7 +264,9 @@ def _add_up(
         sums = large.add_up(table.names, tally)
     faults, square, *distances = sums
     for name in (name for name, fault in zip(table.names, faults, strict=True) if fault and name not in private):
-        raise missing_error(name) if name == table.names[-1] else undeclared_error(name, "categories")
+        if name == table.names[-1]:
+            raise missing_error(name)
+        raise undeclared_error(name, tally.domain, "categories")
     return square, distances
 
 

@@ -18,7 +18,7 @@ from skdp.coding._encode import kind_of as kind_of
 from skdp.coding._encode import plain as plain
 from skdp.coding._encode import shielded as shielded
 from skdp.coding._kinds import ANY as ANY
-from skdp.coding._kinds import is_float as is_float
+from skdp.coding._kinds import check_dtype as check_dtype
 from skdp.coding._kinds import kind_of_dtype as kind_of_dtype
 from skdp.coding._kinds import name_of_dtype as name_of_dtype
 from skdp.coding._lists import flatten_lists as flatten_lists

@@ -7,13 +7,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.coding._encode import library_of
+from skdp.coding._encode import ColumnError, ValueCoder, library_of
 
 ANY = "any"
 """The kind of a dtype that holds values of any kind, or none at all."""
 
 OTHER = "other"
 """The kind of a dtype that is none of those of `kind_of` with a name of their own, such as one of lists."""
+
+_NAMES = {
+    "boolean": "truth values",
+    "date": "dates",
+    "datetime": "dates with times",
+    "number": "numbers",
+    "string": "text",
+}
+"""The kinds of values that have dtypes of their own."""
 
 _OF_NUMPY = {
     "b": "boolean",
@@ -46,6 +55,20 @@ def name_of_dtype(column: Any) -> str:
     if library == "pyarrow":
         return str(column.type)
     return str(column.dtype)
+
+
+def check_dtype(column: Any, coder: ValueCoder, *, shown: str) -> None:
+    """Refuse a dtype that can hold none of the declared values: it is public, unlike the values of objects."""
+    kind = kind_of_dtype(column)
+    if coder.kind is None or kind == coder.kind or kind not in _NAMES:
+        return
+    # What libraries make of a column without values, or in which all of them are missing.
+    if is_float(column) and (None in coder.values or len(column) == 0):
+        return
+    raise ColumnError(
+        f"its dtype {name_of_dtype(column)} holds {_NAMES[kind]}, which the declared values {shown} are not; convert "
+        "the column, or declare what it holds"
+    )
 
 
 def is_float(column: Any) -> bool:

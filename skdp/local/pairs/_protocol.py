@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import check_confidence_level
+from skdp.base import check_confidence_level, undeclared_error
 from skdp.coding import ColumnError, flatten_pairs, to_numbers
 from skdp.domain import Domain, pack
 from skdp.local.pairs._estimation import estimate_moments, mean_table
@@ -132,10 +132,7 @@ def read_pairs(domain: Domain, name: Any, column: Any, ends: Any, unknown: str) 
     (codes,) = domain.select([name]).encode([keys])
     k, (low, high) = len(domain[name]), ends
     if unknown == "error" and codes.max(initial=0) == k:
-        raise ValueError(
-            f"column {name!r} holds pairs with a key outside the declared categories. Declare it, or set "
-            "handle_unknown='ignore'."
-        )
+        raise undeclared_error(name, domain[name], what="pairs with a key")
     declared = codes < k
     if not np.isfinite(numbers[declared]).all():
         raise ValueError(f"column {name!r} holds a pair whose value is missing, or no finite number")

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import check_choice, check_confidence_level
+from skdp.base import check_choice, check_confidence_level, undeclared_error
 from skdp.coding import ColumnError, flatten_lists
 from skdp.domain import Domain, Interval
 from skdp.frames import Table
@@ -200,10 +200,7 @@ def read_sets(domain: Domain, name: Any, column: Any, unknown: str) -> NDArray[n
     (codes,) = domain.select([name]).encode([flat])
     k = len(domain[name])
     if unknown == "error" and codes.max(initial=0) == k:
-        raise ValueError(
-            f"column {name!r} holds lists with a value outside the declared categories. Declare it, or set "
-            "handle_unknown='ignore'."
-        )
+        raise undeclared_error(name, domain[name], what="lists with a value")
     rows = np.repeat(np.arange(sizes.size), sizes)
     pairs = np.sort(rows[codes < k] * k + codes[codes < k].astype(np.int64))
     pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # `np.unique` takes five times as long
