@@ -23,6 +23,7 @@ from skdp.local.protocol import (
     Randomness,
     Reports,
     SampledCounts,
+    concat_columns,
     plain_values,
 )
 from skdp.local.sets import ListProtocol, blocks_of, check_postprocess
@@ -100,7 +101,7 @@ class PairProtocol(ListProtocol):
             found, clipped = SampledCounts.of(moments.holders, moments.of_holders, n, n), postprocess == "clip"
             shown = np.clip(found.counts, 0, n) if clipped else None
             tables[name] = found.table(confidence_level, shown=shown, clipped=clipped, what=what, index=index)
-        return tables[self.columns[0]] if len(self.columns) == 1 else pd.concat(tables, names=["column", "key"])
+        return tables[self.columns[0]] if len(self.columns) == 1 else concat_columns(tables, level="key")
 
     @property
     def meaning(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from skdp.local.protocol import (
     Reports,
     SampledCounts,
     check_columns,
+    concat_columns,
     plain_values,
     read_report_table,
     read_whole_numbers,
@@ -157,7 +158,7 @@ class SetProtocol(ListProtocol):
             tables[name] = found.table(level, n_cells=cells, **given)
         if len(self.columns) == 1 or (columns is not None and len(asked) == 1):
             return tables[asked[0]]
-        return pd.concat(tables, names=["column", "category"])
+        return concat_columns(tables)
 
     @property
     def meaning(self) -> dict[str, Any]:
