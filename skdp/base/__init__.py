@@ -48,5 +48,7 @@ from skdp.base._table_file import read_frame as read_frame
 from skdp.base._table_file import type_of_values as type_of_values
 from skdp.base._table_file import type_texts as type_texts
 from skdp.base._threads import one_thread as one_thread
+from skdp.base._undeclared import UNIFORM as UNIFORM
+from skdp.base._undeclared import undeclared_error as undeclared_error
 from skdp.base._whole_table import rows_and_target as rows_and_target
 from skdp.base._whole_table import split_target as split_target

@@ -239,14 +239,17 @@ class CentralStatistic(CentralEstimator):
                     warnings.simplefilter("ignore")
                     plan = self._plan(table, large, share * (1 - part), bounds)
         plan.release(source)
+        if hidden:
+            self._leave_open(np.array([name in hidden for name in bounded.names]))
         if bounds is None:
             self.__dict__.pop("bounds_", None)  # that of another guarantee
         else:
             self.bounds_ = read_bounds(bounds, bounded.names)
         if hidden:
             warnings.warn(
-                f"the noise hides where the values of {hidden} are, if they are not 0, and bounds_ says {NOWHERE}: "
-                "there may be too few rows for this epsilon, or for bounds_share",
+                f"the noise hides where the values of {hidden} are, if they are not 0, and bounds_ says {NOWHERE}, "
+                "so that nothing limits how far their statistics are from the truth: there may be too few rows for "
+                "this epsilon, or for bounds_share. Declare bounds from what is publicly known",
                 UserWarning,
                 stacklevel=level_of_the_caller(),
             )
@@ -281,6 +284,11 @@ class CentralStatistic(CentralEstimator):
     def _declared_bounds(self) -> Any:
         """Return what is declared of the bounds that `_plan` needs."""
         return getattr(self, "bounds", None)
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        """State of the columns with bounds that were not found that the errors of their statistics have no limit."""
+        # Not those of the values clipped to `NOWHERE`, which say nothing of the values. An estimator that states no
+        # errors has nothing to do.
 
     def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         """Check the parameters and the table, compute the exact statistics, and plan their release."""

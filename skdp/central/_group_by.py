@@ -102,7 +102,7 @@ class DPGroupBy(CentralStatistic):
     estimates_ : dict of str to ndarray of shape (n_groups, 4)
         For ``"count"``, ``"<column>_mean"`` and ``"<column>_sum"``: the noisy statistic of each group, the standard
         deviation of its noise, and the ends of its interval. Relative to the clipped values of this table, not to a
-        population.
+        population. The last three of a mean or sum are infinite where private bounds are not found.
     keys_ : list of ndarray of object, each of shape (n_groups,)
         For each key column, the value of each group; of an `Interval`, the name of the bin.
     bounds_ : ndarray of shape (n_columns, 2)
@@ -132,7 +132,8 @@ class DPGroupBy(CentralStatistic):
     to k, and the noise is k times as large.
 
     Private keys are found by a noisy threshold as the categories of `DPOneHotEncoder`, with `keys_share` of epsilon and
-    all of delta; the noise of the statistics is another one, so that intervals hold for what is published.
+    all of delta; the noise of the statistics is another one, so that intervals hold for what is published. A record
+    with a key of another kind than those that are published is in no group.
 
     References
     ----------
@@ -310,6 +311,13 @@ class DPGroupBy(CentralStatistic):
         what = "counts" if not ends else "counts and sums"
         return Plan(f"{noise.name} on {what} of groups{mechanism}", release, delta, losses_of(share, [noise]))
 
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        measured = [name for name in self.guarantee_.scope if name not in self._key_names]
+        for name in (name for name, is_hidden in zip(measured, hidden, strict=True) if is_hidden):
+            for statistic in ("mean", "sum"):
+                if f"{name}_{statistic}" in self.estimates_:
+                    self.estimates_[f"{name}_{statistic}"][:, 1:] = np.inf, -np.inf, np.inf
+
     def _declared_sums(
         self,
         table: Table,
@@ -323,13 +331,13 @@ class DPGroupBy(CentralStatistic):
         code = partial(find_codes, handle_unknown=self.handle_unknown)
         codes, undeclared = code(_columns(table, domain.columns), domain)
         if undeclared:
-            raise undeclared_error(undeclared[0], "keys")
+            raise undeclared_error(undeclared[0], domain, "keys")
         if large is None:
             return add(join_codes(domain, codes), domain.size)
         tally = GroupTally(domain, code, ends, self.handle_unknown == "error")
         outside, *sums = large.add_up([*domain.columns, *names], tally)
         if outside.any():
-            raise undeclared_error(domain.columns[int(np.flatnonzero(outside)[0])], "keys")
+            raise undeclared_error(domain.columns[int(np.flatnonzero(outside)[0])], domain, "keys")
         found = GroupSums(*sums)
         if self.missing == "error" and found.odd.any():
             raise missing_error(names[int(np.flatnonzero(found.odd)[0])])

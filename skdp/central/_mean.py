@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdp.base import check_choice, check_confidence_level, level_of_the_caller
 from skdp.central._base import CentralStatistic, Plan, Unknown
@@ -117,9 +118,10 @@ class DPMean(CentralStatistic):
         The standard deviation of the noise, relative to the mean of the clipped values of this table, not of a
         population; with a sample, also a bound of its error. With ``"smooth_sensitivity"`` it is private: given is that
         for `min_n` values, or nan. With ``"sample_and_aggregate"`` it leaves out the difference between the mean of the
-        chunks and the mean.
+        chunks and the mean. Infinite where private bounds are not found.
     interval_ : ndarray of shape (n_features, 2)
-        An interval of the given coverage for each mean, cut to the bounds; with the same reservations.
+        An interval of the given coverage for each mean, cut to the bounds; with the same reservations. From minus to
+        plus infinity where private bounds are not found.
     released_ : bool
         False if a mean was refused, of which `fit` warns.
     bounds_ : ndarray of shape (n_features, 2)
@@ -147,6 +149,11 @@ class DPMean(CentralStatistic):
     that agree with the noisy counts estimate what would be clipped beyond, and the bounds end where the mean square of
     that and of the noise is least; a bound next to 0 may be 0. Some 30 d values between a number and its double, over
     the share, are needed to find any, and 1,000 d for close bounds of values far from 0, compared with their spread.
+    Where none are found, no error can be stated: `std_error_` is infinite. Where they are, `interval_` is for the mean
+    of the values clipped to them; how far clipping moves it is not known, and has no limit. At epsilon 1, 95 %
+    intervals hold the mean of 1,000, 10,000 or 100,000 values themselves in about 95 % of fits if they are normal or
+    uniform; in 53, 85 and 91 % if their logarithms are standard normal; and in 9, 31 and 25 % if they follow a Pareto
+    law of exponent 1.5, whose variance is infinite.
 
     References
     ----------
@@ -218,6 +225,11 @@ class DPMean(CentralStatistic):
         draw, delta, losses = self._mechanism(columns, share, level)
         name = self.mechanism.replace("_", " ")
         return Plan(name, lambda source: self._set(table, columns, draw(source)), delta, losses)
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        answered = hidden & ~np.isnan(self.mean_)
+        self.std_error_[answered] = np.inf
+        self.interval_[answered] = -np.inf, np.inf
 
     def _mechanism(self, columns: Sequence[ColumnSums], share: Share, level: float) -> tuple[Draw, Fraction, Losses]:
         """Check the parameters of the mechanism; return a function that draws, the delta that it spends, and losses."""

@@ -103,7 +103,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     explained_variance_std_error_ : ndarray of shape (n_components,)
         The standard deviation of its noise, for a direction that does not depend on the noise. The first components
         follow the noise, and seem to explain more than they do where it is large. What long rows count less, which
-        differs from fit to fit, is not in it.
+        differs from fit to fit, is not in it. Infinite if private bounds of a column are not found.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Its share of the noisy variance of all columns.
     mean_ : ndarray of shape (n_features,)
@@ -253,6 +253,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
             self.explained_variance_std_error_ = errors[:wanted] * largest * largest
         self.explained_variance_ratio_ = np.minimum(explained[:wanted] / total, 1.0)
         self.n_components_ = len(self.components_)
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        self.explained_variance_std_error_[:] = np.inf
 
     def _read_n_components(self, n_columns: int) -> int | float:
         """Return a number of components, or a share of the variance as a float."""

@@ -98,7 +98,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         which nothing is released.
     scores_std_error_ : ndarray of shape (n_features,)
         The standard deviation of their noise; nan for columns that are not chosen. It does not say how much a
-        score would differ in other rows, nor what clipping takes from it.
+        score would differ in other rows, nor what clipping takes from it. 1 where private bounds, of the column or
+        the target, are not found.
     ranking_ : ndarray of int, shape (k,)
         The places of the chosen columns, in the order in which they were chosen.
     guarantee_ : PrivacyGuarantee
@@ -244,6 +245,11 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         of_rows = error * math.sqrt(n_classes) / counts.sum()
         errors = np.hypot(as_float(shown.error) * in_ratios, self.scores_ * np.hypot(of_units, of_rows))
         self.scores_std_error_ = np.minimum(errors, 1.0)
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        n_columns = len(self.scores_)
+        open_scores = hidden[:n_columns] | hidden[n_columns:].any()
+        self.scores_std_error_[open_scores & ~np.isnan(self.scores_)] = 1.0
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         read_numbers(table)  # a missing value is an error, as in `fit`

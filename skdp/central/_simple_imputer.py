@@ -77,7 +77,8 @@ class DPSimpleImputer(CentralTransformer):
     statistics_ : ndarray of shape (n_features,)
         The values to fill in: floats, or for ``"most_frequent"`` objects.
     statistics_std_error_ : ndarray of shape (n_features,), or None
-        Of means, the standard deviation of their noise; clipping is not in it. None for the other strategies.
+        Of means, the standard deviation of their noise; clipping is not in it. Infinite where private bounds are not
+        found. None for the other strategies.
     bounds_ : ndarray of shape (n_features, 2)
         The bounds: those declared, or found; not set for ``"most_frequent"``.
     guarantee_ : PrivacyGuarantee
@@ -185,6 +186,10 @@ class DPSimpleImputer(CentralTransformer):
             self.statistics_std_error_ = np.array([column.error(one.std_error) for column, one in pairs])
 
         return Plan(noise.name, release, losses=losses_of(share, [noise]))
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        if self.statistics_std_error_ is not None:
+            self.statistics_std_error_[hidden] = np.inf
 
     def _choice(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Draw:
         """Check what the strategy needs; return a function that draws."""

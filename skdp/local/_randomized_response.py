@@ -163,8 +163,9 @@ class RandomizedResponseEncoder(OracleEncoder):
     >>> encoder.transform(pd.DataFrame({"sales": ["yes", "maybe"]}))
     Traceback (most recent call last):
         ...
-    ValueError: column 'sales' holds a value, or a NaN or inf, outside the declared categories. Declare it, or set \
-handle_unknown='uniform'.
+    ValueError: column 'sales' holds a value, or a NaN or inf, outside the declared categories, ['yes', 'no']. \
+Declare all values that can occur, and add None to declare missing. The last resort is handle_unknown='uniform': such \
+rows become uniform random values, which draw all estimates towards equal counts.
     """
 
     _mechanism = "k-ary randomised response"

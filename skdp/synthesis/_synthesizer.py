@@ -176,7 +176,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     where rows lie within them, follow from these counts alone.
 
     With `discover`, a value that only one person has is published with a probability of at most its share of delta; the
-    marginals get the other shares.
+    marginals get the other shares. As for `DPOneHotEncoder`, the values of a column are of one kind, and a record with
+    one of another kind has none that was found.
 
     `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, that is the number
     of records: its rows have the guarantee ``guarantee_.to("replace")``, which `skdp.privacy.privacy_statement` states.

@@ -76,7 +76,7 @@ def test_what_each_column_becomes():
         {
             "flag": [True] * n,
             "day": [dt.date(2020, 1, 1), dt.date(2020, 1, 2)] * (n // 2),
-            "level": pd.Categorical(["low"] * n, ["low", "mid", "high"]),
+            "level": pd.Categorical(["low"] * n, ["low", "mid", "high"], ordered=True),
             "half": [0.5, 1.0] * (n // 2),
             "holes": [1.0, None] * (n // 2),
             "income": [None, *range(1, n)],
@@ -277,7 +277,9 @@ def test_identifiers_are_named_and_not_drafted():
 
 
 def test_a_declared_dtype_is_no_identifier():
-    letters = pd.Categorical([f"s{row}" for row in range(60)], categories=[f"s{row}" for row in range(61)])
+    letters = pd.Categorical(
+        [f"s{row}" for row in range(60)], categories=[f"s{row}" for row in range(61)], ordered=True
+    )
     assert draft(pd.DataFrame({"state": letters}))["state"].values[:2] == ("s0", "s1")
 
 

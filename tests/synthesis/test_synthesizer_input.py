@@ -179,8 +179,8 @@ class TestDomain:
     def test_one_interval_for_all(self):
         assert fitted(SMALL[["a"]], domain=Interval(0, 3, bins=2)).domain_["a"] == Interval(0, 3, bins=2)
 
-    def test_categories_need_no_declaration(self):
-        frame = SMALL.astype({"b": pd.CategoricalDtype(["y", "x", "never"])})
+    def test_ordered_categories_need_no_declaration(self):
+        frame = SMALL.astype({"b": pd.CategoricalDtype(["y", "x", "never"], ordered=True)})
         assert fitted(frame, domain={"a": [0, 1, 2]}).domain_["b"].values == ("y", "x", "never")
 
     @pytest.mark.parametrize("domain", [None, {}, {"b": ["x", "y"]}])

@@ -101,6 +101,12 @@ class _LinearRegression(RegressorMixin, LinearModel):
         self.intercept_std_error_ = float(error * scales[-1])
         self.ridge_ = solved.ridge
 
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        # A column that is clipped to nothing also changes what the others say.
+        self.coef_std_error_[:] = np.inf
+        if self.fit_intercept:
+            self.intercept_std_error_ = math.inf
+
     def predict(self, X: TableLike) -> NDArray[np.float64]:
         """Return the expected target of rows.
 
@@ -157,7 +163,7 @@ class DPLinearRegression(_LinearRegression):
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
         Their standard errors: of the sample, if errors have one variance, of the noise, and of what the ridge takes
-        from the coefficients, as far as the noise lets it be seen.
+        from the coefficients, as far as the noise lets it be seen. Infinite if private bounds are not found.
     intercept_ : float
         The noisy constant; 0 without `fit_intercept`.
     intercept_std_error_ : float

@@ -187,7 +187,7 @@ class DPCategoricalNB(NaiveBayes):
         domain = self.domain_.select(self.domain_.columns[:-1])
         codes, undeclared = find_codes(table, domain, self.handle_unknown)
         if undeclared:
-            raise undeclared_error(undeclared[0], "categories")
+            raise undeclared_error(undeclared[0], domain, "categories")
         # An undeclared value says nothing.
         known = [np.pad(shares, ((0, 0), (0, 1))) for shares in self.feature_log_prob_]
         found: Floats = np.sum([shares.T[one] for shares, one in zip(known, codes, strict=True)], axis=0)

@@ -21,6 +21,7 @@ from skdp.central.statistics._groups import mean_estimates as mean_estimates
 from skdp.central.statistics._groups import sum_estimates as sum_estimates
 from skdp.central.statistics._large_rows import LargeRows as LargeRows
 from skdp.central.statistics._moments import REFUSED as REFUSED
+from skdp.central.statistics._moments import UNIFORM_VARIANCE as UNIFORM_VARIANCE
 from skdp.central.statistics._moments import Estimate as Estimate
 from skdp.central.statistics._moments import largest_sum as largest_sum
 from skdp.central.statistics._moments import moments_of as moments_of

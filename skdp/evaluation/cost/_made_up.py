@@ -35,7 +35,7 @@ def made_up_rows(estimator: Any, schema: Any, n_rows: int) -> Any:
     sample, declared = _read_schema(schema)
     table = read_table(sample)
     known = _declarations(estimator, sample)
-    by_dtype = {name: values for group in domains_of_dtypes(table, look=False) for name, values in group.items()}
+    by_dtype = {name: values for group in domains_of_dtypes(table) for name, values in group.items()}
     columns = []
     for name, column in zip(table.names, table.columns, strict=True):
         values = next((_few(own[name]) for own in (declared, known, by_dtype) if len(own.get(name, ()))), None)
