@@ -25,7 +25,6 @@ def add_statement(commands: Any) -> None:
         commands,
         "statement",
         _run_statement,
-        help="state the guarantee of a fitted pipeline, as a page or as JSON",
         description="State what a fitted pipeline protects, column by column, and what it does not, for people who do "
         "not run it. A module or a file of Python code is imported, and so executed: name only code that you would "
         "run. A .json file that this command wrote is only read.",
