@@ -33,6 +33,9 @@ from skdp.base._numbers import read_bounds as read_bounds
 from skdp.base._numbers import read_numbers as read_numbers
 from skdp.base._numbers import together as together
 from skdp.base._probabilities import ProbabilisticClassifier as ProbabilisticClassifier
+from skdp.base._row_index import named_levels as named_levels
+from skdp.base._row_index import refuse_protected_levels as refuse_protected_levels
+from skdp.base._row_index import warn_of_levels as warn_of_levels
 from skdp.base._site import SITE as SITE
 from skdp.base._site import OnSite as OnSite
 from skdp.base._table_file import LARGEST_WHOLE as LARGEST_WHOLE

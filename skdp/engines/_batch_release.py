@@ -17,6 +17,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.base import refuse_protected_levels, warn_of_levels
 from skdp.engines._errors import RefusedBatch, quietly, refusing
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness, KeyedRandomness, Place, SeededRandomness, digest
@@ -189,6 +190,8 @@ class Release:
         if absent:
             raise ValueError(f"the table lacks the columns {absent} that the transformer was fitted on; it has {names}")
         _check_roles(protocol, keep, record_id)
+        refuse_protected_levels(sample, protocol.columns, what="the table")
+        warn_of_levels(sample)
         return quietly(lambda: cls(protocol, keep, KeyedRandomness(), record_id)(sample))
 
 

@@ -21,6 +21,8 @@ from skdp.base import (
     check_random_state,
     coins,
     read_array,
+    refuse_protected_levels,
+    warn_of_levels,
 )
 from skdp.frames import Table, is_frame, read_table
 from skdp.local.heavy_hitters._growing import Candidate, grow
@@ -207,6 +209,8 @@ class HeavyHitters(OnSite, BaseEstimator):
         coder, protocol = self._protocol()
         self._search(protocol)
         table = _read_words(words)
+        refuse_protected_levels(words, table.names, what="words")
+        warn_of_levels(words)
         values = _listed(table.columns[0])
         if not values:
             raise ValueError("Found 0 words; at least 1 is required")

@@ -155,7 +155,7 @@ class PerPerson(FittedInside, MetaEstimatorMixin, TransformerMixin, OnSite, Base
         inner = clone(self.transformer)
         # Only the outer setting counts, or reports would be converted twice.
         inner.set_output(transform="default")
-        inner.fit(X, y)
+        inner.fit(X.reset_index(drop=True) if isinstance(X, pd.DataFrame) else X, y)  # no row index is released
         if inner.protocol_.permanent_key is not None:
             raise ValueError("permanent reports are those of records: give a transformer without a secret_key")
         if isinstance(getattr(inner, "epsilon", None), Shuffled) and most > 1:
