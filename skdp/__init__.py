@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from skdp.privacy import PrivacyGuarantee as PrivacyGuarantee
     from skdp.privacy import PrivacyLeakWarning as PrivacyLeakWarning
     from skdp.privacy import PrivacyLedger as PrivacyLedger
+    from skdp.privacy import WeakGuaranteeWarning as WeakGuaranteeWarning
     from skdp.privacy import privacy_statement as privacy_statement
     from skdp.synthesis import DPMarginalSynthesizer as DPMarginalSynthesizer
     from skdp.synthesis import MarginalClassifier as MarginalClassifier
@@ -129,6 +130,7 @@ _MODULES = {
     "SubsetSelectionEncoder": "skdp.local",
     "SyntheticResampler": "skdp.synthesis",
     "UnaryEncodingTransformer": "skdp.local",
+    "WeakGuaranteeWarning": "skdp.privacy",
     "load": "skdp.persistence",
     "plan_epsilon": "skdp.evaluation",
     "privacy_cost": "skdp.evaluation",

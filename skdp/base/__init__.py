@@ -49,5 +49,13 @@ from skdp.base._table_file import read_frame as read_frame
 from skdp.base._table_file import type_of_values as type_of_values
 from skdp.base._table_file import type_texts as type_texts
 from skdp.base._threads import one_thread as one_thread
+from skdp.base._weak_guarantee import is_large as is_large
+from skdp.base._weak_guarantee import warn_of_delta as warn_of_delta
+from skdp.base._weak_guarantee import warn_of_epsilon as warn_of_epsilon
+from skdp.base._weak_guarantee import warn_of_loss as warn_of_loss
+from skdp.base._weak_guarantee import warn_of_release as warn_of_release
+from skdp.base._weak_guarantee import warn_of_released_size as warn_of_released_size
+from skdp.base._weak_guarantee import written_chance as written_chance
+from skdp.base._weak_guarantee import written_odds as written_odds
 from skdp.base._whole_table import rows_and_target as rows_and_target
 from skdp.base._whole_table import split_target as split_target

@@ -30,6 +30,7 @@ from skdp.base import (
 from skdp.domain import Domain
 from skdp.frames import Table, carried_text, with_protocol
 from skdp.local._portable import Portable
+from skdp.local._promise import warn_of_promise
 from skdp.local._protocol_file import WrittenProtocol, check_carried, text_in_memory
 from skdp.local.protocol import ReportProtocol, Reports
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
@@ -116,6 +117,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         self._set_fitted(protocol)
         self._index_levels = named_levels(X)
         warn_of_levels(X)
+        warn_of_promise(self.epsilon, protocol)
         self._written = WrittenProtocol(self, protocol)
         self._seed, self._ledger, self._calls = self.random_state, self.ledger, CallCounter()
         return self

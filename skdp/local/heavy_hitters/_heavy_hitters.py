@@ -23,6 +23,7 @@ from skdp.base import (
     read_array,
     refuse_protected_levels,
     warn_of_levels,
+    warn_of_loss,
 )
 from skdp.frames import Table, is_frame, read_table
 from skdp.local.heavy_hitters._growing import Candidate, grow
@@ -217,7 +218,10 @@ class HeavyHitters(OnSite, BaseEstimator):
         check_words(values)
         protocol.check_size(len(values))
         vectors = coder.vectors(values)
-        spend(self.ledger, self._guarantee(protocol), type(self).__name__)
+        guarantee = self._guarantee(protocol)
+        if not isinstance(self.epsilon, Shuffled):
+            warn_of_loss(guarantee.epsilon)
+        spend(self.ledger, guarantee, type(self).__name__)
         if not hasattr(self, "_calls"):
             self._calls = CallCounter()
         source = coins(self.random_state, type(self).__name__, self._calls.advance(), "report")

@@ -17,7 +17,16 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import OnSite, all_or_nothing, as_asked, check_confidence_level, check_names, read_input
+from skdp.base import (
+    OnSite,
+    all_or_nothing,
+    as_asked,
+    check_confidence_level,
+    check_names,
+    is_large,
+    read_input,
+    warn_of_loss,
+)
 from skdp.frames import Table, read_table, take_rows, with_protocol
 from skdp.local._on_fit_only import FittedInside
 from skdp.local._protocol_file import text_in_memory
@@ -166,6 +175,8 @@ class PerPerson(FittedInside, MetaEstimatorMixin, TransformerMixin, OnSite, Base
         own = inner.guarantee_
         mechanism = f"{own.mechanism}, {'1 row' if most == 1 else f'{most} rows'} of each person"
         whole = replace(reduce(add, [own] * most), mechanism=mechanism, max_rows_per_person=most)
+        if most > 1 and not is_large(own.epsilon):  # of which `fit` of the transformer has told
+            warn_of_loss(whole.epsilon)
         self.transformer_, self.guarantee_, self.n_reports_ = inner, whole, most
         return self
 
