@@ -11,8 +11,6 @@ import skdp
 ROOT = Path(skdp.__file__).parent
 MOST_FILES, MOST_LINES = 16, 400
 LARGE: set[str] = set()
-# Names in skdp/__init__.py are imported for what the import does.
-FOR_THEIR_EFFECT = {("skdp", "skdp.engines._registry")}
 
 MODULES = {
     ".".join(["skdp", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(".__init__"): path
@@ -50,9 +48,7 @@ def foreign_private(module, source):
     return [
         found
         for found in imports(ast.walk(parsed(source)))  # at its top and in functions
-        if is_private(found)
-        and not f"{own}.".startswith(f"{folder_of(found)}.")
-        and (module, found) not in FOR_THEIR_EFFECT
+        if is_private(found) and not f"{own}.".startswith(f"{folder_of(found)}.")
     ]
 
 

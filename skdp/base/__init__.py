@@ -35,6 +35,9 @@ from skdp.base._numbers import read_bounds as read_bounds
 from skdp.base._numbers import read_numbers as read_numbers
 from skdp.base._numbers import together as together
 from skdp.base._probabilities import ProbabilisticClassifier as ProbabilisticClassifier
+from skdp.base._row_index import named_levels as named_levels
+from skdp.base._row_index import refuse_protected_levels as refuse_protected_levels
+from skdp.base._row_index import warn_of_levels as warn_of_levels
 from skdp.base._site import SITE as SITE
 from skdp.base._site import OnSite as OnSite
 from skdp.base._table_file import LARGEST_WHOLE as LARGEST_WHOLE
@@ -50,5 +53,13 @@ from skdp.base._table_file import type_texts as type_texts
 from skdp.base._threads import one_thread as one_thread
 from skdp.base._undeclared import UNIFORM as UNIFORM
 from skdp.base._undeclared import undeclared_error as undeclared_error
+from skdp.base._weak_guarantee import is_large as is_large
+from skdp.base._weak_guarantee import warn_of_delta as warn_of_delta
+from skdp.base._weak_guarantee import warn_of_epsilon as warn_of_epsilon
+from skdp.base._weak_guarantee import warn_of_loss as warn_of_loss
+from skdp.base._weak_guarantee import warn_of_release as warn_of_release
+from skdp.base._weak_guarantee import warn_of_released_size as warn_of_released_size
+from skdp.base._weak_guarantee import written_chance as written_chance
+from skdp.base._weak_guarantee import written_odds as written_odds
 from skdp.base._whole_table import rows_and_target as rows_and_target
 from skdp.base._whole_table import split_target as split_target

@@ -29,6 +29,7 @@ from skdp.base import (
     read_bounds,
     read_input,
     read_numbers,
+    warn_of_release,
 )
 from skdp.central.statistics import (
     LOOKS,
@@ -78,6 +79,7 @@ def charge(
         max_rows_per_person=share.rows,
         **share.stated(losses, delta, rho),
     )
+    warn_of_release(guarantee)
     spend(ledger, guarantee, what)
     return guarantee, coins(random_state, what)
 

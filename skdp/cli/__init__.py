@@ -9,22 +9,26 @@ import select
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 
 from skdp import __version__
-from skdp.cli._arguments import in_flags
-from skdp.cli._estimate import add_estimate, add_tally
-from skdp.cli._evaluate import add_audit, add_report
-from skdp.cli._plan import add_plan
-from skdp.cli._privatize import add_privatize
-from skdp.cli._statement import add_statement
-from skdp.cli._streams import redirected
-from skdp.cli._synthesize import add_draft_domain, add_synthesize
-from skdp.privacy import BudgetExceeded
 
-_COMMANDS = (
-    *(add_report, add_draft_domain, add_plan, add_synthesize, add_privatize),
-    *(add_estimate, add_tally, add_statement, add_audit),
-)
+# Each command: the module whose function ``add_<command>`` declares its options, and its line in ``skdp --help``.
+# The modules are imported when their command runs, since the libraries that they need take seconds.
+_COMMANDS = {
+    "report": ("_evaluate", "show what differential privacy costs, on Adult or on your own table"),
+    "draft-domain": ("_synthesize", "write a first draft of a domain file, to be edited"),
+    "plan": ("_plan", "find the epsilon, or the number of rows, that a wanted accuracy needs"),
+    "synthesize": ("_synthesize", "write a synthetic table that may be shared"),
+    "privatize": ("_privatize", "randomise each row of a table, for recipients that are not trusted with it"),
+    "estimate": ("_estimate", "estimate counts from privatised rows"),
+    "tally": ("_estimate", "sum up reports of clients, or tallies of many collectors"),
+    "statement": (
+        "_statement",
+        "state the guarantee of reports, a model, a ledger or a pipeline, as a page or as JSON",
+    ),
+    "audit": ("_evaluate", "try to refute the guarantees of the local transformers"),
+}
 
 _REFUSED, _EXHAUSTED = 2, 3
 _STATUSES = (
@@ -41,9 +45,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"skdp {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
-    for add in _COMMANDS:
-        add(commands)
-    options = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    command = next((argument for argument in given if not argument.startswith("-")), None)
+    for name, (module, help_line) in _COMMANDS.items():
+        if name == command:
+            add = getattr(import_module(f"skdp.cli.{module}"), f"add_{name.replace('-', '_')}")
+            add(commands)
+        else:
+            commands.add_parser(name, help=help_line)
+    options = parser.parse_args(given)
+
+    from skdp.cli._streams import redirected
+    from skdp.privacy import BudgetExceeded
+
     try:
         with _logged(options.log_level), redirected(options) as options.to_stream:
             done = options.run(options)
@@ -93,4 +107,6 @@ def _error_line(error: Exception, parser: argparse.ArgumentParser) -> str:
 
 def _in_one_line(text: str, error: BaseException, parser: argparse.ArgumentParser) -> str:
     """Write an error and its notes, without the usage: the error may be in a file."""
+    from skdp.cli._arguments import in_flags
+
     return in_flags(" ".join(" ".join([text, *getattr(error, "__notes__", ())]).split()), parser)

@@ -50,7 +50,6 @@ def add_estimate(commands: Any) -> None:
         commands,
         "estimate",
         _run_estimate,
-        help="estimate counts from privatised rows",
         description="Estimate how many rows truly have each value, from the reports that skdp privatize wrote, or from "
         "a tally. The file says how they were made; an option that contradicts it is an error. Of a file that does not "
         f"say it, {_NEEDED} are needed, as they were for skdp privatize. This costs no privacy.",
@@ -79,7 +78,6 @@ def add_tally(commands: Any) -> None:
         commands,
         "tally",
         _run_tally,
-        help="sum up reports of clients, or tallies of many collectors",
         description="Sum up reports and write the sums, which skdp estimate reads and which add to others: from JSON "
         "lines (.jsonl, one report a line), tables, or tallies (.json). All must be of one protocol. This costs no "
         "privacy.",

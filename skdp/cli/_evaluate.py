@@ -41,7 +41,6 @@ def add_report(commands: Any) -> None:
         commands,
         "report",
         _run_report,
-        help="show what differential privacy costs, on Adult or on your own table",
         description="Study the cost of privacy (counts, accuracy, fairness, leakage, synthetic rows), of age "
         "x sex on Adult or of the columns of your own table, and write a page, index.html, and its tables. The page "
         "compares with true values: it is not private.",
@@ -76,7 +75,6 @@ def add_audit(commands: Any) -> None:
         commands,
         "audit",
         _run_audit,
-        help="try to refute the guarantees of the local transformers",
         description="Draw from every local transformer for neighbouring records, and look for outputs "
         "whose frequencies refute its epsilon. The exit status is 1 if one is refuted. "
         "Finding none is not a proof.",

@@ -45,7 +45,6 @@ def add_privatize(commands: Any) -> None:
         commands,
         "privatize",
         _run_privatize,
-        help="randomise each row of a table, for recipients that are not trusted with it",
         description="Write a report for each row, from which counts can be estimated, and little can be learned of the "
         "row (differential privacy in the local model). Files are CSV, JSON lines (both also gzipped), Parquet or "
         "Arrow by their names, and of any size. Columns that are neither privatised nor kept are left out.",

@@ -42,7 +42,6 @@ def add_statement(commands: Any) -> None:
         commands,
         "statement",
         _run_statement,
-        help="state the guarantee of reports, a model, a ledger or a pipeline, as a page or as JSON",
         description="State what is protected, column by column, and what is not, for people who do not run it. Files "
         "are only read, and no row of them. A module or a file of Python code is imported, and so executed: name only "
         "code that you would run.",

@@ -41,7 +41,6 @@ def add_draft_domain(commands: Any) -> None:
         commands,
         "draft-domain",
         _run_draft_domain,
-        help="write a first draft of a domain file, to be edited",
         description="Read a table and write a domain file (TOML) for you to edit. The draft shows values of the data: "
         "it is not private until you have replaced them by what is publicly known.",
     )
@@ -60,7 +59,6 @@ def add_synthesize(commands: Any) -> None:
         commands,
         "synthesize",
         _run_synthesize,
-        help="write a synthetic table that may be shared",
         description="Learn a table from counts with noise, and write synthetic rows (differential privacy in the "
         "central model: the user is trusted with the table). Only the columns of the domain file are read. "
         "Files are CSV, Parquet or Arrow by their names, and of any size.",

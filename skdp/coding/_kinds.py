@@ -62,9 +62,9 @@ def check_dtype(column: Any, coder: ValueCoder, *, shown: str) -> None:
     kind = kind_of_dtype(column)
     if coder.kind is None or kind == coder.kind or kind not in _NAMES:
         return
-    # Libraries make numbers of a column without values, or in which all of them are missing: convert_dtypes of pandas
-    # makes even integers of it. To refuse these would show that no record has a value.
-    if may_be_all_missing(column) and (None in coder.values or len(column) == 0):
+    # What libraries make of a column without values, or in which all of them are missing: to refuse it would show that
+    # no record has a value.
+    if (is_float(column) or _is_converted(column)) and (None in coder.values or len(column) == 0):
         return
     raise ColumnError(
         f"its dtype {name_of_dtype(column)} holds {_NAMES[kind]}, which the declared values {shown} are not; convert "
@@ -72,12 +72,25 @@ def check_dtype(column: Any, coder: ValueCoder, *, shown: str) -> None:
     )
 
 
-def may_be_all_missing(column: Any) -> bool:
-    """Whether a column holds numbers, and can hold missing ones: integers of NumPy cannot."""
-    if kind_of_dtype(column) != "number":
+def is_float(column: Any) -> bool:
+    """Whether a column holds floats."""
+    if isinstance(column, np.ndarray):
+        return column.dtype.kind == "f"
+    library = library_of(column)
+    if library == "polars":
+        return bool(column.dtype.is_float())
+    if library == "pyarrow":
+        from pyarrow import types
+
+        return bool(types.is_floating(column.type))
+    return pd.api.types.is_float_dtype(column.dtype)
+
+
+def _is_converted(column: Any) -> bool:
+    """Whether a column has a dtype that `convert_dtypes` of pandas makes of missing floats: integers of 64 bits."""
+    if isinstance(column, np.ndarray) or library_of(column) != "pandas":
         return False
-    dtype = column.dtype if isinstance(column, np.ndarray) or library_of(column) == "pandas" else None
-    return not isinstance(dtype, np.dtype) or dtype.kind == "f"
+    return str(column.dtype) in ("Int64", "int64[pyarrow]")
 
 
 def _of_pandas(dtype: Any) -> str:

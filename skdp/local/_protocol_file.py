@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -14,7 +15,7 @@ import pandas as pd
 from skdp.domain import Categories, Domain, Interval, check_hashes, pack, parse_json, unpack
 from skdp.local.memo import SecretKey
 from skdp.local.protocol import OracleProtocol, ReportProtocol, ValueProtocol
-from skdp.privacy import PrivacyGuarantee, Shuffled
+from skdp.privacy import PrivacyGuarantee, Shuffled, WeakGuaranteeWarning
 
 FORMAT, _VERSION = "skdp-protocol", 1
 _SECRET = ("ledger", "random_state", "secret_key")
@@ -164,7 +165,8 @@ def _fit(transformer: Any, columns: list[Any]) -> None:
     _check_size(transformer.get_params(deep=False), len(columns))
     if getattr(transformer, "strategy", None) == "sample" and getattr(transformer, "n_sampled", 1) == "auto":
         raise ValueError  # what was chosen is written, and looking for it takes time
-    transformer.fit(_declared_row(columns, transformer))
+    with warnings.catch_warnings(action="ignore", category=WeakGuaranteeWarning):  # which those who reported were told
+        transformer.fit(_declared_row(columns, transformer))
     del transformer._most_cells, transformer._most_columns, transformer._most_characters
 
 

@@ -9,6 +9,7 @@ from skdp.privacy._sampling import Sampled, subsampled_guarantee
 from skdp.privacy._share import Share as Share
 from skdp.privacy._share import read_share as read_share
 from skdp.privacy._shares import Mu, Rho
+from skdp.privacy._warnings import WeakGuaranteeWarning
 from skdp.privacy._zcdp import largest_rho as largest_rho
 from skdp.privacy._zcdp import zcdp_epsilon
 from skdp.privacy.accounting import GaussianLoss, LaplaceLoss, PureLoss, SampledGaussianLoss, StatedLoss
@@ -40,6 +41,7 @@ __all__ = [
     "Shuffled",
     "StatedLoss",
     "StatedStep",
+    "WeakGuaranteeWarning",
     "check_delta",
     "check_epsilon",
     "compose",

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import CallCounter, as_asked, check_names, read_input
+from skdp.base import CallCounter, as_asked, check_names, read_input, refuse_protected_levels
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.oracles import check_size
@@ -225,6 +225,8 @@ class RowTransformer(TransformerMixin, ModelRows):
         check_names(self, table, features)
         rng = self._generator("transform", self._calls.advance())
         drawn = self._redrawn(features)
+        if drawn is not None:
+            refuse_protected_levels(X, [features[place] for place in drawn])
         domain, order = self.domain_.select(features), read_order(self.structural_zeros, self.domain_)
         if drawn is None:
             rows = list(sample(self.model_, len(table.columns[0]), rng)[: len(features)])

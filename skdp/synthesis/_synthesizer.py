@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils import Tags
 
-from skdp.base import CallCounter, all_or_nothing, check_choice, declares_missing, one_thread
+from skdp.base import CallCounter, all_or_nothing, check_choice, declares_missing, one_thread, warn_of_released_size
 from skdp.central import CentralEstimator, draw_sample
 from skdp.central.statistics import rows_within
 from skdp.domain import Domain, DomainLike
@@ -388,6 +388,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             partial(warn_not_chosen, plan, strategy, domain.columns, [m.clique for m in self.marginals_], left_out),
             partial(warn_unknown, plan, strategy, domain.columns, fitted.unknown),
             partial(warn_undiscovered, domain, self.undiscovered_, self.n_rows_, mixed),
+            partial(warn_of_released_size, self.guarantee_, self.n_rows_),
         ]
 
     def _forget(self) -> None:

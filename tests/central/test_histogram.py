@@ -22,7 +22,7 @@ from skdp.central import CountEstimate
 from skdp.central._histogram import _round_all_ranges
 from skdp.central.statistics import Hierarchy, count_interval, count_std, plan_hierarchy
 from skdp.privacy import Share
-from tests.conftest import each, often
+from tests.conftest import each, often, without_weak
 
 FALSE_ALARM = 1e-6
 SHAPES = [(1, 2), (2, 2), (3, 2), (5, 2), (7, 3), (8, 2), (9, 3), (13, 4), (16, 4), (27, 3), (31, 5), (10, 40)]
@@ -325,7 +325,7 @@ class TestCells:
             frame = pd.DataFrame({"a": pd.Categorical(values, dtype=dtype)})
             with pytest.warns(PrivacyLeakWarning, match="'a' are read from .*declare them with domain=") as caught:
                 histogram = DPHistogram(100.0).fit(frame)
-            assert len(caught) == 1
+            assert len(without_weak(caught)) == 1
             assert histogram.domain_ == Domain({"a": ["x", "y"]})
 
     def test_one_interval_is_for_all_columns(self):

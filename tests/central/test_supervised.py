@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
 
-import skdp.engines._registry
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, PrivacyLedger, privacy_statement
 from skdp.central import _base
+from skdp.central.linear_model import _moments
 from skdp.central.statistics import LOOKS, UNIT, GaussianNoise
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
 from skdp.privacy import Mu, Rho
@@ -81,7 +81,7 @@ class TestPersons:
         """Sums change by at most as much for each row: noise three times as large costs the same."""
         drawn, whole = [], GaussianNoise.draw
         monkeypatch.setattr(GaussianNoise, "draw", lambda self, *more: drawn.append(self) or whole(self, *more))
-        pure, joint = [], skdp.central.linear_model._moments.joint_noise
+        pure, joint = [], _moments.joint_noise
         monkeypatch.setattr(
             "skdp.central.linear_model._moments.joint_noise", lambda *what: pure.append(what[0]) or joint(*what)
         )
