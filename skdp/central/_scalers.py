@@ -192,7 +192,7 @@ class DPStandardScaler(InvertibleTransformer):
                     stacklevel=level_of_the_caller(),
                 )
 
-        return Plan(noise.name, release, losses=losses_of(share, [noise]))
+        return Plan(noise.name, release, losses=losses_of([noise]))
 
     def _transform_columns(self, columns: Columns) -> Columns:
         if self.missing == "error":
@@ -335,7 +335,7 @@ class DPMinMaxScaler(InvertibleTransformer):
             read_numbers(table, missing=True)
             return Plan("public bounds", lambda source: scale(bounds), free=True)
         plan = plan_quantiles(table, large, candidates, probabilities, share)
-        return Plan(plan.mechanism, lambda source: scale(plan.draw(source)))
+        return Plan(plan.mechanism, lambda source: scale(plan.draw(source)), losses=plan.losses)
 
     def _transform_columns(self, columns: Columns) -> Columns:
         scaled = [column * scale + shift for column, scale, shift in zip(columns, self.scale_, self.min_, strict=True)]

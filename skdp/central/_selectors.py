@@ -151,7 +151,7 @@ class DPVarianceThreshold(Selector):
                     stacklevel=level_of_the_caller(),
                 )
 
-        return Plan(f"{noise.name} on sums and sums of squares", release, losses=losses_of(share, [noise]))
+        return Plan(f"{noise.name} on sums and sums of squares", release, losses=losses_of([noise]))
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         seen = self.drowned_ | (self.variances_ > 2 * self.variances_std_error_)

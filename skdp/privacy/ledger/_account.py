@@ -228,8 +228,15 @@ _NAMES = tuple(Sums.__dataclass_fields__)
 def _added(guarantee: PrivacyGuarantee) -> Sums:
     """Return what a guarantee adds to all sums but those of epsilon and delta."""
     sums = _exact(lambda: _amounts(guarantee._all_losses()))
-    # The losses are rounded up: what is stated may be less.
-    return sums if guarantee.rho is None else replace(sums, rho=min(sums.rho, Decimal(repr(guarantee.rho))))
+    # The losses are rounded up, and those of many parts may add up to more than what is stated of all together.
+    if guarantee.rho is not None:
+        sums = replace(sums, rho=min(sums.rho, Decimal(repr(guarantee.rho))))
+    if guarantee.delta == 0 and guarantee.losses:
+        # That of a release that never fails holds beside what its parts imply.
+        stated = _exact(lambda: _amounts((StatedLoss(guarantee.epsilon),)))
+        least = {name: min(getattr(sums, name), getattr(stated, name)) for name in ("pure", "rho", "mu_squared")}
+        sums = replace(sums, **least)
+    return sums
 
 
 def _amounts(losses: tuple[Loss, ...]) -> Sums:
