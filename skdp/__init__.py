@@ -46,10 +46,17 @@ from skdp.local import (
     UnaryEncodingTransformer,
     recommend_plan,
     recommend_strategy,
+    shuffle_reports,
 )
 from skdp.persistence import load, save
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger, privacy_statement
-from skdp.synthesis import DPMarginalSynthesizer, MarginalClassifier, ReportSynthesizer, SyntheticResampler
+from skdp.synthesis import (
+    DPMarginalSynthesizer,
+    MarginalClassifier,
+    ReportSynthesizer,
+    SyntheticResampler,
+    synthetic_inference,
+)
 
 __version__ = "0.1.0"
 
@@ -109,4 +116,6 @@ __all__ = [
     "recommend_plan",
     "recommend_strategy",
     "save",
+    "shuffle_reports",
+    "synthetic_inference",
 ]

@@ -98,13 +98,14 @@ def target_column(y: Any) -> tuple[Any, Any]:
 
 
 def target_of(table: Table, y: Any) -> tuple[Any, Any]:
-    """Return the target of the rows of a table as a column, and its name, which no other column has."""
+    """Return the target of the rows of a table as a column, and its name, or another one if a column has this name."""
     column, name = target_column(y)
     n_rows = len(table.columns[0]) if table.columns else 0
     if not table.columns or len(column) != n_rows:
         raise ValueError(f"y has {len(column)} rows; X has {n_rows}")
-    if name in table.names:
-        raise ValueError(f"y is called {name!r} as a column of X is; give it another name")
+    if name in table.names:  # such as one that was computed from this column
+        further = (f"{TARGET}_{number}" for number in itertools.count(2))
+        name = next(free for free in itertools.chain([TARGET], further) if free not in table.names)
     return column, name
 
 

@@ -151,7 +151,7 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
     np.True_
     """
     check_ledger(ledger)
-    with Archive(path, "skdp.save") as file:
+    with Archive(path, _HEADER) as file:
         with reading("header"):
             header = parse_json(file.text(_HEADER, _LONGEST), "it", _MOST_ITEMS)
             if not isinstance(header, dict) or header.get("format") != _FORMAT:

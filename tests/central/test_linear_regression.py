@@ -235,7 +235,6 @@ def test_frames_of_all_kinds_give_the_same():
         ({"epsilon": Sampled(1.0, rate=0.1), "delta": None}, TARGET, TypeError, "a secret sample is not supported"),
         ({}, TARGET[:-1], ValueError, "y has 1999 rows; X has 2000"),
         ({}, np.where(TARGET > 0, TARGET, np.nan), ValueError, "holds a missing value"),
-        ({}, pd.Series(TARGET, name="a"), ValueError, "y is called 'a'"),
         ({}, np.where(TARGET > 0, "x", "y"), TypeError, "expected numbers"),
         ({}, None, ValueError, "requires y"),
     ],
