@@ -25,7 +25,7 @@ from sklearn.utils.validation import validate_data
 from skdp.coding import ColumnError, distinct_values, plain
 from skdp.domain import Categories, Domain
 from skdp.frames import Table, convert_frame, is_frame, lazy_error, read_table
-from skdp.privacy import PrivacyLeakWarning, PrivacyLedger
+from skdp.privacy import BudgetExceeded, PrivacyLeakWarning, PrivacyLedger
 from skdp.randomness import ByteSource, SecureSource, SeededSource
 
 
@@ -136,6 +136,10 @@ def all_or_nothing(fit: Fit) -> Fit:
         before = dict(vars(self))
         try:
             return fit(self, *args, **kwargs)
+        except BudgetExceeded as refusal:
+            # A search prints the traceback of each fit: that of the code in between says nothing more.
+            self.__dict__ = before
+            raise refusal.with_traceback(None) from None
         except BaseException:
             self.__dict__ = before  # one assignment, which no interrupt can split
             raise
