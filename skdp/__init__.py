@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from skdp.local import UnaryEncodingTransformer as UnaryEncodingTransformer
     from skdp.local import recommend_plan as recommend_plan
     from skdp.local import recommend_strategy as recommend_strategy
+    from skdp.local import shuffle_reports as shuffle_reports
     from skdp.persistence import load as load
     from skdp.persistence import save as save
     from skdp.privacy import BudgetExceeded as BudgetExceeded
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from skdp.synthesis import DPMarginalSynthesizer as DPMarginalSynthesizer
     from skdp.synthesis import MarginalClassifier as MarginalClassifier
     from skdp.synthesis import SyntheticResampler as SyntheticResampler
+    from skdp.synthesis import synthetic_inference as synthetic_inference
 
 __version__ = "0.1.0"
 
@@ -134,6 +136,8 @@ _MODULES = {
     "recommend_plan": "skdp.local",
     "recommend_strategy": "skdp.local",
     "save": "skdp.persistence",
+    "shuffle_reports": "skdp.local",
+    "synthetic_inference": "skdp.synthesis",
 }
 
 # The public packages, so that ``import skdp`` is enough for ``skdp.local``.

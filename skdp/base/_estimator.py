@@ -25,7 +25,7 @@ from sklearn.utils.validation import validate_data
 from skdp.coding import ColumnError, distinct_values, plain
 from skdp.domain import Categories, Domain
 from skdp.frames import Table, convert_frame, is_frame, lazy_error, read_table
-from skdp.privacy import PrivacyLeakWarning, PrivacyLedger
+from skdp.privacy import BudgetExceeded, PrivacyLeakWarning, PrivacyLedger
 from skdp.randomness import ByteSource, SecureSource, SeededSource
 
 
@@ -98,13 +98,14 @@ def target_column(y: Any) -> tuple[Any, Any]:
 
 
 def target_of(table: Table, y: Any) -> tuple[Any, Any]:
-    """Return the target of the rows of a table as a column, and its name, which no other column has."""
+    """Return the target of the rows of a table as a column, and its name, or another one if a column has this name."""
     column, name = target_column(y)
     n_rows = len(table.columns[0]) if table.columns else 0
     if not table.columns or len(column) != n_rows:
         raise ValueError(f"y has {len(column)} rows; X has {n_rows}")
-    if name in table.names:
-        raise ValueError(f"y is called {name!r} as a column of X is; give it another name")
+    if name in table.names:  # such as one that was computed from this column
+        further = (f"{TARGET}_{number}" for number in itertools.count(2))
+        name = next(free for free in itertools.chain([TARGET], further) if free not in table.names)
     return column, name
 
 
@@ -135,6 +136,10 @@ def all_or_nothing(fit: Fit) -> Fit:
         before = dict(vars(self))
         try:
             return fit(self, *args, **kwargs)
+        except BudgetExceeded as refusal:
+            # A search prints the traceback of each fit: that of the code in between says nothing more.
+            self.__dict__ = before
+            raise refusal.with_traceback(None) from None
         except BaseException:
             self.__dict__ = before  # one assignment, which no interrupt can split
             raise

@@ -141,6 +141,7 @@ class Plan:
     release: Callable[[ByteSource], None]
     delta: Fraction = Fraction(0)
     losses: tuple[Loss, ...] = ()
+    """Of all that is released; empty if no more is known of it than its share of the budget and delta."""
     free: bool = False
     """Whether no value is used, so that nothing is charged and nobody needs to be trusted."""
 
@@ -226,7 +227,9 @@ class CentralStatistic(CentralEstimator):
             if noises:
                 found_by = f"{' and '.join(dict.fromkeys(noise.name for noise in noises))} on counts for bounds"
                 mechanism = found_by if plan.free else f"{mechanism}, {found_by}"
-                losses = (*losses_of(share, noises), *losses) if losses or plan.free else ()
+                if not losses and not plan.free and share.kind == "epsilon":
+                    losses = ((share * (1 - part)).loss(plan.delta),)
+                losses = (*losses_of(noises), *losses) if losses or plan.free else ()
             if rows > 1:
                 mechanism = f"{mechanism}, up to {rows} rows a person"
             source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses)

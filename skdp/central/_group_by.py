@@ -43,7 +43,7 @@ from skdp.central.statistics import (
 from skdp.coding import as_objects
 from skdp.domain import Domain, DomainLike
 from skdp.frames import LargeTable, Table
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share, check_delta
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds, ColumnName
 
@@ -270,12 +270,13 @@ class DPGroupBy(CentralStatistic):
         ends = [(low, high) for low, high in read_bounds(bounds, measured.names).tolist()] if measured.names else []
         numbers = read_numbers(measured, missing=not shared)
         add = partial(_sums, columns=numbers, ends=ends)
-        mechanism, delta = "", Fraction(0)
+        mechanism, delta, of_keys = "", Fraction(0), tuple[Loss, ...]()
         if isinstance(self.keys, str) and self.keys == "private":
             part = check_bounds_share(self.keys_share, "keys_share")
             discovery = check_discovery("keys", large, share * part, self.delta)(1, persons=table.persons is not None)
             values, codes = code_together(table, self._key_names, "keys")
             mechanism, delta = f", {discovery.name} noise and thresholds on keys", check_delta(self.delta)
+            of_keys = ((share * part).loss(delta),)
             share *= 1 - part
 
             def sums_of(source: ByteSource) -> tuple[list[NDArray[Any]], GroupSums]:
@@ -309,7 +310,7 @@ class DPGroupBy(CentralStatistic):
             self._library = library_of(table)
 
         what = "counts" if not ends else "counts and sums"
-        return Plan(f"{noise.name} on {what} of groups{mechanism}", release, delta, losses_of(share, [noise]))
+        return Plan(f"{noise.name} on {what} of groups{mechanism}", release, delta, (*of_keys, *losses_of([noise])))
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         measured = [name for name in self.guarantee_.scope if name not in self._key_names]

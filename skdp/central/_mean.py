@@ -25,6 +25,7 @@ from skdp.central.frameworks import (
     read_positive_delta,
     smooth_beta,
     smooth_mean,
+    totals_losses,
 )
 from skdp.central.statistics import (
     GRID,
@@ -241,16 +242,17 @@ class DPMean(CentralStatistic):
             shared = self.missing == "error"
             noise = joint_noise(share, GRID, n_numbers(len(columns), squares=False, shared_count=shared))
             draw = partial(two_sums, columns, noise, level, rate=rate, shared_count=shared)
-            return draw, nothing, losses_of(share, [noise])
+            return draw, nothing, losses_of([noise])
         if self.mechanism == "noisy_sum_count":
             noises = [integer_noise(part / 2, sensitivity) for one in columns for sensitivity in (largest_sum(one), 1)]
             draw = partial(noisy_sum_count, columns, noises, level, rate=rate)
-            return draw, nothing, losses_of(share, noises)
+            return draw, nothing, losses_of(noises)
         if rate < 1:
             raise ValueError(f"mechanism={self.mechanism!r} takes no sample; use one of {_BY_SUMS}")
         held = [column for column in columns if isinstance(column, BoundedColumn)]  # all: there is no large table here
         if self.mechanism == "sample_and_aggregate":
-            return (lambda source: chunk_means(held, part, chunks, level, source)), nothing, ()
+            draw_means = partial(chunk_means, held, part, chunks, level)
+            return draw_means, nothing, totals_losses(share, len(columns))
         # A person is as many rows, one after the other: epsilons add, and each delta grows with those before it.
         pure = part.pure / share.rows
         part_delta = delta / (len(columns) * share.rows * (exp_bounds(part.pure)[1] if share.rows > 1 else 1))

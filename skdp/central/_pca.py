@@ -26,6 +26,7 @@ from skdp.central.statistics import (
     in_units,
     integer_noise,
     largest_moments,
+    limit_losses,
     losses_of,
     sum_columns,
     widths,
@@ -212,9 +213,12 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
             self.mean_ = np.clip(starts + placing.units * mean, *ends.T)
             self._set_components(covariance, error, of_count, placing.units, wanted)
 
-        gaussian = GaussianNoise(share.mu_squared)
-        name = GaussianNoise.name if share.kind != "epsilon" else "discrete Laplace"
-        return Plan(f"noisy sums of products, {name}", release, losses=losses_of(share, [gaussian]))
+        if share.kind != "epsilon":
+            gaussian = GaussianNoise(share.mu_squared)
+            return Plan(f"noisy sums of products, {gaussian.name}", release, losses=losses_of([gaussian]))
+        # How far a row changes the products depends on the limits that are found first.
+        parts, rest = limit_losses(share, centred=True)
+        return Plan("noisy sums of products, discrete Laplace", release, losses=(*parts, rest.loss()))
 
     def _set_components(
         self,

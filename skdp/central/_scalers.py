@@ -195,7 +195,7 @@ class DPStandardScaler(InvertibleTransformer):
                     stacklevel=level_of_the_caller(),
                 )
 
-        return Plan(noise.name, release, losses=losses_of(share, [noise]))
+        return Plan(noise.name, release, losses=losses_of([noise]))
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         self.mean_std_error_[hidden] = np.inf
@@ -348,7 +348,7 @@ class DPMinMaxScaler(InvertibleTransformer):
             read_numbers(table, missing=True)
             return Plan("public bounds", lambda source: scale(bounds), free=True)
         plan = plan_quantiles(table, large, candidates, probabilities, share)
-        return Plan(plan.mechanism, lambda source: scale(plan.draw(source)))
+        return Plan(plan.mechanism, lambda source: scale(plan.draw(source)), losses=plan.losses)
 
     def _transform_columns(self, columns: Columns) -> Columns:
         scaled = [column * scale + shift for column, scale, shift in zip(columns, self.scale_, self.min_, strict=True)]

@@ -153,7 +153,7 @@ class DPVarianceThreshold(Selector):
                     stacklevel=level_of_the_caller(),
                 )
 
-        return Plan(f"{noise.name} on sums and sums of squares", release, losses=losses_of(share, [noise]))
+        return Plan(f"{noise.name} on sums and sums of squares", release, losses=losses_of([noise]))
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         low, high = NOWHERE

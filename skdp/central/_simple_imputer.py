@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
@@ -16,6 +17,7 @@ from skdp.base import check_choice
 from skdp.central._base import CentralTransformer, Columns, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
+    choice_loss,
     choice_name,
     choose,
     count_cells,
@@ -31,7 +33,7 @@ from skdp.central.statistics import (
 from skdp.coding import kind_of
 from skdp.domain import DomainLike
 from skdp.frames import LargeTable, Table
-from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Sampled, Share
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -174,7 +176,11 @@ class DPSimpleImputer(CentralTransformer):
         def release(source: ByteSource) -> None:
             self.statistics_, self.statistics_std_error_ = draw(source), None
 
-        return Plan(choice_name(share), release)
+        n_columns = len(table.names)
+        losses: tuple[Loss, ...] = ()
+        if share.kind == "epsilon":
+            losses = (replace(choice_loss(share / n_columns), count=n_columns),)
+        return Plan(choice_name(share), release, losses=losses)
 
     def _plan_means(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         columns = sum_columns(table, large, bounds)
@@ -185,7 +191,7 @@ class DPSimpleImputer(CentralTransformer):
             self.statistics_ = np.array([column.value(one.mean) for column, one in pairs])
             self.statistics_std_error_ = np.array([column.error(one.std_error) for column, one in pairs])
 
-        return Plan(noise.name, release, losses=losses_of(share, [noise]))
+        return Plan(noise.name, release, losses=losses_of([noise]))
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         if self.statistics_std_error_ is not None:

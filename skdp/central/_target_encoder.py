@@ -208,8 +208,11 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             self.encodings_ = [_value(one, low, high) for one in found]
 
         mechanism = f"{noise.name} on sums by category"
-        mechanism += f", {categories.mechanism}" if categories.private else ""
-        return Plan(mechanism, release, delta=categories.delta, losses=losses_of(share, [noise, of_squares]))
+        losses = losses_of([noise, of_squares])
+        if categories.private:
+            mechanism += f", {categories.mechanism}"
+            losses = ((share * part).loss(categories.delta), *losses)
+        return Plan(mechanism, release, delta=categories.delta, losses=losses)
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         self.target_mean_std_error_ = math.inf

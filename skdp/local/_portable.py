@@ -7,7 +7,8 @@ from typing import Self, cast
 
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.local._protocol_file import WrittenProtocol, read_protocol
+from skdp.archive import what_it_is
+from skdp.local._protocol_file import FORMAT, WrittenProtocol, read_protocol
 from skdp.typing import PathType
 
 _ZIP = b"PK\x03\x04"
@@ -116,4 +117,6 @@ class Portable:
             text = content.decode()
         except UnicodeDecodeError:
             text = ""
+        if FORMAT not in text and (other := what_it_is(path)):
+            raise ValueError(f"the file is no protocol of a local transformer{other}")
         return cls.from_json(text)

@@ -79,13 +79,20 @@ def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportPro
     return json.dumps(content, allow_nan=False)
 
 
+_LONGEST_NAME = 50
+"""Of a transformer that an error names, as the text may come from anybody."""
+
+
 def read_protocol(text: str, kind: type[Any]) -> Any:
     """Make the transformer that `write_protocol` wrote, an instance of a class, fitted."""
     content = parse_protocol(text)
     name, packed, columns, failure = content["transformer"], content["parameters"], content["columns"], None
     found = next((one for one in (kind, *_ours(kind)) if one.__name__ == name and not inspect.isabstract(one)), None)
     if found is None:
-        raise ValueError(f"the protocol is that of another transformer than {kind.__name__}")
+        refusal = f"the protocol is that of another transformer than {kind.__name__}"
+        if name.isidentifier() and len(name) < _LONGEST_NAME:
+            refusal += f": use {name}.from_json, or {name}.load for its file"
+        raise ValueError(refusal)
     try:
         transformer = found(**{key: unpack(value) for key, value in packed.items()})
         if any(key in packed for key in _SECRET):

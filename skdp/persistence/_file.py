@@ -165,7 +165,7 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
                 "ledger is given, but the file is a protocol, which has none: give the transformer one by set_params"
             )
         return ReportTransformer.from_json(protocol)
-    with Archive(path, "skdp.save") as file:
+    with Archive(path, _HEADER) as file:
         with reading("header"):
             header = parse_json(file.text(_HEADER, _LONGEST), "it", _MOST_ITEMS)
             if not isinstance(header, dict) or header.get("format") != _FORMAT:

@@ -14,8 +14,10 @@ from skdp.privacy._zcdp import largest_rho as largest_rho
 from skdp.privacy._zcdp import zcdp_epsilon
 from skdp.privacy.accounting import GaussianLoss, LaplaceLoss, PureLoss, SampledGaussianLoss, StatedLoss
 from skdp.privacy.accounting import Loss as Loss
+from skdp.privacy.accounting import exponential_loss as exponential_loss
 from skdp.privacy.accounting import gaussian_loss as gaussian_loss
-from skdp.privacy.ledger import Amount, BudgetExceeded, PrivacyLedger
+from skdp.privacy.accounting import laplace_loss as laplace_loss
+from skdp.privacy.ledger import Amount, BudgetExceeded, ParallelRows, PrivacyLedger
 from skdp.privacy.ledger import Metered as Metered
 from skdp.privacy.ledger import closed_ledger as closed_ledger
 from skdp.privacy.ledger import metered as metered
@@ -29,6 +31,7 @@ __all__ = [
     "GaussianLoss",
     "LaplaceLoss",
     "Mu",
+    "ParallelRows",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
     "PrivacyLedger",

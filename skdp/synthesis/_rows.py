@@ -73,12 +73,12 @@ class ModelRows(ModelAnswers):
         --------
         Standard errors, intervals and tests that take these rows for those of persons are too short, and reject what is
         true: they leave out the noise, what was not measured, and that the number of rows may be chosen at will. Take
-        those of `skdp.synthesis.synthetic_inference`, `marginal` and `count_estimate`, which know the noise.
+        those of `skdp.synthetic_inference`, `marginal` and `count_estimate`, which know the noise.
 
         See Also
         --------
         sample_batches : The same for more rows than memory holds.
-        skdp.synthesis.synthetic_inference : Estimates with intervals that hold.
+        skdp.synthetic_inference : Estimates with intervals that hold.
         """
         check_is_fitted(self)
         if n_tables is not None:

@@ -288,7 +288,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             Declared values. Or, with `skdp.engines`, a large table, of which only counts of declared cells are read: a
             Polars LazyFrame, a DuckDB relation, a pyarrow Dataset, or a Dask or Spark DataFrame.
         y : 1-D array-like of shape (n_samples,), optional
-            One more column, declared under its name, or as ``"target"``. Of a large table, the target is a column.
+            One more column, declared under its name, or as ``"target"`` if it has none, or that of a column of X. Of a
+            large table, the target is a column.
         groups : 1-D array-like of shape (n_samples,), optional
             The person of each row: of each at most `max_rows_per_person` rows are kept, chosen at random. For a large
             table, the name of a column, which is not modelled; the rows with the least hashes are kept.

@@ -90,7 +90,7 @@ class TestPersons:
             pure.clear()
             model.set_params(max_rows_per_person=rows).fit(X, y, groups=WHO)
             if pure:
-                assert [(share.pure, share.rows) for share in pure] == [(2, rows)]
+                assert {(share.pure, share.rows) for share in pure} == {(2, rows)}
                 continue
             # Each draw but the steps is counted once; mu is rounded down.
             spent = sum(
@@ -157,3 +157,13 @@ def test_a_search_charges_each_fit():
     search = GridSearchCV(DPRidge(1.0, ledger=ledger, **REGRESSION), {"alpha": [0.1, 10]}, cv=folds).fit(X, NUMBER)
     assert ledger.spent.epsilon == 5.0
     assert "each fit was a release" in str(privacy_statement(search))
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+def test_a_target_may_have_the_name_of_the_column_that_it_is_computed_from(library):
+    """As in ``y = X["a"] > 0``."""
+    frame = library({"a": [0.5, -1.0, 2.0] * 20, "b": [0.1, 0.2, 0.3] * 20})
+    model = DPLogisticRegression(50.0, classes=[False, True], bounds=(-3, 3), max_iter=3, random_state=0)
+    model.fit(frame, frame["a"] > 0)
+    assert model.guarantee_.scope == ("a", "b", "target")
+    assert len(model.predict(frame)) == 60

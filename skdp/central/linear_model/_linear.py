@@ -16,12 +16,14 @@ from skdp.base import check_flag, read_bounds
 from skdp.central._base import Plan
 from skdp.central._supervised import read_rows, split_all_bounds, target_places
 from skdp.central.linear_model._base import Floats, LinearModel
-from skdp.central.linear_model._moments import ExactMoments
+from skdp.central.linear_model._moments import ExactMoments, products_noise
 from skdp.central.statistics import (
     UNIT,
     GaussianNoise,
+    Noise,
     Rows,
     find_limits,
+    losses_of,
     sum_columns,
     warn_of_few,
     widths,
@@ -63,11 +65,13 @@ class _LinearRegression(RegressorMixin, LinearModel):
             sum_columns(table, large, ends, missing=False)  # a missing value is an error before anything is charged
         goal = partial(target_places, name=table.names[-1], ends=ends[-1:], start=starts[-1:])
         rows = read_rows(table, large, ends[:-1], starts[:-1], goal)
-        kind = "discrete K-norm" if share.kind == "epsilon" else GaussianNoise.name
+        noise: Noise = GaussianNoise(share.mu_squared)
+        if share.kind == "epsilon":
+            noise = products_noise(share, len(table.names), UNIT)
         return Plan(
-            f"noisy sums of products, {kind}",
+            f"noisy sums of products, {noise.name}",
             partial(self._release, rows, widths(ends, starts), starts, penalty, share),
-            losses=(GaussianNoise(share.mu_squared).loss,) if share.kind == "rho" else (),
+            losses=losses_of([noise]),
         )
 
     def _release(

@@ -165,7 +165,7 @@ class DPCategoricalNB(NaiveBayes):
         tables = [part.reshape(-1, len(classes.values))[:, classes.order].T for part in counts]
         noise = self._noise(share, d)
         release = partial(self._release, tables, every, classes, noise)
-        return Plan(f"{noise.name} on counts by class", release, losses=losses_of(share, [noise]))
+        return Plan(f"{noise.name} on counts by class", release, losses=losses_of([noise]))
 
     def _release(
         self, tables: list[NDArray[np.int64]], every: Domain, classes: Classes, noise: Noise, source: ByteSource

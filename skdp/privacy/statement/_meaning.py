@@ -164,7 +164,7 @@ def composition(facts: Facts) -> tuple[str, bool]:
     for ledger in facts.ledgers:
         spent, limits, number = ledger.spent, ledger._book.budget, len(ledger._book.charges())
         text += f"A ledger is charged before anything is drawn, so far {'once' if number == 1 else f'{number} times'}: "
-        if limits.epsilon is not None and limits.delta is not None and not limits.filter_delta:
+        if limits.epsilon is not None and limits.delta is not None:
             text += f"epsilon {shown(spent.epsilon)} of {shown(limits.epsilon)}, delta {shown(spent.delta)} of "
             text += f"{shown(limits.delta)}. "
         else:
