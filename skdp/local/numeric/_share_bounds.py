@@ -17,7 +17,8 @@ from skdp.oracles import NumericMechanism
 # distribution is, smooth or of a few values. So this mean plus a quantile of its error is an upper end, and in the
 # same way, with both signs turned, a lower end: the strict bounds of [1]_ and [2]_. Any such weights are valid. The
 # shortest intervals come from those with the least sum of the expected mean and the quantile of its error, under a
-# distribution that is near the truth: the smoothed estimate.
+# distribution that is near the truth: the smoothed estimate. It comes from the same reports, with little effect on the
+# coverage: benchmarks/numeric_intervals.py.
 #
 # .. [1] P. Stark (1992). Inference in infinite-dimensional inverse problems: discretization and duality. JGR 97(B10).
 # .. [2] M. Kuusela, P. Stark (2017). Shape-constrained uncertainty quantification in unfolding steeply falling
@@ -131,7 +132,7 @@ def _variance(weights: Floats, shares: Floats) -> float:
 
 def best_weights(channel: Floats, least: Floats, expected: Floats, n_reports: int) -> Floats:
     """Return weights w of the reports with ``channel @ w >= least`` and nearly the least upper end."""
-    # The upper end is ``expected @ w + z * std(w) / sqrt(n_reports)``, under the distribution `expected` of the reports.
+    # The upper end is ``expected @ w + z * std(w) / sqrt(n_reports)``; `expected` is a distribution of the reports.
     # A primal-dual interior point method with Mehrotra's predictor and corrector. What it leaves of the inequalities
     # is removed at the end, by a constant, as each row of the channel adds up to 1: the weights are valid in any case.
     from scipy.linalg import LinAlgError, cho_factor, cho_solve  # slow to import
