@@ -58,7 +58,12 @@ def add_report(commands: Any) -> None:
     add("--data", type=Path, help="your own table instead of Adult: a CSV or Parquet file")
     add("--columns", nargs="+", help="the columns of --data to protect together")
     add("--target", help="the column that classifiers predict, for accuracy and fairness")
-    add("--positive", dest="positive_label", metavar="VALUE", help="the favourable value of --target")
+    add(
+        "--positive",
+        dest="positive_label",
+        metavar="VALUE",
+        help="the favourable value of --target; 1 if all are 0 and 1",
+    )
     add("--sensitive", metavar="COLUMN", help="which of --columns has the groups, for fairness")
     add("--privileged", nargs="+", metavar="VALUE", help="its privileged values; of bins, their labels")
     help_domain = (
@@ -96,12 +101,10 @@ def _run_report(options: argparse.Namespace) -> Path:
     for name in ("edges", "target", "sensitive", "domain"):
         if getattr(options, name) and options.data is None:
             raise ValueError(f"--{name} goes with --data")
-    for (one, first), (other, second) in (
-        (("target", options.target), ("positive", options.positive_label)),
-        (("sensitive", options.sensitive), ("privileged", options.privileged)),
-    ):
-        if (first is None) != (second is None):
-            raise ValueError(f"--{one} and --{other} go together")
+    if options.positive_label is not None and options.target is None:
+        raise ValueError("--positive goes with --target")
+    if (options.sensitive is None) != (options.privileged is None):
+        raise ValueError("--sensitive and --privileged go together")
     if options.sensitive is not None and options.target is None:
         raise ValueError("--sensitive goes with --target: fairness is about predictions of it")
     for name, given in (("epsilon", options.epsilons), ("columns", options.columns or [])):
@@ -142,7 +145,7 @@ def _run_own(options: argparse.Namespace) -> Path:
         source=options.data.name,
         columns=options.columns,
         target=options.target,
-        positive_label=find(options.positive_label, distinct_values(frame[target[0]])[0]) if target else None,
+        positive_label=_positive_label(options, frame),
         sensitive=options.sensitive,
         privileged=options.privileged and [find(text, labels) for text in options.privileged],
         notes=[remark] if read else [],
@@ -185,6 +188,18 @@ def _read_domain(
             found |= {name: drafted[name] for name in drafted.columns}
     known |= found
     return Domain({name: known[name] for name in dict.fromkeys([*options.columns, *others, *found])}), list(found)
+
+
+def _positive_label(options: argparse.Namespace, frame: pd.DataFrame) -> Any:
+    """Return the favourable value of the target, None for the default."""
+    if options.target is None:
+        return None
+    labels = frame[options.target]
+    if options.positive_label is not None:
+        return find(options.positive_label, distinct_values(labels)[0])
+    if not labels.isin([0, 1]).all():
+        raise ValueError("--target goes with --positive, unless all its values are 0 and 1, or False and True")
+    return None
 
 
 def find(text: str, values: Iterable[Any]) -> Any:
