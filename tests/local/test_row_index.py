@@ -18,7 +18,6 @@ from skdp import (
     LocalTableEncoder,
     NumericPerturber,
     OnFitOnly,
-    PerPerson,
     PosteriorFeatures,
     PrivacyLeakWarning,
     PrivacyLedger,
@@ -161,13 +160,6 @@ def test_an_index_without_names_passes_through():
     rows = ROWS[["sex"]].set_axis(pd.Index(["a", "b", "c", "d"]))
     encoder = RandomizedResponseEncoder(1.0, categories=SEX)
     assert encoder.fit_transform(rows).index.equals(rows.index)
-
-
-def test_rows_of_persons_have_no_index():
-    encoder = PerPerson(RandomizedResponseEncoder(1.0, categories=SEX))
-    reports = encoder.fit_transform(GROUPED[["sex"]], groups=[1, 1, 2, 2])
-    assert isinstance(reports.index, pd.RangeIndex)
-    assert reports.index.names == [None]
 
 
 @pytest.mark.parametrize("library", ["pandas", "dask"])
