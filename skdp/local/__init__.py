@@ -27,9 +27,10 @@ from skdp.local.protocol import Channel as Channel
 from skdp.local.protocol import Codes as Codes
 from skdp.local.protocol import OracleProtocol as OracleProtocol
 from skdp.local.protocol import Randomness as Randomness
-from skdp.local.protocol import ReportProtocol, read_report_table
+from skdp.local.protocol import ReportProtocol, UnverifiedReportsWarning, read_report_table
 from skdp.local.protocol import Reports as Reports
 from skdp.local.protocol import Tally as Tally
+from skdp.local.protocol import refuse_impossible as refuse_impossible
 from skdp.local.rappor import RapporEncoder
 from skdp.local.sets import SetValuedEncoder
 from skdp.local.table import LocalTableEncoder, TablePlan, TableTally, recommend_plan
@@ -60,6 +61,7 @@ __all__ = [
     "TablePlan",
     "TableTally",
     "UnaryEncodingTransformer",
+    "UnverifiedReportsWarning",
     "read_report_table",
     "recommend_plan",
     "recommend_strategy",

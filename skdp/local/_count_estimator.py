@@ -11,11 +11,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.frames import carried_text
-from skdp.local._protocol_file import check_carried
 from skdp.local._tallies import ReportTally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.protocol import OracleProtocol, count_variances, estimate_joint_counts
+from skdp.local.protocol import OracleProtocol, count_variances, estimate_joint_counts, refuse_impossible
 from skdp.oracles import Postprocess
 
 
@@ -123,10 +121,15 @@ class CountEstimator(ReportTransformer):
 
     def _estimate(self, reports: Any, what: str, **options: Any) -> pd.DataFrame:
         check_is_fitted(self)
+        protocol, arrays = self.protocol_, None
         if isinstance(reports, ReportTally):
-            return self.protocol_.estimate(reports, what=what, **options)
-        arrays = self._read_reports(reports)
-        return self.protocol_.estimate(self.protocol_.tally(arrays), reports=arrays, what=what, **options)
+            tally = reports
+        else:
+            arrays = self._read_reports(reports)
+            tally = protocol.tally(arrays)
+        estimates = protocol.estimate(tally, reports=arrays, what=what, **options)
+        refuse_impossible(protocol, tally, options["columns"])
+        return estimates
 
     def count_variances(self, counts: ArrayLike) -> NDArray[np.float64]:
         """Return the variances of the unbiased counts if the true counts are given ones.
@@ -184,8 +187,10 @@ class CountEstimator(ReportTransformer):
         columns.
         """
         check_is_fitted(self)
-        check_carried(carried_text(reports), self)
-        return estimate_joint_counts(self.protocol_, reports, columns, confidence_level)
+        arrays = self._read_reports(reports)
+        estimates = estimate_joint_counts(self.protocol_, arrays, columns, confidence_level)
+        refuse_impossible(self.protocol_, self.protocol_.tally(arrays), columns)
+        return estimates
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact probabilities of the reports.

@@ -15,7 +15,7 @@ from skdp.frames import read_table
 from skdp.local._on_fit_only import WrapsTransformer
 from skdp.local._oracle_encoder import input_names
 from skdp.local._transformer import ReportTransformer
-from skdp.local.protocol import OracleProtocol, split_counts
+from skdp.local.protocol import OracleProtocol, refuse_impossible, split_counts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee
 from skdp.typing import ColumnLike, TableLike
@@ -299,7 +299,9 @@ def posterior(oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike) 
 def _estimate_prior(encoder: Any, reports: Any, postprocess: str) -> list[NDArray[np.float64]]:
     """Estimate the share of each value from reports; one more record of each keeps all of them positive."""
     protocol, arrays = encoder.protocol_, encoder._read_reports(reports)
-    table = protocol.estimate(protocol.tally(arrays), reports=arrays, postprocess=postprocess)
+    tally = protocol.tally(arrays)
+    refuse_impossible(protocol, tally)
+    table = protocol.estimate(tally, reports=arrays, postprocess=postprocess)
     # Reports that say nothing (p = q) give nan, and a uniform prior.
     more = [np.nan_to_num(part) + 1 for part in split_counts(protocol, table["count"].to_numpy())]
     return [part / part.sum() for part in more]

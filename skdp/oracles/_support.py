@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds, log_upper
+from skdp.oracles._likelihood import lower_tail, upper_tail
 from skdp.privacy import check_epsilon
 from skdp.randomness import ONE
 
@@ -31,6 +32,7 @@ class SupportCounts(ABC):
     p: Fraction
     q: Fraction
     has_bits: ClassVar[bool] = False
+    is_signed: ClassVar[bool] = False
     field_names: ClassVar[tuple[str, ...]] = ("",)
     shows_hash: ClassVar[bool] = False
     _advice: ClassVar[str] = ""
@@ -145,6 +147,28 @@ class SupportCounts(ABC):
             ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``; infinite if p = q.
         """
         return support_variance(self.p, self.q, counts, n)
+
+    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
+        """Bound how probable sums as extreme as these are, whatever the true values of the n records.
+
+        Parameters
+        ----------
+        support : ndarray of shape (k,), dtype int64
+            The tally, as returned by `tally`.
+        n : int
+            The number of reports, independent of each other; at least 1.
+
+        Returns
+        -------
+        list of (float, float)
+            For each sum that is examined the logarithm of a bound of its probability, and that of the number of sums
+            that it was chosen from as the most extreme one. Which sums are examined does not depend on the reports.
+        """
+        # A report supports any value with a probability between q and p.
+        if self.p < self.q or self.is_signed:
+            return []
+        low, high, choices = float(support.min()), float(support.max()), math.log(self.k)
+        return [(lower_tail(low, n, float(self.q)), choices), (upper_tail(high, n, float(self.p)), choices)]
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01

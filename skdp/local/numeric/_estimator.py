@@ -12,6 +12,7 @@ from skdp.base import read_input
 from skdp.local._tallies import NumericTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.numeric._protocol import NumericProtocol
+from skdp.local.protocol import refuse_impossible
 
 
 class MeanEstimator(ReportTransformer):
@@ -53,7 +54,9 @@ class MeanEstimator(ReportTransformer):
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
         tally = self._tally_of(reports)
-        return self.protocol_.estimate(tally, confidence_level=confidence_level)
+        means = self.protocol_.estimate(tally, confidence_level=confidence_level)
+        refuse_impossible(self.protocol_, tally)
+        return means
 
     def estimate_distribution(
         self, reports: Any, *, n_bins: int | None = None, smooth: bool = True, confidence_level: float = 0.95
@@ -103,7 +106,9 @@ class MeanEstimator(ReportTransformer):
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
         tally = self._tally_of(reports)
-        return self.protocol_.estimate_distribution(tally, n_bins, smooth, confidence_level)
+        shares = self.protocol_.estimate_distribution(tally, n_bins, smooth, confidence_level)
+        refuse_impossible(self.protocol_, tally)
+        return shares
 
     def _tally_of(self, reports: Any) -> NumericTally:
         check_is_fitted(self)

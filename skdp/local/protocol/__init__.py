@@ -4,6 +4,7 @@ from skdp.local.protocol._columns import SAMPLED as SAMPLED
 from skdp.local.protocol._columns import attributes_of as attributes_of
 from skdp.local.protocol._columns import named_characters as named_characters
 from skdp.local.protocol._columns import plain_values as plain_values
+from skdp.local.protocol._columns import read_report_table as read_report_table
 from skdp.local.protocol._columns import read_sampled as read_sampled
 from skdp.local.protocol._columns import read_whole_numbers as read_whole_numbers
 from skdp.local.protocol._columns import value_labels as value_labels
@@ -15,16 +16,17 @@ from skdp.local.protocol._estimation import estimate_together as estimate_togeth
 from skdp.local.protocol._estimation import margin_error as margin_error
 from skdp.local.protocol._estimation import split_counts as split_counts
 from skdp.local.protocol._oracles import OracleProtocol as OracleProtocol
-from skdp.local.protocol._oracles import ValueProtocol as ValueProtocol
+from skdp.local.protocol._possible import UnverifiedReportsWarning as UnverifiedReportsWarning
+from skdp.local.protocol._possible import refuse_impossible as refuse_impossible
 from skdp.local.protocol._protocol import Channel as Channel
 from skdp.local.protocol._protocol import Codes as Codes
 from skdp.local.protocol._protocol import Randomness as Randomness
 from skdp.local.protocol._protocol import ReportProtocol as ReportProtocol
 from skdp.local.protocol._protocol import Reports as Reports
 from skdp.local.protocol._protocol import Tally as Tally
-from skdp.local.protocol._protocol import read_report_table as read_report_table
 from skdp.local.protocol._sampling import SampledCounts as SampledCounts
 from skdp.local.protocol._sampling import Sampling as Sampling
 from skdp.local.protocol._sampling import drawn_parts as drawn_parts
 from skdp.local.protocol._sampling import shuffled_parts as shuffled_parts
 from skdp.local.protocol._sampling import whole_weights as whole_weights
+from skdp.local.protocol._values import ValueProtocol as ValueProtocol

@@ -159,6 +159,13 @@ class SetProtocol(ListProtocol):
             return tables[asked[0]]
         return pd.concat(tables, names=["column", "category"])
 
+    def tails(self, tally: ReportTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
+        found = []
+        for name, oracle, support in zip(self.columns, self.oracles, tally.support, strict=True):
+            if tally.n_reports and (columns is None or name in columns):
+                found += [(tail, choices, repr(name)) for tail, choices in oracle.tails(support, tally.n_reports)]
+        return found
+
     @property
     def meaning(self) -> dict[str, Any]:
         oracles = [oracle.parameters() for oracle in self.oracles]

@@ -205,6 +205,10 @@ class TableProtocol(ReportProtocol):
             return pd.DataFrame(columns=columns, index=index, dtype=float)
         return pd.concat(tables, names=names)
 
+    def tails(self, tally: TableTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
+        pairs = zip(self.parts, tally.parts, strict=True)
+        return [tail for part, own in pairs for tail in part.tails(own, columns)]
+
     def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
         pairs = [pair for part in self.parts for pair in part.shuffle_pairs("reports")]
         # One pair stands for all pairs of records if the values of each group may be exchanged: see `shuffled_parts`.

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.coding import is_missing
 from skdp.domain import Domain
 from skdp.frames import carried_text
-from skdp.local import OracleProtocol, ReportTransformer, check_carried
+from skdp.local import OracleProtocol, ReportTransformer, check_carried, refuse_impossible
 from skdp.metrics.fairness import is_collection
 from skdp.oracles import FrequencyOracle
 
@@ -77,7 +77,9 @@ def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports
     check_carried(carried_text(reports), encoder)
     protocol = encoder.protocol_
     domain, oracles = protocol.domain, protocol.oracles
-    parts = [part for part, _ in protocol.parts(protocol.read(reports))]
+    arrays = protocol.read(reports)
+    refuse_impossible(protocol, protocol.tally(arrays), chosen)
+    parts = [part for part, _ in protocol.parts(arrays)]
     if len(oracles) == 1:
         return GroupReports(domain.select(chosen), domain, oracles, tuple(parts))
     of_group, places = domain.select(chosen), [domain.columns.index(name) for name in chosen]

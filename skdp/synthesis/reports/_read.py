@@ -13,7 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.domain import Domain
 from skdp.frames import carried_text
-from skdp.local import OracleProtocol, ReportTally, ReportTransformer, TableProtocol, TableTally, check_carried
+from skdp.local import (
+    OracleProtocol,
+    ReportTally,
+    ReportTransformer,
+    TableProtocol,
+    TableTally,
+    check_carried,
+    refuse_impossible,
+)
 from skdp.synthesis.reports._reported import Matrix, Reported, ReportedGroup
 
 _CHUNK = 1 << 20
@@ -61,6 +69,7 @@ def read_reported(encoder: ReportTransformer, reports: Any, *, pairs: bool) -> t
         raise ValueError("the tally comes from an encoder with different parameters or another domain")
     if tally.n_reports == 0:
         raise ValueError("there must be at least 1 report, got a tally or table of 0")
+    refuse_impossible(protocol, tally)
     owned = tally.parts if isinstance(tally, TableTally) else [tally]
     support = [one for own in owned for one in own.support]
     sizes = [size for own in owned for size in own.sizes]

@@ -1,0 +1,64 @@
+"""Tallies that no true values explain: of reports that are not all of one protocol, or were changed since."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from skdp.base import level_of_the_caller
+
+RATE = 1e-6
+"""How often at most, of all tallies of honest reports, one is called unlikely: about five standard errors."""
+
+_CAUSES = (
+    "Reports of another protocol or of another epsilon may be among them, values may have been overwritten (such as by "
+    "the true ones), rows may have been chosen by their reports, or come several times"
+)
+
+
+class UnverifiedReportsWarning(UserWarning):
+    """What is read may not be what the transformer reported: its estimates, and its guarantee, may not hold for it.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from skdp.local import UnverifiedReportsWarning
+    >>> warnings.simplefilter("error", UnverifiedReportsWarning)  # a script that must not go on
+    >>> warnings.simplefilter("default", UnverifiedReportsWarning)
+    """
+
+
+Tail = tuple[float, float, str]
+"""The logarithm of the probability of a sum, that of the number of sums it was chosen from, and of what it is a sum."""
+
+
+def refuse_impossible(protocol: Any, tally: Any, columns: Sequence[Any] | None = None) -> None:
+    """Refuse sums that reports of no true values have, but by a chance that is stated; warn of less unlikely ones."""
+    # Permanent reports of several releases are not independent of each other.
+    if protocol.permanent_key is None:
+        judge(protocol.tails(tally, columns))
+
+
+def judge(tails: Sequence[Tail]) -> None:
+    """Judge tails of sums: their logarithm, that of the number of sums they were chosen from, and whose they are."""
+    # The chance that one of J tails, each the least of c ones, is below ``rate / (J c)`` is at most the rate, for any
+    # true values. If rows were drawn again with replacement (a bootstrap), or all of them come twice, the variance
+    # doubles, and with it every logarithm: what is refused even then is below the square of that.
+    least = math.log(RATE / max(1, len(tails)))
+    unlikely = min(((tail + choices - least, whose) for tail, choices, whose in tails), default=None)
+    refused = min(((tail / 2 + choices - least, whose) for tail, choices, whose in tails), default=None)
+    if refused is not None and refused[0] < 0:
+        raise ValueError(
+            f"the reports of {refused[1]} have sums that reports of this transformer cannot have, whatever the true "
+            f"values (but by a chance far below {RATE:g}). {_CAUSES}. Estimate from the reports as they were made, "
+            "those of each protocol by themselves"
+        )
+    if unlikely is not None and unlikely[0] < 0:
+        warnings.warn(
+            f"the reports of {unlikely[1]} have sums that reports of this transformer have in fewer than one of "
+            f"{round(1 / RATE):,} tables, whatever the true values. {_CAUSES}",
+            UnverifiedReportsWarning,
+            stacklevel=level_of_the_caller(),
+        )
