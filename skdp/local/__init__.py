@@ -10,11 +10,12 @@ from skdp.local._protocol_file import check_carried as check_carried
 from skdp.local._protocol_file import comparable as comparable
 from skdp.local._protocol_file import forget_names as forget_names
 from skdp.local._protocol_file import protocol_text as protocol_text
+from skdp.local._protocol_file import read_carried as read_carried
 from skdp.local._protocol_file import refitted as refitted
 from skdp.local._protocol_file import stated as stated
 from skdp.local._protocol_file import text_in_memory as text_in_memory
 from skdp.local._randomized_response import RandomizedResponseEncoder
-from skdp.local._shuffle import shuffle_reports
+from skdp.local._shuffle import join_reports, shuffle_reports
 from skdp.local._tallies import NumericTally, RapporTally, ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.heavy_hitters import HeavyHitters
@@ -27,9 +28,11 @@ from skdp.local.protocol import Channel as Channel
 from skdp.local.protocol import Codes as Codes
 from skdp.local.protocol import OracleProtocol as OracleProtocol
 from skdp.local.protocol import Randomness as Randomness
+from skdp.local.protocol import ReleasedCounts as ReleasedCounts
 from skdp.local.protocol import ReportProtocol, UnverifiedReportsWarning, read_report_table
 from skdp.local.protocol import Reports as Reports
 from skdp.local.protocol import Tally as Tally
+from skdp.local.protocol import check_releases as check_releases
 from skdp.local.protocol import refuse_impossible as refuse_impossible
 from skdp.local.rappor import RapporEncoder
 from skdp.local.sets import SetValuedEncoder
@@ -62,6 +65,7 @@ __all__ = [
     "TableTally",
     "UnaryEncodingTransformer",
     "UnverifiedReportsWarning",
+    "join_reports",
     "read_report_table",
     "recommend_plan",
     "recommend_strategy",

@@ -11,8 +11,9 @@ from typing import Any
 import pandas as pd
 
 from skdp.domain import Domain, Interval, check_hashes, pack, parse_json, unpack
+from skdp.frames import carried_releases, carried_text
 from skdp.local.memo import SecretKey
-from skdp.local.protocol import OracleProtocol, ReportProtocol, ValueProtocol
+from skdp.local.protocol import OracleProtocol, ReportProtocol, Reports, ValueProtocol, check_releases
 from skdp.privacy import PrivacyGuarantee, Shuffled
 
 FORMAT, _VERSION = "skdp-protocol", 1
@@ -296,6 +297,17 @@ def check_carried(text: str | None, transformer: Any) -> None:
     """Refuse reports of another protocol than a transformer's; what carries none passes."""
     if text is not None:
         refuse_other(text, protocol_text(transformer) or _compared_text(text, transformer))
+
+
+def read_carried(reports: Any, transformer: Any) -> Reports:
+    """Read reports, which must not say that they are of another protocol; warn if they are not those of their note."""
+    protocol = transformer.protocol_
+    check_carried(carried_text(reports), transformer)
+    arrays: Reports = protocol.read(reports)
+    noted, known = carried_releases(reports), transformer.released.counts
+    if noted is not None or known is not None:
+        check_releases(protocol.report_counts(arrays), noted, known)
+    return arrays
 
 
 def _compared_text(text: str, transformer: Any) -> str:

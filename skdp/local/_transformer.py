@@ -25,10 +25,10 @@ from skdp.base import (
     read_input,
 )
 from skdp.domain import Domain
-from skdp.frames import Table, carried_text, with_protocol
+from skdp.frames import Releases, Table, carries_notes, with_protocol
 from skdp.local._portable import Portable
-from skdp.local._protocol_file import WrittenProtocol, check_carried, text_in_memory
-from skdp.local.protocol import ReportProtocol, Reports
+from skdp.local._protocol_file import WrittenProtocol, read_carried, text_in_memory
+from skdp.local.protocol import ReleasedCounts, ReportProtocol, Reports
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.typing import ColumnLike, TableLike
@@ -72,6 +72,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
     _calls: CallCounter
     _ledger: PrivacyLedger | None
     _seed: int | None
+    _released: ReleasedCounts
 
     @abstractmethod
     def _make_protocol(self, table: Table) -> ReportProtocol:
@@ -109,6 +110,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         self._set_fitted(protocol)
         self._written = WrittenProtocol(self, protocol)
         self._seed, self._ledger, self._calls = self.random_state, self.ledger, CallCounter()
+        self._released = ReleasedCounts()
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -168,8 +170,15 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         codes = protocol.prepare(table)
         records = protocol.read_records(record_id, len(table.columns[0]))
         self.charge()
-        reports = protocol.write(protocol.randomise(codes, records, self.randomness()), table)
-        return with_protocol(as_asked(self, reports), text_in_memory(self))
+        randomness = self.randomness()
+        reports = protocol.randomise(codes, records, randomness)
+        counts = protocol.report_counts(reports)
+        released = as_asked(self, protocol.write(reports, table))
+        self.released.begin()
+        self.released.end(counts)
+        text = text_in_memory(self) if carries_notes(released) else None
+        call = randomness.name if isinstance(randomness, CallRandomness) else None
+        return with_protocol(released, text, Releases.of(counts, call))
 
     def _read(self, X: Any) -> Table:
         """Read true rows, which must have the columns of `fit`."""
@@ -206,8 +215,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
 
     def _read_reports(self, reports: Any) -> Reports:
         """Read reports, which must not say that they are of another protocol."""
-        check_carried(carried_text(reports), self)
-        return self.protocol_.read(reports)
+        return read_carried(reports, self)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Name the columns of the output.
@@ -330,6 +338,11 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
             If what is declared does not suffice.
         """
         raise ValueError(f"{type(self).__name__} cannot be fitted without rows: fit it before")
+
+    @property
+    def released(self) -> ReleasedCounts:  # numpydoc ignore=RT01
+        """Counts of the reports of all calls since `fit` in this process, to recognise these when they are read."""
+        return self._released
 
     @property
     def charged_ledger(self) -> PrivacyLedger | None:  # numpydoc ignore=RT01

@@ -9,8 +9,6 @@ from skdp.oracles._count_mean_sketch import CountMeanSketch
 from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._hashing import WORD_BITS as WORD_BITS
 from skdp.oracles._hashing import AffineHash, QuadraticHash
-from skdp.oracles._likelihood import lower_tail as lower_tail
-from skdp.oracles._likelihood import upper_tail as upper_tail
 from skdp.oracles._local_hashing import LocalHashing
 from skdp.oracles._local_hashing import PrefixHashing as PrefixHashing
 from skdp.oracles._local_hashing import vectors_of as vectors_of
@@ -44,6 +42,8 @@ from skdp.oracles.sets import (
     choose_set_oracle,
 )
 from skdp.oracles.sets import pad_sets as pad_sets
+from skdp.oracles.sums import lower_tail as lower_tail
+from skdp.oracles.sums import upper_tail as upper_tail
 
 __all__ = [
     "ORACLES",

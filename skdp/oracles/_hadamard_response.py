@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._likelihood import signed_tail
 from skdp.oracles._support import capped_epsilon, check_size, lie_threshold
+from skdp.oracles.sums import signed_tail
 from skdp.privacy import ReportPair
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
 

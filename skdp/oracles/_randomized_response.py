@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._likelihood import group_tails
-from skdp.oracles._support import capped_epsilon, check_size
+from skdp.oracles._support import capped_epsilon, check_size, count_bytes
+from skdp.oracles.sums import group_tails
 from skdp.privacy import ReportPair
 from skdp.randomness import BLOCK, ONE, ByteSource, DigestSource, bernoulli, uniform_integers
 
@@ -186,6 +186,8 @@ class RandomizedResponse(FrequencyOracle):
 
     def tally(self, reports: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
         self._check_codes(reports)
+        if self.k <= 256:
+            return count_bytes(reports)[: self.k]
         support = np.zeros(self.k, np.int64)
         step = max(BLOCK, self.k)
         for start in range(0, reports.size, step):

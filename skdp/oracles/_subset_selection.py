@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._likelihood import group_tails
 from skdp.oracles._support import capped_epsilon, check_bits, check_size, lie_threshold, pure_error
+from skdp.oracles.sums import group_tails
 from skdp.privacy import ReportPair
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, bernoulli_ratio, subsets, uniform_integers
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._likelihood import group_tails, mixed_tail
 from skdp.oracles._support import capped_epsilon, channel_of_bits, check_bits, check_share, check_size
+from skdp.oracles.sums import group_tails, mixed_tail
 from skdp.privacy import ReportPair
 from skdp.randomness import ONE, ByteSource, bernoulli, eight_coins
 

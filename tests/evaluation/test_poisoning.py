@@ -56,8 +56,8 @@ def crafted(encoder, reports):
 def test_the_estimates_move_by_exactly_as_much(encoder, people):
     reports = encoder.fit(people).transform(people)
     fake = crafted(encoder, reports)
-    poisoned = encoder.tally(pd.concat([reports, *[fake] * FAKE]))
-    # Of so many fake reports, `estimate_counts` warns.
+    arrays = encoder.protocol_.read(pd.concat([reports, *[fake] * FAKE]))
+    poisoned = encoder.protocol_.tally(arrays)  # `estimate_counts` warns of so many fake reports
     moved = (encoder.protocol_.estimate(poisoned) - encoder.estimate_counts(reports))["count"].to_numpy()
     gain = poisoning_gain(encoder, FAKE, N).loc["job"]
     (part,) = encoder.protocol_.read(fake)

@@ -18,7 +18,7 @@ from skdp.oracles import (
     SubsetSelection,
     UnaryEncoding,
 )
-from skdp.oracles._likelihood import lower_tail, mixed_tail, signed_tail, upper_tail
+from skdp.oracles.sums import lower_tail, mixed_tail, signed_tail, upper_tail
 from skdp.randomness import SeededSource
 
 

@@ -8,6 +8,9 @@ from skdp.local.protocol._columns import read_report_table as read_report_table
 from skdp.local.protocol._columns import read_sampled as read_sampled
 from skdp.local.protocol._columns import read_whole_numbers as read_whole_numbers
 from skdp.local.protocol._columns import value_labels as value_labels
+from skdp.local.protocol._counts import ReleasedCounts as ReleasedCounts
+from skdp.local.protocol._counts import fold as fold
+from skdp.local.protocol._counts import joined_counts as joined_counts
 from skdp.local.protocol._estimation import check_columns as check_columns
 from skdp.local.protocol._estimation import combine_samples as combine_samples
 from skdp.local.protocol._estimation import count_variances as count_variances
@@ -17,6 +20,7 @@ from skdp.local.protocol._estimation import margin_error as margin_error
 from skdp.local.protocol._estimation import split_counts as split_counts
 from skdp.local.protocol._oracles import OracleProtocol as OracleProtocol
 from skdp.local.protocol._possible import UnverifiedReportsWarning as UnverifiedReportsWarning
+from skdp.local.protocol._possible import check_releases as check_releases
 from skdp.local.protocol._possible import refuse_impossible as refuse_impossible
 from skdp.local.protocol._protocol import Channel as Channel
 from skdp.local.protocol._protocol import Codes as Codes

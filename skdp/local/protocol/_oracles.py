@@ -26,6 +26,7 @@ from skdp.local.protocol._columns import (
     spread,
     value_labels,
 )
+from skdp.local.protocol._counts import fold, joined_counts
 from skdp.local.protocol._estimation import estimate_counts
 from skdp.local.protocol._protocol import (
     Channel,
@@ -35,7 +36,7 @@ from skdp.local.protocol._protocol import (
     Reports,
 )
 from skdp.local.protocol._sampling import shuffled_parts
-from skdp.oracles import FrequencyOracle, TwoRounds
+from skdp.oracles import FrequencyOracle, RandomizedResponse, TwoRounds
 from skdp.privacy import PrivacyGuarantee
 from skdp.privacy.shuffle import Released, ReportPair
 from skdp.randomness import uniform_integers
@@ -255,6 +256,25 @@ class OracleProtocol(ReportProtocol):
         own = [part for part, _ in self.parts(reports)] if self.strategy == "sample" else reports
         support = tuple(oracle.tally(part) for oracle, part in zip(self.oracles, own, strict=True))
         return self._tally_of(support, tuple(map(len, own)), len(reports[0]))
+
+    def report_counts(self, reports: Reports) -> NDArray[np.int64]:
+        own = [part for part, _ in self.parts(reports)] if self.strategy == "sample" else reports
+        parts = [oracle.part_counts(part) for oracle, part in zip(self.oracles, own, strict=True)]
+        return joined_counts(len(reports[0]), parts)
+
+    def empty_counts(self) -> NDArray[np.int64]:
+        return joined_counts(0, [np.zeros(oracle.n_part_counts, np.int64) for oracle in self.oracles])
+
+    def tallied_counts(self, tally: ReportTally) -> NDArray[np.int64] | None:
+        parts = []
+        for oracle, support, size in zip(self.oracles, tally.support, tally.sizes, strict=True):
+            if oracle.has_bits:
+                parts.append(np.concatenate([support, size - support]))
+            elif isinstance(oracle, RandomizedResponse):
+                parts.append(fold(support))
+            else:
+                return None
+        return joined_counts(tally.n_reports, parts)
 
     @property
     def counted_columns(self) -> list[list[Any]]:

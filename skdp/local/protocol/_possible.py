@@ -7,7 +7,11 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from skdp.base import level_of_the_caller
+from skdp.frames import Releases
 
 RATE = 1e-6
 """How often at most, of all tallies of honest reports, one is called unlikely: about five standard errors."""
@@ -24,9 +28,18 @@ class UnverifiedReportsWarning(UserWarning):
     Examples
     --------
     >>> import warnings
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
     >>> from skdp.local import UnverifiedReportsWarning
-    >>> warnings.simplefilter("error", UnverifiedReportsWarning)  # a script that must not go on
-    >>> warnings.simplefilter("default", UnverifiedReportsWarning)
+    >>> people = pd.DataFrame({"sex": ["f", "m"] * 500})
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people)
+    >>> reports = encoder.transform(people)
+    >>> reports["sex"] = ["f"] * 600 + ["m"] * 400
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     counts = encoder.estimate_counts(reports)
+    >>> [warning.category is UnverifiedReportsWarning for warning in caught]
+    [True]
     """
 
 
@@ -39,6 +52,32 @@ def refuse_impossible(protocol: Any, tally: Any, columns: Sequence[Any] | None =
     # Permanent reports of several releases are not independent of each other.
     if protocol.permanent_key is None:
         judge(protocol.tails(tally, columns))
+
+
+def check_releases(
+    counts: NDArray[np.int64] | None, noted: Releases | None, known: NDArray[np.int64] | None = None
+) -> None:
+    """Warn of reports that are neither among those of the releases of their note, nor of the transformer's own."""
+    # Some of the reports, in any order, have at most the counts of all: of a part, nothing else can be said. What the
+    # transformer knows of its own releases counts where there is no note, or one of fewer reports.
+    if counts is None or (noted is None and known is None):
+        return
+    n_reports, listed = int(counts[0]), None if noted is None else noted.total(len(counts))
+    if listed is not None and (counts <= listed).all():
+        return
+    is_larger = noted is None or (listed is not None and n_reports > listed[0])
+    if is_larger and known is not None and (counts <= known).all():
+        return
+    if noted is None:
+        found = "these reports have no note of what they are, and are others than those that the transformer has made"
+    elif listed is not None and is_larger:
+        found = (
+            f"the note of these {n_reports:,} reports is not verified, as the releases that it lists have "
+            f"{int(listed[0]):,}; `join_reports` keeps the notes of all tables that are joined"
+        )
+    else:
+        found = "the note of these reports is not verified, as the releases that it lists have others"
+    warnings.warn(f"{found}. {_CAUSES}", UnverifiedReportsWarning, stacklevel=level_of_the_caller())
 
 
 def judge(tails: Sequence[Tail]) -> None:

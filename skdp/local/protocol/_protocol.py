@@ -203,6 +203,46 @@ class ReportProtocol(ABC):
             Has ``n_reports``, adds to other tallies, and has ``sums()`` and ``with_sums(sums)``.
         """
 
+    def report_counts(self, reports: Reports) -> NDArray[np.int64] | None:
+        """Count reports and parts of them, to recognise them in any order where they carry the counts as a note.
+
+        Parameters
+        ----------
+        reports : list of ndarray
+            What `read` or `randomise` returned.
+
+        Returns
+        -------
+        ndarray of int64, or None
+            Counts that add up over sets of reports, the number of reports first; None (the default) for no such note.
+        """
+        return None
+
+    def tallied_counts(self, tally: Any) -> NDArray[np.int64] | None:
+        """Return `report_counts` of the reports in a tally, where they follow from it.
+
+        Parameters
+        ----------
+        tally : tally
+            Of this protocol.
+
+        Returns
+        -------
+        ndarray of int64, or None
+            The counts; None (the default) if they need the reports.
+        """
+        return None
+
+    def empty_counts(self) -> NDArray[np.int64] | None:
+        """Return `report_counts` of no reports.
+
+        Returns
+        -------
+        ndarray of int64, or None
+            Zeros; None if there are no such counts.
+        """
+        return self.tallied_counts(self.empty_tally())
+
     @abstractmethod
     def empty_tally(self) -> Any:
         """Return the tally of no reports.

@@ -19,7 +19,15 @@ from skdp.coding import ColumnError
 from skdp.frames import Table
 from skdp.local._tallies import RapporTally
 from skdp.local.memo import SecretKey, canonical, framed, keyed_coins, keyed_digests, keyed_integers, to_bytes
-from skdp.local.protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
+from skdp.local.protocol import (
+    Channel,
+    Codes,
+    Randomness,
+    ReportProtocol,
+    Reports,
+    joined_counts,
+    read_report_table,
+)
 from skdp.oracles import MAX_REPORT_BYTES, BloomRandomizer, check_bits, lower_tail, upper_tail
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import bernoulli, uniform_integers
@@ -108,6 +116,13 @@ class RapporProtocol(ReportProtocol):
         (cohorts, *columns), count = reports, self.randomizer.n_cohorts
         ones = np.array([count_ones(cohorts, bits, count) for bits in columns])
         return RapporTally(ones, np.bincount(cohorts, minlength=count), self.meaning)
+
+    def report_counts(self, reports: Reports) -> NDArray[np.int64]:
+        return self.tallied_counts(self.tally(reports))
+
+    def tallied_counts(self, tally: RapporTally) -> NDArray[np.int64]:
+        ones, n_reports = tally.ones.sum(axis=1), tally.n_reports
+        return joined_counts(n_reports, [tally.cohort_sizes, ones.ravel(), (n_reports - ones).ravel()])
 
     def empty_tally(self) -> RapporTally:
         rappor = self.randomizer

@@ -24,6 +24,7 @@ from skdp.local.protocol import (
     Reports,
     SampledCounts,
     check_columns,
+    joined_counts,
     plain_values,
     read_report_table,
     read_whole_numbers,
@@ -91,6 +92,13 @@ class ListProtocol(ReportProtocol):
     def parameters(self) -> dict[str, Any]:
         columns = [[name, plain_values(self.domain[name])] for name in self.columns]
         return {**self.meaning, "columns": columns, "unknown": self.unknown}
+
+    def report_counts(self, reports: Reports) -> NDArray[np.int64]:
+        parts = [oracle.part_counts(report) for oracle, report in zip(self.oracles, reports, strict=True)]
+        return joined_counts(len(reports[0]), parts)
+
+    def empty_counts(self) -> NDArray[np.int64]:
+        return joined_counts(0, [np.zeros(oracle.n_part_counts, np.int64) for oracle in self.oracles])
 
     @property
     @abstractmethod

@@ -24,6 +24,7 @@ from skdp.local.protocol import (
     Sampling,
     ValueProtocol,
     combine_samples,
+    joined_counts,
     read_report_table,
     read_sampled,
     shuffled_parts,
@@ -169,6 +170,20 @@ class TableProtocol(ReportProtocol):
         pairs = zip(self.parts, reports, drawn.T, strict=False)
         sums = [part.tally([report[rows]]) if rows.any() else part.empty_tally() for part, report, rows in pairs]
         return self._tally_of(sums, len(drawn))
+
+    def report_counts(self, reports: Reports) -> NDArray[np.int64] | None:
+        drawn, found = self.rows(reports), []
+        for part, report, rows in zip(self.parts, reports, drawn.T, strict=False):
+            # Reports that no record makes have not even their form.
+            counts = part.report_counts([report[rows]]) if rows.any() else part.empty_counts()
+            if counts is None:
+                return None
+            found.append(counts)
+        return joined_counts(len(drawn), found)
+
+    def empty_counts(self) -> NDArray[np.int64] | None:
+        parts = [counts for part in self.parts if (counts := part.empty_counts()) is not None]
+        return joined_counts(0, parts) if len(parts) == len(self.parts) else None
 
     def empty_tally(self) -> TableTally:
         return self._tally_of([part.empty_tally() for part in self.parts], 0)

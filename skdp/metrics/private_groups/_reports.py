@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.coding import is_missing
 from skdp.domain import Domain
-from skdp.frames import carried_text
-from skdp.local import OracleProtocol, ReportTransformer, check_carried, refuse_impossible
+from skdp.local import OracleProtocol, ReportTransformer, read_carried, refuse_impossible
 from skdp.metrics.fairness import is_collection
 from skdp.oracles import FrequencyOracle
 
@@ -74,10 +73,9 @@ class GroupReports:
 def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports:
     """Read the reports of the columns that make up the group."""
     chosen = check_encoder(encoder, columns)
-    check_carried(carried_text(reports), encoder)
     protocol = encoder.protocol_
     domain, oracles = protocol.domain, protocol.oracles
-    arrays = protocol.read(reports)
+    arrays = read_carried(reports, encoder)
     refuse_impossible(protocol, protocol.tally(arrays), chosen)
     parts = [part for part, _ in protocol.parts(arrays)]
     if len(oracles) == 1:

@@ -12,14 +12,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.domain import Domain
-from skdp.frames import carried_text
 from skdp.local import (
     OracleProtocol,
     ReportTally,
     ReportTransformer,
     TableProtocol,
     TableTally,
-    check_carried,
+    read_carried,
     refuse_impossible,
 )
 from skdp.synthesis.reports._reported import Matrix, Reported, ReportedGroup
@@ -61,8 +60,7 @@ def read_reported(encoder: ReportTransformer, reports: Any, *, pairs: bool) -> t
     elif hasattr(reports, "with_sums"):
         raise TypeError(f"the tally must be one of {type(encoder).__name__}, got {type(reports).__name__}")
     else:
-        check_carried(carried_text(reports), encoder)
-        arrays = protocol.read(reports)
+        arrays = read_carried(reports, encoder)
         tally = protocol.tally(arrays)
     expected = protocol.empty_tally()
     if type(tally) is not type(expected) or tally._meaning() != expected._meaning():
