@@ -6,12 +6,14 @@ from skdp.local._index_encoders import HadamardResponseEncoder, LocalHashingEnco
 from skdp.local._on_fit_only import OnFitOnly
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._posterior_features import PosteriorFeatures
+from skdp.local._protocol_file import as_of_seed as as_of_seed
 from skdp.local._protocol_file import check_carried as check_carried
 from skdp.local._protocol_file import comparable as comparable
 from skdp.local._protocol_file import forget_names as forget_names
 from skdp.local._protocol_file import protocol_text as protocol_text
 from skdp.local._protocol_file import read_carried as read_carried
 from skdp.local._protocol_file import refitted as refitted
+from skdp.local._protocol_file import says_secure as says_secure
 from skdp.local._protocol_file import stated as stated
 from skdp.local._protocol_file import text_in_memory as text_in_memory
 from skdp.local._randomized_response import RandomizedResponseEncoder

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.local._protocol_file import read_carried
 from skdp.local._tallies import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import OracleProtocol, count_variances, estimate_joint_counts, refuse_impossible
@@ -125,8 +126,7 @@ class CountEstimator(ReportTransformer):
         if isinstance(reports, ReportTally):
             tally = reports
         else:
-            arrays = self._read_reports(reports)
-            tally = protocol.tally(arrays)
+            arrays, tally = read_carried(reports, self)
         estimates = protocol.estimate(tally, reports=arrays, what=what, **options)
         refuse_impossible(protocol, tally, options["columns"])
         return estimates
@@ -187,9 +187,9 @@ class CountEstimator(ReportTransformer):
         columns.
         """
         check_is_fitted(self)
-        arrays = self._read_reports(reports)
+        arrays, tally = read_carried(reports, self)
         estimates = estimate_joint_counts(self.protocol_, arrays, columns, confidence_level)
-        refuse_impossible(self.protocol_, self.protocol_.tally(arrays), columns)
+        refuse_impossible(self.protocol_, tally, columns)
         return estimates
 
     def channel(self) -> list[list[list[Fraction]]]:

@@ -28,7 +28,7 @@ from skdp.domain import Domain
 from skdp.frames import Releases, Table, carries_notes, with_protocol
 from skdp.local._portable import Portable
 from skdp.local._protocol_file import WrittenProtocol, read_carried, text_in_memory
-from skdp.local.protocol import ReleasedCounts, ReportProtocol, Reports
+from skdp.local.protocol import ReleasedCounts, ReportProtocol
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.typing import ColumnLike, TableLike
@@ -211,11 +211,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         **Privacy.** Post-processing of reports: free.
         """
         check_is_fitted(self)
-        return self.protocol_.tally(self._read_reports(reports))
-
-    def _read_reports(self, reports: Any) -> Reports:
-        """Read reports, which must not say that they are of another protocol."""
-        return read_carried(reports, self)
+        return read_carried(reports, self)[1]
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Name the columns of the output.

@@ -187,7 +187,7 @@ class RandomizedResponse(FrequencyOracle):
     def tally(self, reports: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
         self._check_codes(reports)
         if self.k <= 256:
-            return count_bytes(reports)[: self.k]
+            return count_bytes(reports, self.k)
         support = np.zeros(self.k, np.int64)
         step = max(BLOCK, self.k)
         for start in range(0, reports.size, step):

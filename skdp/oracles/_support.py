@@ -114,10 +114,10 @@ class SupportCounts(ABC):
             Of bits the ones and then the zeros of each; of whole numbers how often each occurs, modulo 256.
         """
         if self.has_bits:
-            ones = column_sums(check_bits(reports, reports.shape[1]))
+            ones = column_sums(np.ascontiguousarray(reports, np.uint8).view(np.bool_))
             return np.concatenate([ones, len(reports) - ones])
         if reports.ndim == 1:
-            return count_bytes(reports)[: self.n_part_counts]
+            return count_bytes(reports, self.n_part_counts)
         return np.concatenate([count_bytes(field) for field in reports.T])
 
     @property

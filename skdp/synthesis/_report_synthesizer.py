@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any, Literal, Self
 
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 from skdp.base import CallCounter, all_or_nothing, check_random_state, level_of_the_caller
 from skdp.central.statistics import is_ordered
 from skdp.domain import Domain, Interval
-from skdp.frames import Table, is_frame, read_table
-from skdp.local import ReportTally, ReportTransformer, TableTally
+from skdp.frames import Table, carried_text, is_frame, read_table
+from skdp.local import ReportTally, ReportTransformer, TableTally, says_secure
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._count_errors import CountErrors, Quantile, Query, errors_of_estimates
@@ -229,7 +230,9 @@ class ReportSynthesizer(ModelRows):
         cliques = check_reported(self.marginals, domain, reported)
         check_size_of_model(plan, given([*((column,) for column in range(len(domain.sizes))), *(cliques or [])]))
         measured = measure_reports(reported, plan, cliques)
-        self._set_fitted(encoder, domain, reported, measured, _template(domain, encoder.protocol_, reports))
+        template = _template(domain, encoder.protocol_, reports)
+        is_secure = says_secure(carried_text(reports))
+        self._set_fitted(encoder, domain, reported, measured, template, is_secure=is_secure)
         return cliques is None and len(domain.columns) > 1 and not measured.scores
 
     def _set_fitted(
@@ -239,10 +242,13 @@ class ReportSynthesizer(ModelRows):
         reported: Reported,
         measured: MeasuredReports,
         template: Table,
+        *,
+        is_secure: bool,
     ) -> None:
         """Set the fitted attributes."""
         self.domain_, self._reported, self._protocol = domain, reported, encoder.protocol_
-        self.guarantee_: PrivacyGuarantee = encoder.protocol_.guarantee
+        own = encoder.protocol_.guarantee
+        self.guarantee_: PrivacyGuarantee = replace(own, secure=own.secure and is_secure)
         self.model_, self.marginals_, self.n_iter_ = measured.model, measured.marginals, measured.n_iter
         self.n_rows_ = reported.n_rows
         self.pair_scores_ = _tabulated(domain, measured)

@@ -36,6 +36,7 @@ def describe_reports(synthesizer: Any) -> tuple[dict[str, Any], dict[str, NDArra
         ],
         "pairs": [[places[name] for name in pair] for pair in scores.index],
         "n_iter": synthesizer.n_iter_,
+        "secure": synthesizer.guarantee_.secure,
     }
     arrays = {f"support_{place}": group.support for place, group in enumerate(reported.groups)}
     arrays |= {f"belief_{place}": np.ascontiguousarray(belief) for place, belief in enumerate(model.beliefs)}
@@ -81,7 +82,8 @@ def restore_reports(synthesizer: Any, described: Mapping[str, Any], array: ReadA
         scores = dict(zip(pairs, map(tuple, _finite(array("scores", (len(pairs), 2)), "<f8").tolist()), strict=True))
     chosen = [marginal.clique for marginal in marginals if len(marginal.clique) > 1]
     measured = MeasuredReports(model, marginals, scores, chosen, n_iter)
-    synthesizer._set_fitted(encoder, domain, reported, measured, template)
+    is_secure = described.get("secure") is not False
+    synthesizer._set_fitted(encoder, domain, reported, measured, template, is_secure=is_secure)
 
 
 def _finite(array: NDArray[Any], dtype: str) -> NDArray[Any]:

@@ -18,7 +18,7 @@ from skdp.oracles import (
     SubsetSelection,
     UnaryEncoding,
 )
-from skdp.oracles.sums import lower_tail, mixed_tail, signed_tail, upper_tail
+from skdp.oracles.sums import count_bytes, lower_tail, mixed_tail, signed_tail, upper_tail
 from skdp.randomness import SeededSource
 
 
@@ -106,3 +106,15 @@ def test_honest_reports_are_as_likely_as_is_stated(seeds):
     for level in (0.1, 0.01, 1e-5):
         below = np.count_nonzero(chances <= level)
         assert upper_tail(below, len(chances), level) > math.log(1e-6)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 1 << 17, (1 << 17) + 1])
+@pytest.mark.parametrize("n_values", [2, 6, 7, 256])
+def test_numbers_are_counted_modulo_256(n, n_values):
+    numbers = np.random.default_rng(n).integers(0, n_values, n)
+    for dtype in (np.uint8, np.uint16, np.uint32, np.uint64):
+        written = numbers.astype(dtype)
+        assert count_bytes(written, n_values).tolist() == np.bincount(numbers, minlength=n_values).tolist()
+        assert count_bytes(np.repeat(written, 2)[::2], n_values).tolist() == count_bytes(written, n_values).tolist()
+    large = (numbers + 256 * (numbers + 1)).astype(np.uint64)
+    assert count_bytes(large, n_values).tolist() == np.bincount(numbers, minlength=n_values).tolist()

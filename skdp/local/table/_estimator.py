@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.domain import Domain
+from skdp.local._protocol_file import read_carried
 from skdp.local._transformer import ReportTransformer
 from skdp.local.numeric import NumericProtocol
 from skdp.local.protocol import OracleProtocol, check_columns, estimate_together, refuse_impossible
@@ -142,7 +143,7 @@ class TableEstimator(ReportTransformer):
         size = protocol.n_sampled
         if size is not None and size < len(places):  # as also if a column is in several groups
             raise ValueError(f"no record reports the columns {asked} together: plan_ has {size} report(s) a record")
-        arrays = self._read_reports(reports)
+        arrays, tally = read_carried(reports, self)
         drawn = protocol.rows(arrays)
         rows = drawn[:, places].all(axis=1)
         pairs, order = [], []
@@ -163,7 +164,7 @@ class TableEstimator(ReportTransformer):
         found = found.iloc[moved]
         known = dict(order)
         found.index = Domain({name: known[name] for name in asked}).cells()
-        refuse_impossible(protocol, protocol.tally(arrays), asked)
+        refuse_impossible(protocol, tally, asked)
         return found
 
     def estimate_mean(self, reports: Any, *, confidence_level: float = 0.95) -> pd.DataFrame:

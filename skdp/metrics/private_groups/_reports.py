@@ -75,8 +75,8 @@ def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports
     chosen = check_encoder(encoder, columns)
     protocol = encoder.protocol_
     domain, oracles = protocol.domain, protocol.oracles
-    arrays = read_carried(reports, encoder)
-    refuse_impossible(protocol, protocol.tally(arrays), chosen)
+    arrays, tally = read_carried(reports, encoder)
+    refuse_impossible(protocol, tally, chosen)
     parts = [part for part, _ in protocol.parts(arrays)]
     if len(oracles) == 1:
         return GroupReports(domain.select(chosen), domain, oracles, tuple(parts))

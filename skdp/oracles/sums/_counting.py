@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from skdp.randomness import BLOCK
 
 _SUM_WIDTH = 1 << 12
+_FEW = 6
+"""Numbers that are counted one by one."""
+
 _MANY = 1 << 17
 """Numbers from which on it is worth the while to count pairs."""
 
@@ -27,8 +30,15 @@ def column_sums(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
     return sums + bits[n - n % together :].sum(axis=0, dtype=np.int64)
 
 
-def count_bytes(numbers: NDArray[Any]) -> NDArray[np.int64]:
-    """Count how often each number occurs, modulo 256."""
+def count_bytes(numbers: NDArray[Any], n_values: int = 256) -> NDArray[np.int64]:
+    """Count how often each number below a limit occurs, modulo 256."""
+    if numbers.dtype == np.uint8 and n_values <= _FEW:
+        # Few numbers, each of them often: `bincount` would wait for the last count of the same number.
+        return np.array([np.count_nonzero(numbers == value) for value in range(n_values)], np.int64)
+    return _count_bytes(numbers)[:n_values]
+
+
+def _count_bytes(numbers: NDArray[Any]) -> NDArray[np.int64]:
     if numbers.dtype == np.uint8 and numbers.size >= _MANY and numbers.flags.c_contiguous:
         # Two at a time, in half the time.
         even = numbers[: numbers.size & ~1]

@@ -60,8 +60,7 @@ def read_reported(encoder: ReportTransformer, reports: Any, *, pairs: bool) -> t
     elif hasattr(reports, "with_sums"):
         raise TypeError(f"the tally must be one of {type(encoder).__name__}, got {type(reports).__name__}")
     else:
-        arrays = read_carried(reports, encoder)
-        tally = protocol.tally(arrays)
+        arrays, tally = read_carried(reports, encoder)
     expected = protocol.empty_tally()
     if type(tally) is not type(expected) or tally._meaning() != expected._meaning():
         raise ValueError("the tally comes from an encoder with different parameters or another domain")
