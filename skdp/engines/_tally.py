@@ -45,6 +45,12 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     ImportError
         If a library is missing; the error names the extra to install.
 
+    Warns
+    -----
+    UnverifiedReportsWarning
+        As by the `tally` of the transformer: Arrow tables, Parquet and Arrow files and pandas frames carry counts of
+        their releases; other tables are compared with what the transformer has made in this process.
+
     See Also
     --------
     privatize : Makes the reports.

@@ -63,11 +63,25 @@ class CountEstimator(ReportTransformer):
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
+            Before `fit`, or if the reports come from another encoder, or a parameter is out of range; or if no true
+            values explain their sums: reports of another protocol or epsilon are among them, values were overwritten,
+            or rows were chosen by their reports.
+
+        Warns
+        -----
+        UnverifiedReportsWarning
+            If the sums are as unlikely as those of one table in a million, whatever the true values; or as `tally`.
 
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
+
+        *Sums that no true values explain.* A report supports each value with a probability between q and p. So the
+        count of a value, or of a set of values, is stochastically between two binomial ones, whose exact tails (for
+        signed sums Chernoff's bound) bound how likely the observed one is; corrected for all that are examined, at most
+        one of a million tables of honest reports is called unlikely, of any size. An error takes a tail below the
+        square of that, which is as rare where rows are drawn again with replacement (a bootstrap). Nothing is judged of
+        permanent reports, as those of several releases are not independent.
         """
         return self._estimate(
             reports,

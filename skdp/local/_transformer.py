@@ -156,7 +156,8 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         -------
         same kind as X
             The reports, with the row index of X. In pandas and pyarrow they carry `to_json` under ``skdp.protocol`` (in
-            ``attrs``, or the metadata of the schema), unless more than 2,048 values are declared.
+            ``attrs``, or the metadata of the schema), unless more than 2,048 values are declared; and under
+            ``skdp.releases`` counts of this release: of its reports, and of their values or bits, in any order.
 
         Raises
         ------
@@ -205,6 +206,12 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         NotFittedError, TypeError, ValueError
             Before `fit`, or if the reports have other columns or values than this transformer's, or carry another
             protocol.
+
+        Warns
+        -----
+        UnverifiedReportsWarning
+            If the reports are not among those of the releases whose counts they carry; or, where they carry none, not
+            among those that this transformer has made since `fit`, if it has made any.
 
         Notes
         -----

@@ -300,6 +300,21 @@ def test_honest_files_of_each_engine_pass_and_changed_ones_do_not(name, tmp_path
         estimate_file(tmp_path / "changed.parquet")
 
 
+def test_files_of_dask_say_the_release_of_each_partition(tmp_path):
+    dataframe = pytest.importorskip("dask.dataframe")
+    made, path = encoder(), tmp_path / "reports"
+    privatize(dataframe.from_pandas(PEOPLE, npartitions=3), made, path=path)
+    files = sorted(path.glob("*.parquet"))
+    assert len(files) == 3
+    assert tally(ds.dataset(files), server()).n_reports == len(PEOPLE)
+    assert tally_files(files).n_reports == len(PEOPLE)
+    first = pq.ParquetFile(files[0]).read()
+    changed = overwritten(first, PEOPLE[: len(first)])
+    pq.write_table(changed, files[0])
+    with noticed():
+        tally(ds.dataset(files), server())
+
+
 @pytest.mark.parametrize("ending", ["parquet", "feather", "arrow", "csv", "jsonl"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_files_pass(ending, seed, tmp_path):
