@@ -92,6 +92,16 @@ def test_no_column_that_nobody_asks_for_is_refused():
         encoder.estimate_joint_counts(women)
 
 
+def test_sets_of_another_size_are_refused():
+    first, second = (SubsetSelectionEncoder(epsilon, categories={"x": VALUES}).fit(SKEWED) for epsilon in (0.5, 1.5))
+    assert [encoder.oracles_[0].subset_size for encoder in (first, second)] == [3, 2]
+    uniform = pd.DataFrame({"x": VALUES * 10})  # of so few records, no count is unlikely by itself
+    both = bare(pd.concat([first.transform(uniform), second.transform(uniform)]))
+    with pytest.raises(ValueError, match="have sums that reports of this transformer cannot have"):
+        server(first).estimate_counts(both)
+    server(first).estimate_counts(both[:80])
+
+
 def test_between_five_and_seven_standard_errors_it_is_a_warning():
     encoder = RandomizedResponseEncoder(1.0, categories={"x": ["a", "b"]}).fit(pd.DataFrame({"x": ["a", "b"]}))
     n, q = 10_000, float(encoder.oracles_[0].q)
