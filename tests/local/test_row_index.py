@@ -199,7 +199,7 @@ def test_nothing_else_carries_the_column():
         {b"pandas": table.schema.metadata[b"pandas"], b"sex": b"fmmf"}
     )
     metadata = encoder.fit_transform(table).schema.metadata
-    assert metadata.keys() == {b"skdp.protocol", b"pandas"}
+    assert metadata.keys() == {b"skdp.protocol", b"skdp.releases", b"pandas"}
     assert b'"index_columns": []' in metadata[b"pandas"]
     rows = ROWS[["sex"]].copy()
     rows.attrs["sex"] = ROWS["sex"].tolist()
