@@ -13,6 +13,7 @@ from skdp.synthesis.selection import Plan, Strategy, first_cliques, read_plan
 from skdp.synthesis.tables import (
     check_decodable,
     check_not_named,
+    declared_orders,
     fine_grid,
     public_template,
     read_codes,
@@ -46,7 +47,8 @@ def code_table(synthesizer: Any, table: Table, keep: NDArray[np.bool_], found: d
     if synthesizer.bins == "private":
         why = "whose bins bins='private' is to find; use bins='declared'"
         check_not_named(_intervals(domain), None, synthesizer.structural_zeros, why=why)
-    plan, strategy = read_plan(domain, **{name: getattr(synthesizer, name) for name in _OF_THE_PLAN})
+    options = {name: getattr(synthesizer, name) for name in _OF_THE_PLAN}
+    plan, strategy = read_plan(domain, ordered=declared_orders(table, domain), **options)
     check_decodable(public_template(table, domain), domain)
     others = {name: values[-1] for name, values in found.items()}
     cells = _fine(domain) if synthesizer.bins == "private" else domain

@@ -13,7 +13,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import CallCounter, all_or_nothing, check_random_state, level_of_the_caller
-from skdp.central.statistics import is_ordered
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, is_frame, read_table
 from skdp.local import ReportTally, ReportTransformer, TableTally
@@ -222,7 +221,7 @@ class ReportSynthesizer(ModelRows):
         max_iter = check_size(self.max_iter, name="max_iter", least=1)
         pairs = not isinstance(self.marginals, str) or self.marginals != "independent"
         domain, reported = read_reported(encoder, reports, pairs=pairs)
-        ordered = tuple(is_ordered(domain[name]) for name in domain.columns)
+        ordered = tuple(isinstance(domain[name], Interval) for name in domain.columns)
         plan = Plan(
             domain.sizes, ordered, max_cells, max_iter=max_iter, zeros=read_zeros(self.structural_zeros, domain)
         )

@@ -76,7 +76,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     domain : Domain, mapping of column name to values, list of values a column, or Interval
         The values that each column may take, from public knowledge: lists of values (None declares missing), or an
         `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do categories of pandas that
-        are ordered or are not just the values that occur. ``skdp draft-domain`` writes a file to start from.
+        are ordered or are not just the values that occur. ``skdp draft-domain`` writes a file to start from. Bins and
+        ordered categories have an order, lists have none: numbers in them are codes.
     marginals : {"auto", "independent", "tree", "adaptive", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
         budget also what the first model misses, of up to four columns. ``"independent"``: the columns. ``"tree"``: the

@@ -20,6 +20,7 @@ from skdp.synthesis.tables._records import LargeRecords as LargeRecords
 from skdp.synthesis.tables._records import Policy as Policy
 from skdp.synthesis.tables._records import Records as Records
 from skdp.synthesis.tables._records import check_policy as check_policy
+from skdp.synthesis.tables._records import declared_orders as declared_orders
 from skdp.synthesis.tables._records import find_codes as find_codes
 from skdp.synthesis.tables._records import lag as lag
 from skdp.synthesis.tables._records import open_rows as open_rows
