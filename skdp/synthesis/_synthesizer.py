@@ -211,17 +211,17 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     >>> synthesizer = DPMarginalSynthesizer(epsilon=1.0, delta=1e-9, domain=domain, random_state=0).fit(people)
     >>> synthesizer.sample(3)
        age     sex income
-    0   15  Female  <=50K
+    0   17  Female  <=50K
     1   49    Male  <=50K
     2   37    Male  <=50K
     >>> synthesizer.selected_cliques_[-2:]
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9595.0       19.0   9549.0   9622.0       True
-    1  Female   >50K   1167.0       19.0   1128.0   1200.0       True
-    2    Male  <=50K  15126.0       19.0  15061.0  15134.0       True
-    3    Male   >50K   6675.0       19.0   6631.0   6704.0       True
+    0  Female  <=50K   9625.0       19.0   9563.0   9637.0       True
+    1  Female   >50K   1166.0       19.0   1128.0   1202.0       True
+    2    Male  <=50K  15088.0       19.0  15065.0  15139.0       True
+    3    Male   >50K   6697.0       19.0   6645.0   6720.0       True
     """
 
     def __init__(

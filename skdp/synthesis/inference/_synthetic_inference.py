@@ -136,13 +136,13 @@ def synthetic_inference(
     >>> synthesizer = synthesizer.fit(adult.frame[names])
     >>> synthetic_inference(synthesizer, lambda table: table["age"].mean(), columns=["age"]).round(2)
             term  estimate  std_error  lower  upper  p_value  supported
-    0  statistic     38.45       0.08   38.3   38.6      0.0       True
+    0  statistic     38.43       0.08  38.28  38.59      0.0       True
     >>> model = LogisticRegression()
     >>> synthetic_inference(synthesizer, model, columns=["age", "sex"], target="income").round(3)
             term  estimate  std_error  lower  upper  p_value  supported
-    0  intercept    -3.728      0.055 -3.836 -3.620      0.0       True
+    0  intercept    -3.729      0.055 -3.837 -3.621      0.0       True
     1        age     0.042      0.001  0.040  0.044      0.0       True
-    2   sex=Male     1.252      0.037  1.180  1.325      0.0       True
+    2   sex=Male     1.256      0.037  1.183  1.329      0.0       True
     """
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {type(synthesizer).__name__}")
