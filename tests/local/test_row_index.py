@@ -203,6 +203,6 @@ def test_nothing_else_carries_the_column():
     assert b'"index_columns": []' in metadata[b"pandas"]
     rows = ROWS[["sex"]].copy()
     rows.attrs["sex"] = ROWS["sex"].tolist()
-    assert set(encoder.fit_transform(rows).attrs) == {"skdp.protocol"}
+    assert set(encoder.fit_transform(rows).attrs) == {"skdp.protocol", "skdp.releases"}
     array = np.array([["f"], ["m"]], object)
     assert encoder.set_params(categories=[["f", "m"]]).fit_transform(array).dtype == object
