@@ -39,7 +39,8 @@ def described(values: Categories | Interval) -> str:
         return repr(values)
     if isinstance(values, Interval):
         missing = ", or missing" if values.missing else ""
-        return f"{len(values.edges) - 1:,} bins from {_end(values.edges[0])} to {_end(values.edges[-1])}{missing}"
+        # Not the number of bins, which may be that of finer cells, and says nothing of what is outside.
+        return f"values from {_end(values.edges[0])} to {_end(values.edges[-1])}{missing}"
     return f"{values!r} ({len(values):,} values)" if len(values) > FEW else repr(values)
 
 

@@ -125,12 +125,12 @@ def test_many_values_and_bins_are_abbreviated():
     with pytest.raises(ValueError, match=r"\['v0', .*'v7', …\] \(30 values\)"):
         many.fit_transform(pd.DataFrame({"x": ["w"]}))
     for bins, shown in (
-        (Interval(0, 60.5, bins=20), r"20 bins from 0 to 60\.5\. .*add missing=True to"),
+        (Interval(0, 60.5, bins=20), r"values from 0 to 60\.5\. .*add missing=True to"),
         (
             Interval(0, 60, bins=20, missing=True),
-            r"20 bins from 0 to 60, or missing\. Declare all values that can occur\.",
+            r"values from 0 to 60, or missing\. Declare all values that can occur\.",
         ),
-        (Interval(dt.date(2020, 1, 1), dt.date(2021, 1, 1), bins=12), "12 bins from 2020-01-01 to 2021-01-01"),
+        (Interval(dt.date(2020, 1, 1), dt.date(2021, 1, 1), bins=12), "values from 2020-01-01 to 2021-01-01"),
     ):
         column = [dt.date(1999, 1, 1)] if "2020" in shown else [-1.0]
         with pytest.raises(ValueError, match=shown):

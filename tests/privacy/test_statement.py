@@ -605,7 +605,7 @@ def test_a_headline_for_every_kind_of_column():
     assert headline(sex().fit(X[["sex"]])).startswith("No column is released unprotected. Guarantee: epsilon = 1, ")
     learnt = make_pipeline(sex(), OneHotEncoder(), LogisticRegression()).fit(X[["sex"]], Y)
     assert headline(learnt).startswith(
-        "No column is released unprotected. The target, which is not among them, is released as is. Guarantee: "
+        "No column is released unprotected. The target is released as is. Guarantee: "
     )
     assert "; the target: released as is, by" in f"; {registered(learnt)}"
     plain = StandardScaler().fit(X[["age"]])

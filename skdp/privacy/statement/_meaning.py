@@ -63,7 +63,7 @@ def headline(facts: Facts) -> str:
     else:
         texts = ["No column is released unprotected"]
     if facts.target_learners:
-        texts.append(f"The target, which is not among them, is {AS_IS}")
+        texts.append(f"The target is {AS_IS}")
     if facts.columns_at_fit:
         texts.append(f"Protected at fit only: {_listed(facts.columns_at_fit)}")
     if facts.waiting_columns:
