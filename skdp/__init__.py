@@ -24,7 +24,7 @@ from skdp.central import (
 )
 from skdp.domain import Domain, Interval
 from skdp.engines import _registry as _registry  # so that `fit` takes tables that do not fit into memory
-from skdp.evaluation import plan_epsilon, privacy_cost
+from skdp.evaluation import plan_epsilon
 from skdp.local import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
@@ -99,7 +99,6 @@ __all__ = [
     "UnaryEncodingTransformer",
     "load",
     "plan_epsilon",
-    "privacy_cost",
     "privacy_statement",
     "recommend_plan",
     "recommend_strategy",

@@ -15,10 +15,7 @@ from skdp.privacy.accounting import GaussianLoss, LaplaceLoss, PureLoss, Sampled
 from skdp.privacy.accounting import Loss as Loss
 from skdp.privacy.accounting import gaussian_loss as gaussian_loss
 from skdp.privacy.ledger import Amount, BudgetExceeded, PrivacyLedger
-from skdp.privacy.ledger import Metered as Metered
 from skdp.privacy.ledger import closed_ledger as closed_ledger
-from skdp.privacy.ledger import metered as metered
-from skdp.privacy.ledger import spend as spend
 from skdp.privacy.shuffle import ReportPair, Shuffled, local_epsilon, shuffled_guarantee
 from skdp.privacy.statement import PrivacyStatement, StatedStep, privacy_statement
 

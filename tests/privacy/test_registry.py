@@ -7,7 +7,14 @@ import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
-from skdp import DPMarginalSynthesizer, DPMean, PrivacyLedger, RandomizedResponseEncoder, privacy_statement
+from skdp import (
+    DPMarginalSynthesizer,
+    DPMean,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    UnaryEncodingTransformer,
+    privacy_statement,
+)
 from tests.conftest import each
 
 SCHEMA = json.loads(files("skdp.privacy.statement").joinpath("registry.schema.json").read_text(encoding="utf-8"))
@@ -130,7 +137,7 @@ def test_fields_that_contradict_or_are_of_another_form(more, message):
 def test_what_cannot_be_registered():
     with pytest.raises(ValueError, match="the randomness comes from a seed"):
         local(random_state=0).to_registry(BASIC | MODEL)
-    scaler = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]})
+    scaler = UnaryEncodingTransformer(None, p=0.5, q=0.2, categories={"sex": ["F", "M"]})
     with pytest.raises(ValueError, match="no column is protected"):
         privacy_statement(scaler).to_registry(BASIC | MODEL)
     with pytest.raises(TypeError, match="human_fields must be a mapping, got list"):

@@ -27,7 +27,7 @@ from skdp.local.heavy_hitters._growing import Candidate, grow
 from skdp.local.heavy_hitters._words import WordCoder, check_words
 from skdp.local.protocol import read_report_table
 from skdp.oracles import PrefixHashing, check_size
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
 from skdp.privacy.shuffle import any_pair
 from skdp.typing import ColumnLike, TableLike
 
@@ -213,7 +213,8 @@ class HeavyHitters(OnSite, BaseEstimator):
         check_words(values)
         protocol.check_size(len(values))
         vectors = coder.vectors(values)
-        spend(self.ledger, self._guarantee(protocol), type(self).__name__)
+        if self.ledger is not None:
+            self.ledger.charge(self._guarantee(protocol), type(self).__name__)
         if not hasattr(self, "_calls"):
             self._calls = CallCounter()
         source = coins(self.random_state, type(self).__name__, self._calls.advance(), "report")

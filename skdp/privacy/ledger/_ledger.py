@@ -18,7 +18,6 @@ from skdp.privacy.ledger._account import given_budget, largest_charge, read_budg
 from skdp.privacy.ledger._admission import admitted
 from skdp.privacy.ledger._book import MemoryBook, RecordBook, closed_book
 from skdp.privacy.ledger._file_book import FileBook
-from skdp.privacy.ledger._meter import Metered, meter
 from skdp.privacy.ledger._plan import PlanBook
 from skdp.privacy.ledger._record import read_book, write_book
 from skdp.privacy.ledger._report import Amount, html_charges, list_charges, show_balance
@@ -285,10 +284,7 @@ class PrivacyLedger(JsonRecord):
             charge, as a signal handler may.
         """
         _check_release(guarantee, what)
-        if (listed := meter()) is not None:
-            listed.append(Metered(what, guarantee, self._book.account().lasting_relation))
-        else:
-            self._book.add(partial(admitted, what, guarantee))
+        self._book.add(partial(admitted, what, guarantee))
 
     def plan(
         self, guarantees: Iterable[PrivacyGuarantee], what: str, *, delta: float | Fraction | None = None

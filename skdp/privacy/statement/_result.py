@@ -70,6 +70,7 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
                     "guarantee": one.guarantee._content(),
                     "known": one.known,
                     "charged": one.charged,
+                    "fitted": one.fitted,
                     "shuffled": None if one.shuffled is None else one.shuffled._content(),
                 }
                 for one in self.steps
