@@ -70,6 +70,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench/bin/python benchmarks/noise.py
 	.venv-bench/bin/python benchmarks/numeric_mechanisms.py
 	.venv-bench/bin/python benchmarks/numeric_distributions.py
+	$(BIN)/python benchmarks/numeric_intervals.py
 	.venv-bench/bin/python benchmarks/local_tables.py
 	.venv-bench/bin/python benchmarks/heavy_hitters.py
 	.venv-bench/bin/python benchmarks/lists.py

@@ -29,7 +29,6 @@ from _timing import write_results
 from engines_counts import DOMAIN, write_rows
 from engines_local import COLUMNS, encoder, fitted, write_people
 
-import skdp.engines._registry  # noqa: F401 so that `fit` knows the engines
 from skdp.engines import privatize, tally
 from skdp.frames import open_large
 from skdp.synthesis.tables._records import LargeRecords

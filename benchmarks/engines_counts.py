@@ -37,7 +37,6 @@ import pyarrow.parquet as pq
 from _synthesis_tables import BINS
 from _timing import _resident, verdict, write_results
 
-import skdp.engines._registry  # noqa: F401 so that `fit` knows the engines
 from skdp import (
     Domain,
     DPHistogram,

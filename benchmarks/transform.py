@@ -32,7 +32,7 @@ def tables() -> dict[str, Any]:
     """Return the same table in every kind that is installed."""
     codes = np.random.default_rng(0).integers(VALUES, size=(ROWS, COLUMNS), dtype=np.uint8)
     objects = pd.DataFrame(np.array(LABELS, dtype=object)[codes], columns=NAMES, dtype=object)
-    declared = pd.CategoricalDtype(LABELS)
+    declared = pd.CategoricalDtype(LABELS, ordered=True)
     found: dict[str, Any] = {
         "pandas str": objects.astype("str"),
         "pandas object": objects,

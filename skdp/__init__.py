@@ -1,106 +1,188 @@
 """Differential privacy as an ordinary part of scikit-learn work."""
 
-from skdp.central import (
-    DPPCA,
-    DPCategoricalNB,
-    DPGaussianNB,
-    DPGroupBy,
-    DPHistogram,
-    DPKBinsDiscretizer,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPMean,
-    DPMinMaxScaler,
-    DPOneHotEncoder,
-    DPQuantileBinarizer,
-    DPQuantileTransformer,
-    DPRidge,
-    DPRobustScaler,
-    DPSelectKBest,
-    DPSimpleImputer,
-    DPStandardScaler,
-    DPTargetEncoder,
-    DPVarianceThreshold,
-)
-from skdp.domain import Domain, Interval
-from skdp.engines import _registry as _registry  # so that `fit` takes tables that do not fit into memory
-from skdp.evaluation import plan_epsilon
-from skdp.local import (
-    FrequencyOracleEncoder,
-    HadamardResponseEncoder,
-    HeavyHitters,
-    LocalHashingEncoder,
-    LocalTableEncoder,
-    NumericPerturber,
-    OnFitOnly,
-    PosteriorFeatures,
-    RandomizedResponseEncoder,
-    RapporEncoder,
-    RapporTally,
-    ReportTally,
-    SecretKey,
-    SetValuedEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-    recommend_plan,
-    recommend_strategy,
-)
-from skdp.persistence import load, save
-from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger, privacy_statement
-from skdp.synthesis import DPMarginalSynthesizer, MarginalClassifier, SyntheticResampler
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from skdp._large_tables import register_large_tables
+
+# What type checkers and editors read instead of `_MODULES`; one line each, in both.
+if TYPE_CHECKING:
+    from skdp import central as central
+    from skdp import datasets as datasets
+    from skdp import domain as domain
+    from skdp import engines as engines
+    from skdp import evaluation as evaluation
+    from skdp import local as local
+    from skdp import metrics as metrics
+    from skdp import oracles as oracles
+    from skdp import persistence as persistence
+    from skdp import privacy as privacy
+    from skdp import randomness as randomness
+    from skdp import synthesis as synthesis
+    from skdp import testing as testing
+    from skdp import typing as typing
+    from skdp.central import DPPCA as DPPCA
+    from skdp.central import DPCategoricalNB as DPCategoricalNB
+    from skdp.central import DPGaussianNB as DPGaussianNB
+    from skdp.central import DPGroupBy as DPGroupBy
+    from skdp.central import DPHistogram as DPHistogram
+    from skdp.central import DPKBinsDiscretizer as DPKBinsDiscretizer
+    from skdp.central import DPLinearRegression as DPLinearRegression
+    from skdp.central import DPLogisticRegression as DPLogisticRegression
+    from skdp.central import DPMean as DPMean
+    from skdp.central import DPMinMaxScaler as DPMinMaxScaler
+    from skdp.central import DPOneHotEncoder as DPOneHotEncoder
+    from skdp.central import DPQuantileBinarizer as DPQuantileBinarizer
+    from skdp.central import DPQuantileTransformer as DPQuantileTransformer
+    from skdp.central import DPRidge as DPRidge
+    from skdp.central import DPRobustScaler as DPRobustScaler
+    from skdp.central import DPSelectKBest as DPSelectKBest
+    from skdp.central import DPSimpleImputer as DPSimpleImputer
+    from skdp.central import DPStandardScaler as DPStandardScaler
+    from skdp.central import DPTargetEncoder as DPTargetEncoder
+    from skdp.central import DPVarianceThreshold as DPVarianceThreshold
+    from skdp.domain import Domain as Domain
+    from skdp.domain import Interval as Interval
+    from skdp.engines import read_protocol as read_protocol
+    from skdp.evaluation import plan_epsilon as plan_epsilon
+    from skdp.local import FrequencyOracleEncoder as FrequencyOracleEncoder
+    from skdp.local import HadamardResponseEncoder as HadamardResponseEncoder
+    from skdp.local import HeavyHitters as HeavyHitters
+    from skdp.local import LocalHashingEncoder as LocalHashingEncoder
+    from skdp.local import LocalTableEncoder as LocalTableEncoder
+    from skdp.local import NumericPerturber as NumericPerturber
+    from skdp.local import OnFitOnly as OnFitOnly
+    from skdp.local import PosteriorFeatures as PosteriorFeatures
+    from skdp.local import RandomizedResponseEncoder as RandomizedResponseEncoder
+    from skdp.local import RapporEncoder as RapporEncoder
+    from skdp.local import RapporTally as RapporTally
+    from skdp.local import ReportTally as ReportTally
+    from skdp.local import SecretKey as SecretKey
+    from skdp.local import SetValuedEncoder as SetValuedEncoder
+    from skdp.local import SubsetSelectionEncoder as SubsetSelectionEncoder
+    from skdp.local import UnaryEncodingTransformer as UnaryEncodingTransformer
+    from skdp.local import recommend_plan as recommend_plan
+    from skdp.local import recommend_strategy as recommend_strategy
+    from skdp.local import shuffle_reports as shuffle_reports
+    from skdp.persistence import load as load
+    from skdp.persistence import save as save
+    from skdp.privacy import BudgetExceeded as BudgetExceeded
+    from skdp.privacy import PrivacyGuarantee as PrivacyGuarantee
+    from skdp.privacy import PrivacyLeakWarning as PrivacyLeakWarning
+    from skdp.privacy import PrivacyLedger as PrivacyLedger
+    from skdp.privacy import WeakGuaranteeWarning as WeakGuaranteeWarning
+    from skdp.privacy import privacy_statement as privacy_statement
+    from skdp.synthesis import DPMarginalSynthesizer as DPMarginalSynthesizer
+    from skdp.synthesis import MarginalClassifier as MarginalClassifier
+    from skdp.synthesis import SyntheticResampler as SyntheticResampler
+    from skdp.synthesis import synthetic_inference as synthetic_inference
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "DPPCA",
-    "BudgetExceeded",
-    "DPCategoricalNB",
-    "DPGaussianNB",
-    "DPGroupBy",
-    "DPHistogram",
-    "DPKBinsDiscretizer",
-    "DPLinearRegression",
-    "DPLogisticRegression",
-    "DPMarginalSynthesizer",
-    "DPMean",
-    "DPMinMaxScaler",
-    "DPOneHotEncoder",
-    "DPQuantileBinarizer",
-    "DPQuantileTransformer",
-    "DPRidge",
-    "DPRobustScaler",
-    "DPSelectKBest",
-    "DPSimpleImputer",
-    "DPStandardScaler",
-    "DPTargetEncoder",
-    "DPVarianceThreshold",
-    "Domain",
-    "FrequencyOracleEncoder",
-    "HadamardResponseEncoder",
-    "HeavyHitters",
-    "Interval",
-    "LocalHashingEncoder",
-    "LocalTableEncoder",
-    "MarginalClassifier",
-    "NumericPerturber",
-    "OnFitOnly",
-    "PosteriorFeatures",
-    "PrivacyGuarantee",
-    "PrivacyLeakWarning",
-    "PrivacyLedger",
-    "RandomizedResponseEncoder",
-    "RapporEncoder",
-    "RapporTally",
-    "ReportTally",
-    "SecretKey",
-    "SetValuedEncoder",
-    "SubsetSelectionEncoder",
-    "SyntheticResampler",
-    "UnaryEncodingTransformer",
-    "load",
-    "plan_epsilon",
-    "privacy_statement",
-    "recommend_plan",
-    "recommend_strategy",
-    "save",
-]
+# Each public name and the package that is imported when the name is first used.
+_MODULES = {
+    "DPPCA": "skdp.central",
+    "BudgetExceeded": "skdp.privacy",
+    "DPCategoricalNB": "skdp.central",
+    "DPGaussianNB": "skdp.central",
+    "DPGroupBy": "skdp.central",
+    "DPHistogram": "skdp.central",
+    "DPKBinsDiscretizer": "skdp.central",
+    "DPLinearRegression": "skdp.central",
+    "DPLogisticRegression": "skdp.central",
+    "DPMarginalSynthesizer": "skdp.synthesis",
+    "DPMean": "skdp.central",
+    "DPMinMaxScaler": "skdp.central",
+    "DPOneHotEncoder": "skdp.central",
+    "DPQuantileBinarizer": "skdp.central",
+    "DPQuantileTransformer": "skdp.central",
+    "DPRidge": "skdp.central",
+    "DPRobustScaler": "skdp.central",
+    "DPSelectKBest": "skdp.central",
+    "DPSimpleImputer": "skdp.central",
+    "DPStandardScaler": "skdp.central",
+    "DPTargetEncoder": "skdp.central",
+    "DPVarianceThreshold": "skdp.central",
+    "Domain": "skdp.domain",
+    "FrequencyOracleEncoder": "skdp.local",
+    "HadamardResponseEncoder": "skdp.local",
+    "HeavyHitters": "skdp.local",
+    "Interval": "skdp.domain",
+    "LocalHashingEncoder": "skdp.local",
+    "LocalTableEncoder": "skdp.local",
+    "MarginalClassifier": "skdp.synthesis",
+    "NumericPerturber": "skdp.local",
+    "OnFitOnly": "skdp.local",
+    "PosteriorFeatures": "skdp.local",
+    "PrivacyGuarantee": "skdp.privacy",
+    "PrivacyLeakWarning": "skdp.privacy",
+    "PrivacyLedger": "skdp.privacy",
+    "RandomizedResponseEncoder": "skdp.local",
+    "RapporEncoder": "skdp.local",
+    "RapporTally": "skdp.local",
+    "ReportTally": "skdp.local",
+    "SecretKey": "skdp.local",
+    "SetValuedEncoder": "skdp.local",
+    "SubsetSelectionEncoder": "skdp.local",
+    "SyntheticResampler": "skdp.synthesis",
+    "UnaryEncodingTransformer": "skdp.local",
+    "WeakGuaranteeWarning": "skdp.privacy",
+    "load": "skdp.persistence",
+    "plan_epsilon": "skdp.evaluation",
+    "privacy_statement": "skdp.privacy",
+    "read_protocol": "skdp.engines",
+    "recommend_plan": "skdp.local",
+    "recommend_strategy": "skdp.local",
+    "save": "skdp.persistence",
+    "shuffle_reports": "skdp.local",
+    "synthetic_inference": "skdp.synthesis",
+}
+
+# The public packages, so that ``import skdp`` is enough for ``skdp.local``.
+_PACKAGES = (
+    "central",
+    "datasets",
+    "domain",
+    "engines",
+    "evaluation",
+    "local",
+    "metrics",
+    "oracles",
+    "persistence",
+    "privacy",
+    "randomness",
+    "synthesis",
+    "testing",
+    "typing",
+)
+
+__all__ = [*_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name, or a public package, when it is first used."""
+    if name in _PACKAGES:
+        return import_module(f"skdp.{name}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'skdp' has no attribute {name!r}", name=name)
+    value = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List what is public, imported or not."""
+    return sorted({*globals(), *_MODULES, *_PACKAGES})
+
+
+def _open_large(data: Any) -> Any:
+    """Open a table of an engine, so that `fit` takes tables that do not fit into memory."""
+    # The engines take a while to import, and are not needed for the usual tables.
+    if type(data).__module__.partition(".")[0] in ("builtins", "numpy", "pandas"):
+        return None
+    from skdp.engines import open_table
+
+    return open_table(data)
+
+
+register_large_tables(_open_large)

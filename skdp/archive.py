@@ -92,16 +92,54 @@ def _npy(array: NDArray[Any]) -> Iterator[Any]:
     yield from (flat[start : start + _CHUNK].data for start in range(0, flat.size, _CHUNK))
 
 
+_ARCHIVES = {
+    "estimator.json": ("skdp.save", "skdp.load"),
+    "header.json": ("DPMarginalSynthesizer.save", "DPMarginalSynthesizer.load"),
+}
+"""The first part of each kind of archive, what writes it and what reads it."""
+
+_TEXTS = {
+    '"skdp-protocol"': "the protocol of a fitted transformer, which `load` of its class reads",
+    '"skdp_ledger"': "a ledger, which skdp.PrivacyLedger(path) opens",
+    '"skdp-ledger"': "the record of a ledger, which skdp.PrivacyLedger.from_json reads",
+    '"skdp-guarantee"': "a guarantee, which skdp.PrivacyGuarantee.from_json reads",
+}
+"""What is near the beginning of each kind of text."""
+
+_BEGINNING = 200
+
+
+def what_it_is(file: Any) -> str:
+    """Say what a file is, if it is of another kind that skdp writes, as the end of an error."""
+    try:
+        with ExitStack() as stack:
+            opened: BinaryIO = file if hasattr(file, "read") else stack.enter_context(open(file, "rb"))
+            opened.seek(0)
+            beginning = opened.read(_BEGINNING).decode("utf-8", "replace")
+            if not beginning.startswith("PK"):
+                return next((f"; it is {name}" for mark, name in _TEXTS.items() if mark in beginning), "")
+            names = ZipFile(opened).namelist()
+    except DAMAGE:
+        return ""
+    for header, (writer, reader) in _ARCHIVES.items():
+        if header in names:
+            return f"; it is what {writer} wrote: use {reader}"
+    return ""
+
+
 class Archive:
     """A file that `write_archive` wrote, or that pretends to be one."""
 
-    def __init__(self, path: Any, whose: str) -> None:
+    def __init__(self, path: Any, header: str) -> None:
         with ExitStack() as stack:
             opened: BinaryIO = path if hasattr(path, "read") else stack.enter_context(open(path, "rb"))
+            whose = f"this is no file that {_ARCHIVES[header][0]} wrote"
             try:
                 self._file = stack.enter_context(ZipFile(opened))
             except DAMAGE:
-                raise ValueError(f"this is no file that {whose} wrote") from None
+                raise ValueError(whose + what_it_is(opened)) from None
+            if header not in self._file.namelist() and (other := what_it_is(opened)):
+                raise ValueError(whose + other)
             _check_size(self._file, opened)
             self._open = stack.pop_all()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
@@ -16,6 +16,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from skdp._large_tables import openers
 
 
 @dataclass(frozen=True)
@@ -209,18 +211,11 @@ class LargeTable(ABC):
         """Drop the rows of each person beyond a limit, without loading the table."""
 
 
-_openers: list[Callable[[Any], LargeTable | None]] = []
-
-
-def register_large_tables(opener: Callable[[Any], LargeTable | None]) -> None:
-    """Register a function that opens large tables; used by `skdp.engines`."""
-    if opener not in _openers:
-        _openers.append(opener)
-
-
 def open_large(data: Any) -> LargeTable | None:
     """Open a large table, or return None if no registered function recognises it."""
-    opened = (opener(data) for opener in _openers)
+    if isinstance(data, LargeTable):
+        return data
+    opened = (opener(data) for opener in openers)
     return next((table for table in opened if table is not None), None)
 
 
@@ -245,7 +240,7 @@ def lazy_error(data: Any) -> TypeError:
     # A lazy result would draw new noise at each evaluation: one more release.
     return TypeError(
         f"lazy frames ({type(data).__module__.split('.')[0]}) are not read here, as rows are needed: collect the frame "
-        "first. With skdp.engines imported, `fit` of central estimators reads them, and `privatize` makes reports"
+        "first. `fit` of central estimators reads them, and `skdp.engines.privatize` makes reports"
     )
 
 

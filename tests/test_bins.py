@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import skdp.domain
 from skdp.domain import Interval
 from skdp.domain._bins import _Guess
 
@@ -54,3 +58,14 @@ def test_bins_are_what_comparing_says(edges, missing, dtype):
 def test_only_even_edges_are_guessed():
     uneven = [place for place, edges in enumerate(EDGES) if _Guess.of(edges) is None]
     assert uneven == [6, 7, 9]
+
+
+def test_the_vectors_of_clients_hold():
+    """`examples/client/columns.mjs` finds the same bins, in its own tests."""
+    vectors = json.loads(Path(skdp.domain.__file__).with_name("bin_vectors.json").read_text())
+    assert len(vectors) == 7
+    for vector in vectors:
+        interval = Interval(edges=vector["edges"], missing=vector["values"][-1] is None)
+        assert list(interval.values) == vector["values"]
+        codes = interval.encode(np.array(vector["numbers"])).tolist()
+        assert [None if code == len(interval) else code for code in codes] == vector["codes"]

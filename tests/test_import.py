@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
+
+import skdp
 
 # One process, for each takes seconds to import pandas and scikit-learn.
 SCRIPT = """
@@ -16,10 +21,85 @@ metrics = fairness_report([0, 1, 0, 1], [0, 1, 1, 1], list("aabb"), privileged="
 print(metrics["value"].tolist()[6:10])
 """
 
+HEAVY = {"narwhals", "numpy", "pandas", "scipy", "sklearn", "cryptography", "joblib"}
+LIGHT = """
+import sys
+{statement}
+print(sorted({{name.split(".")[0] for name in sys.modules}} & {heavy}))
+print(sorted(name for name in sys.modules if name.startswith("skdp")))
+"""
+
+
+def run(script):
+    return subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
+
 
 @pytest.mark.slow
 def test_the_import_warns_of_nothing_and_imports_nothing_optional():
-    done = subprocess.run([sys.executable, "-W", "error", "-c", SCRIPT], capture_output=True, text=True, check=False)
+    done = run(SCRIPT)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "[]\n[0.5, 2.0, 0.0, 0.5]\n"
     assert not done.stderr
+
+
+def test_the_import_is_quick():
+    # Modules are counted, as a clock would fail on a machine that is busy.
+    done = run(LIGHT.format(statement="import skdp; skdp.__version__; dir(skdp)", heavy=HEAVY))
+    assert done.stdout.splitlines() == ["[]", "['skdp', 'skdp._large_tables']"], done.stderr
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_what_the_command_says_of_itself_is_quick(option):
+    statement = f"""
+from skdp.cli import main
+try:
+    main(["{option}"])
+except SystemExit as end:
+    assert end.code == 0
+"""
+    done = run(LIGHT.format(statement=statement, heavy=HEAVY))
+    assert done.stdout.splitlines()[-2:] == ["[]", "['skdp', 'skdp._large_tables', 'skdp.cli']"], done.stderr
+
+
+def test_a_name_imports_no_other_room():
+    done = run(LIGHT.format(statement="from skdp import PrivacyLedger", heavy={"narwhals", "sklearn"}))
+    rooms = {name.split(".")[1] for name in ast.literal_eval(done.stdout.splitlines()[1]) if "." in name}
+    assert done.stdout.startswith("[]\n"), done.stderr
+    assert rooms == {"_large_tables", "exact", "markup", "privacy"}
+
+
+def test_type_checkers_read_the_same_names():
+    tree = ast.parse(Path(skdp.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    imported = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        (name,) = node.names
+        assert name.asname == name.name  # otherwise type checkers take it for private
+        imported[name.name] = node.module
+    packages = {name for name, module in imported.items() if module == "skdp"}
+    assert packages == set(skdp._PACKAGES)
+    assert {name: imported[name] for name in imported.keys() - packages} == skdp._MODULES
+
+
+def test_each_name_is_that_of_its_room():
+    for name, module in skdp._MODULES.items():
+        assert getattr(skdp, name) is getattr(import_module(module), name)
+        assert name in import_module(module).__all__, name
+    assert set(skdp.__all__) <= set(dir(skdp))
+    namespace = {}
+    exec("from skdp import *", namespace)
+    assert namespace.keys() >= set(skdp.__all__)
+
+
+def test_a_public_package_needs_no_import_of_its_own():
+    for name in skdp._PACKAGES:
+        assert getattr(skdp, name) is import_module(f"skdp.{name}")
+        assert name in dir(skdp)
+
+
+def test_another_name_is_no_attribute():
+    with pytest.raises(AttributeError, match="module 'skdp' has no attribute 'DPMaen'"):
+        skdp.DPMaen  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'DPMaen'"):
+        exec("from skdp import DPMaen", {})

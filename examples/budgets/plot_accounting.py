@@ -7,36 +7,36 @@ after seeing those before, and `compose`, for a list that is fixed in advance.
 """
 
 # %%
-# Six lists at δ = 10⁻⁶: noise of real statistics, reports of randomised response, and mixes of them.
+# Six lists at δ = 10⁻⁶: means with Laplace and with Gaussian noise, reports of randomised response, and mixes of them.
+# Each estimator states in `guarantee_.losses` what its mechanism loses, beyond epsilon and delta.
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skdp import PrivacyGuarantee, PrivacyLedger
-from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, compose, gaussian_epsilon, zcdp_epsilon
+from skdp import DPMean, PrivacyLedger, RandomizedResponseEncoder
+from skdp.datasets import load_adult
+from skdp.privacy import Mu, compose, zcdp_epsilon
 
-DELTA, STEPS = 1e-6, 1_000_000
+DELTA = 1e-6
+people = load_adult().frame
 
 
-def laplace(epsilon):
-    return PrivacyGuarantee(epsilon, losses=(LaplaceLoss(epsilon, STEPS),))
+def mean(epsilon):
+    return DPMean(epsilon, bounds=(0, 100)).fit(people[["age"]]).guarantee_
 
 
 def response(epsilon):
-    return PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon),))
-
-
-def gaussian(mu):
-    return PrivacyGuarantee(gaussian_epsilon(mu, DELTA / 20), DELTA / 20, losses=(GaussianLoss(mu),))
+    encoder = RandomizedResponseEncoder(epsilon, categories={"sex": ["Female", "Male"]})
+    return encoder.fit(people[["sex"]]).guarantee_
 
 
 lists = {
-    "100 Laplace 0.1": [laplace(0.1)] * 100,
-    "30 Laplace 0.1,\n20 Gaussian 0.1": [laplace(0.1)] * 30 + [gaussian(0.1)] * 20,
-    "30 Laplace 0.3,\n20 Gaussian 0.1": [laplace(0.3)] * 30 + [gaussian(0.1)] * 20,
-    "20 Gaussian 0.2": [gaussian(0.2)] * 20,
-    "100 reports 0.1,\none mean 0.5": [response(0.1)] * 100 + [laplace(0.5)] * 2,
-    "1,000 Laplace 0.02": [laplace(0.02)] * 1000,
+    "100 Laplace 0.1": [mean(0.1)] * 100,
+    "30 Laplace 0.1,\n20 Gaussian 0.1": [mean(0.1)] * 30 + [mean(Mu(0.1, DELTA / 20))] * 20,
+    "30 Laplace 0.3,\n20 Gaussian 0.1": [mean(0.3)] * 30 + [mean(Mu(0.1, DELTA / 20))] * 20,
+    "20 Gaussian 0.2": [mean(Mu(0.2, DELTA / 20))] * 20,
+    "100 reports 0.1,\none mean 0.5": [response(0.1)] * 100 + [mean(0.5)],
+    "1,000 Laplace 0.02": [mean(0.02)] * 1000,
 }
 
 # %%

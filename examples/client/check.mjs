@@ -1,49 +1,116 @@
-// What a client checks before it draws: the samplers of a protocol keep the guarantee that it states.
+// What a client checks before it draws: a protocol is well-formed, and its samplers keep the guarantee that it states.
+
+import { checkColumn, demand } from "./columns.mjs";
 
 const ONE = 1n << 64n;
+const MOST_BLOCK = 2 ** 31; // the largest block of Python's oracles
 
-/** The largest |ln(top / bottom)| of the probabilities of a report given two codes, for each kind of sampler. */
+// Each number has the one type that the samplers compute with: "0" === 0 is false, and a sampler with such a bound would
+// draw otherwise than the loss below says.
+const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
+const isSize = (value) => isCount(value) && value > 0;
+const isWordLength = (value) => isCount(value) && value <= 53;
+const isProbability = (value) => typeof value === "string" && /^[0-9]{1,20}$/.test(value) && BigInt(value) <= ONE;
+const isPowerOfTwo = (value) => isSize(value) && (BigInt(value) & (BigInt(value) - 1n)) === 0n;
+const isBlockSize = (value) => isPowerOfTwo(value) && value > 1 && value <= MOST_BLOCK;
+const isFunction = (value) => Array.isArray(value) && value.length === 3 && value.every(isCount);
+const isFunctions = (value) => Array.isArray(value) && value.length > 0 && value.every(isFunction);
+const isSampler = (kind) => (value) => value?.kind === kind && isWellFormed(value);
+
+/** The fields of a sampler of each kind, and what they may be. */
+const FIELDS = {
+  response: { k: isSize, word_bits: isWordLength, bound: isCount, threshold: isProbability },
+  bits: { k: isSize, p: isProbability, q: isProbability },
+  subset: { k: isSize, size: isSize, lie: isProbability },
+  hadamard: { k: isSize, n_blocks: isPowerOfTwo, block_size: isBlockSize, lie: isProbability },
+  hashing: { k: isSize, n_buckets: isSize, prime: isSize, inner: isSampler("response") },
+  sketch: { k: isSize, n_buckets: isSize, coefficients: isFunctions, inner: isSampler("hadamard") },
+};
+
+/** How the fields of a sampler belong together, in exact integers. */
+const FITS = {
+  response: ({ k, word_bits, bound }) => BigInt(bound) * BigInt(k) <= 1n << BigInt(word_bits),
+  bits: () => true,
+  subset: ({ k, size }) => size <= k,
+  hadamard: ({ k, n_blocks, block_size }) => {
+    // The least power of two with a row for each value of a block, besides the first row.
+    const n_values = (BigInt(k) + BigInt(n_blocks) - 1n) / BigInt(n_blocks);
+    const least = 1n << BigInt(n_values.toString(2).length);
+    return BigInt(block_size) === least && BigInt(n_blocks) * least <= 1n << 53n;
+  },
+  hashing: ({ n_buckets, inner }) => inner.k === n_buckets,
+  sketch: ({ n_buckets, inner }) => inner.k === n_buckets,
+};
+
+function isWellFormed(sampler) {
+  const fields = FIELDS[sampler.kind];
+  const areFields = Object.entries(fields).every(([name, isField]) => Object.hasOwn(sampler, name) && isField(sampler[name]));
+  return areFields && FITS[sampler.kind](sampler);
+}
+
+/** Refuse numbers with which a report would not be drawn as the specification says. */
+export function checkSampler(sampler) {
+  demand(typeof sampler?.kind === "string" && Object.hasOwn(FIELDS, sampler.kind), "unknown kind of sampler");
+  demand(isWellFormed(sampler), "a sampler is malformed");
+}
+
+/** The largest ln(p / p') of the probabilities of a report given two codes, for each kind of sampler. */
 const LOSSES = {
   response({ k, word_bits, bound, threshold }) {
-    if (word_bits > 53) return NaN;
     const [size, words, coin] = [BigInt(k), 1n << BigInt(word_bits), BigInt(threshold)];
     const lies = BigInt(bound) * size;
     const undecided = words - lies < size ? words - lies : size;
-    const lie = lies * ONE + undecided * coin;
-    return ratio(lie + (words - lies) * size * ONE - undecided * coin * size, lie);
+    return excess(((words - lies) * ONE - undecided * coin) * size, lies * ONE + undecided * coin);
   },
-  bits: ({ p, q }) => ratio(BigInt(p) * (ONE - BigInt(q)), BigInt(q) * (ONE - BigInt(p))),
-  subset: ({ k, size, lie }) => (size <= k ? excess(BigInt(k), BigInt(size) * BigInt(lie), BigInt(lie)) : NaN),
-  hadamard: ({ k, n_blocks, block_size, lie }) =>
-    Number.isInteger(Math.log2(block_size)) && n_blocks * (block_size - 1) >= k ? excess(2n * BigInt(n_blocks), BigInt(lie), BigInt(lie)) : NaN,
-  hashing: ({ n_buckets, inner }) => (inner.k === n_buckets ? LOSSES.response(inner) : NaN),
-  sketch: ({ n_buckets, inner }) => (inner.k === n_buckets ? LOSSES.hadamard(inner) : NaN),
+  bits({ p, q }) {
+    const [most, least] = BigInt(p) > BigInt(q) ? [BigInt(p), BigInt(q)] : [BigInt(q), BigInt(p)];
+    return excess((most - least) * ONE, least * (ONE - most));
+  },
+  subset: ({ k, size, lie }) => excess((ONE - BigInt(lie)) * BigInt(k), BigInt(size) * BigInt(lie)),
+  hadamard: ({ n_blocks, lie }) => excess((ONE - BigInt(lie)) * 2n * BigInt(n_blocks), BigInt(lie)),
+  hashing: ({ inner }) => LOSSES.response(inner),
+  sketch: ({ inner }) => LOSSES.hadamard(inner),
 };
-const ratio = (top, bottom) => (top >= 0n && bottom > 0n ? Math.abs(Math.log(Number(top) / Number(bottom))) : NaN);
-const excess = (factor, bottom, lie) => ratio(bottom + (ONE - lie) * factor, bottom);
 
-/** Numbers are whole and exact, those of 64 bits decimal text of a probability. */
-const isExact = (value) =>
-  typeof value === "object" ? value !== null && Object.values(value).every(isExact)
-  : typeof value === "string" ? Object.hasOwn(LOSSES, value) || (/^[0-9]{1,20}$/.test(value) && BigInt(value) <= ONE)
-  : Number.isSafeInteger(value) && value >= 0;
+/** ln(1 + more / least), of the most likely report over the least likely one. */
+const excess = (more, least) => (least > 0n ? Math.log1p(Number(more) / Number(least)) : Infinity);
 
-export const demand = (holds, message) => {
-  if (!holds) throw new Error(message);
-};
+/** The numbers of a report, for each kind of sampler. */
+const N_NUMBERS = { response: () => 1, bits: ({ k }) => k, subset: ({ k }) => k, hadamard: () => 1, hashing: () => 2, sketch: () => 2 };
+
+function checkReportColumns({ strategy, columns, samplers, report_columns, reports_values }) {
+  demand(Array.isArray(report_columns) && report_columns.every((name) => typeof name === "string"), "the report has no columns");
+  let n = strategy === "sample" ? 1 : 0;
+  if (reports_values) {
+    demand(samplers.every(({ kind }) => kind === "response"), "only randomised response reports values");
+    n += columns.length;
+  } else {
+    for (const sampler of samplers) n += N_NUMBERS[sampler.kind](sampler);
+  }
+  demand(new Set(report_columns).size === n && report_columns.length === n, "the report has other columns");
+}
 
 /** Refuse a protocol that is none, or whose reports may tell more than it states; return what draws its reports. */
-export function check({ format, version, guarantee, client }) {
+export function check(protocol) {
+  const { format, version, guarantee, permanent, client, no_client } = protocol ?? {};
   demand(format === "skdp-protocol" && version === 1, "this is no protocol of version 1");
-  demand(client, "this client cannot make reports of this protocol");
+  demand(client, `this client cannot make reports of this protocol${typeof no_client === "string" ? `: ${no_client}` : ""}`);
+  demand(permanent !== true, "this client draws a fresh report each time: it cannot make permanent ones");
   const { strategy, columns, samplers } = client;
   demand(["split", "joint", "sample"].includes(strategy), "unknown strategy");
+  demand(Array.isArray(columns) && columns.length > 0, "the protocol has no columns");
+  columns.forEach(checkColumn);
+  demand(new Set(columns.map(({ name }) => name)).size === columns.length, "two columns have one name");
   const sizes = columns.map(({ values }) => values.length);
   const cells = strategy === "joint" ? [sizes.reduce((all, size) => all * size, 1)] : sizes;
+  demand(Array.isArray(samplers), "the protocol has no samplers");
+  samplers.forEach(checkSampler);
   demand(samplers.length === cells.length && samplers.every(({ k }, i) => k === cells[i]), "the samplers do not fit the columns");
-  demand(samplers.every((one) => isExact(one) && Object.hasOwn(LOSSES, one.kind)), "a sampler is malformed");
+  checkReportColumns(client);
   const losses = samplers.map((sampler) => LOSSES[sampler.kind](sampler));
   const loss = strategy === "sample" ? Math.max(...losses) : losses.reduce((all, one) => all + one, 0);
-  demand(guarantee.trust === "local" && loss <= guarantee.epsilon + 1e-9, "the samplers do not keep the stated guarantee");
+  const { trust, epsilon } = guarantee ?? {};
+  const isKept = trust === "local" && typeof epsilon === "number" && Number.isFinite(loss) && loss <= epsilon * (1 + 1e-9);
+  demand(isKept, "the samplers do not keep the stated guarantee");
   return client;
 }

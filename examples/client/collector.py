@@ -28,7 +28,7 @@ class Collector(BaseHTTPRequestHandler):
 
     def do_GET(self):
         pages = {"/": HERE / "collect.html", "/protocol.json": self.protocol}
-        page = (pages | {f"/{name}": HERE / name for name in ("skdp.mjs", "check.mjs")}).get(self.path)
+        page = (pages | {f"/{name}": HERE / name for name in ("skdp.mjs", "check.mjs", "columns.mjs")}).get(self.path)
         if page:
             self.answer(200, page.read_bytes(), KINDS[page.suffix])
         elif self.path in ("/estimate", "/tally.json") and self.reports.exists():

@@ -1,4 +1,4 @@
-"""Write the test vectors of the client: bytes in, report out, for every kind of sampler.
+"""Write the test vectors of the client: bytes in, report out, for every kind of sampler; numbers in, bins out.
 
 python examples/client/make_vectors.py
 """
@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+import skdp.domain
 import skdp.oracles
+from skdp.domain import Interval
 from skdp.oracles import (
     CountMeanSketch,
     Draws,
@@ -38,6 +40,16 @@ ORACLES = [
 ]
 VECTORS_EACH = 12
 
+INTERVALS = [
+    Interval(0, 1, bins=10),  # edges such as 0.30000000000000004
+    Interval(0, 100, bins=7, missing=True),
+    Interval(-1, 1, bins=2),
+    Interval(edges=[0, 18, 38, 65, 120]),
+    Interval(edges=[-1e300, -1e-300, 5e-324, 1e-300, 2.5, 1e300], missing=True),
+    Interval(edges=[2**53, 2**53 + 2, 2**53 + 6]),
+    Interval(edges=[0.1, 0.2, 0.1 + 0.2]),  # the last edge is above 0.3
+]
+
 
 class Recorder:
     """A source that remembers the bytes that it gave."""
@@ -63,6 +75,30 @@ def make_vectors():
     return vectors
 
 
+def make_bin_vectors():
+    """Return for each interval the codes of numbers at, between and beside its edges; null for undeclared ones."""
+    vectors = []
+    for interval in INTERVALS:
+        edges = np.array(interval.edges)
+        beside = [np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf), edges[:-1] / 2 + edges[1:] / 2]
+        numbers = np.unique([*edges, *np.concatenate(beside), 0.3, 0.1 + 0.2])
+        codes = interval.encode(numbers).tolist()
+        vectors.append(
+            {
+                "edges": interval.edges,
+                "values": interval.values,
+                "numbers": numbers.tolist(),
+                "codes": [None if code == len(interval) else code for code in codes],
+            }
+        )
+    return vectors
+
+
+def write_vectors(path, vectors):
+    lines = ",\n".join(json.dumps(vector, separators=(",", ":")) for vector in vectors)
+    path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
-    lines = ",\n".join(json.dumps(vector, separators=(",", ":")) for vector in make_vectors())
-    Path(skdp.oracles.__file__).with_name("client_vectors.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    write_vectors(Path(skdp.oracles.__file__).with_name("client_vectors.json"), make_vectors())
+    write_vectors(Path(skdp.domain.__file__).with_name("bin_vectors.json"), make_bin_vectors())

@@ -1,7 +1,8 @@
 // A client of skdp's local protocols: one report at a time, exact, from the browser's secure random bytes.
 // The specification is docs/guide/clients.md; `node --test` checks this file against the package's test vectors.
 
-import { check, demand } from "./check.mjs";
+import { check, checkSampler } from "./check.mjs";
+import { codeOf, demand } from "./columns.mjs";
 
 /** Random bytes of Web Crypto. A source is an object with `bytes(n)`, which returns a Uint8Array. */
 export const secureSource = {
@@ -28,6 +29,7 @@ export class Draws {
   /** A uniform integer of 0 ... high - 1, for high up to 2^53. */
   uniform(high) {
     demand(high >= 1, "there is nothing to draw from");
+    demand(Number.isSafeInteger(high - 1), "a draw has at most 53 bits");
     const bits = BigInt(high - 1).toString(2).length * (high > 1);
     const nBytes = Math.ceil(bits / 8);
     for (;;) {
@@ -64,7 +66,7 @@ function subset({ k, size, lie }, code, draws) {
 
 function parity(number) {
   let odd = 0;
-  for (; number; number &= number - 1) odd ^= 1;
+  for (; number; number &= number - 1n) odd ^= 1;
   return odd;
 }
 
@@ -72,10 +74,11 @@ function hadamard({ n_blocks, block_size, lie }, code, draws) {
   const drawn = draws.uniform(n_blocks * block_size);
   const uniform = draws.coin(lie);
   const block = Math.floor(code / (block_size - 1));
-  const row = (code % (block_size - 1)) + 1;
-  let inside = drawn % block_size;
+  // BigInt: the operators of bits take the lowest 32 bits of a number, and the highest of these as a sign.
+  const row = BigInt((code % (block_size - 1)) + 1);
+  let inside = BigInt(drawn % block_size);
   if (parity(inside & row)) inside ^= row & -row;
-  return [uniform ? drawn : block * block_size + inside];
+  return [uniform ? drawn : block * block_size + Number(inside)];
 }
 
 function hashing({ n_buckets, prime, inner }, code, draws) {
@@ -98,8 +101,8 @@ const KINDS = { response, bits, subset, hadamard, hashing, sketch };
 
 /** Randomise a code; a seed of a hash function is text, as it may need more than 53 bits. */
 export function clientReport(sampler, code, draws = new Draws()) {
-  if (!Object.hasOwn(KINDS, sampler.kind)) throw new Error("unknown kind of sampler");
-  if (!Number.isInteger(code) || code < 0 || code >= sampler.k) throw new Error("the code is out of range");
+  checkSampler(sampler);
+  demand(Number.isInteger(code) && code >= 0 && code < sampler.k, "the code is out of range");
   return KINDS[sampler.kind](sampler, code, draws);
 }
 
@@ -108,11 +111,7 @@ export function report(protocol, record, draws = new Draws()) {
   const client = check(protocol);
   const { strategy, columns, samplers } = client;
   demand(Object.keys(record).every((key) => columns.some(({ name }) => name === key)), "the record has an unknown column");
-  const codes = columns.map(({ name, values }) => {
-    const code = values.indexOf((Object.hasOwn(record, name) ? record[name] : null) ?? null);
-    demand(code >= 0, `column ${name}: the value is not declared`);
-    return code;
-  });
+  const codes = columns.map((column) => codeOf(column, Object.hasOwn(record, column.name) ? record[column.name] : null));
   const attributes = strategy === "joint" ? [codes.reduce((cell, code, i) => cell * columns[i].values.length + code, 0)] : codes;
   const chosen = strategy === "sample" ? draws.uniform(attributes.length) : null;
   const row = attributes.flatMap((code, i) => {
@@ -120,7 +119,6 @@ export function report(protocol, record, draws = new Draws()) {
     return chosen === null || chosen === i ? write(client, i, numbers) : numbers.map(() => (client.reports_values ? null : 0));
   });
   if (chosen !== null) row.push(chosen);
-  demand(new Set(client.report_columns).size === row.length && client.report_columns.length === row.length, "the report has other columns");
   return Object.fromEntries(client.report_columns.map((name, i) => [name, row[i]]));
 }
 

@@ -2,10 +2,12 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { checkColumn, codeOf } from "./columns.mjs";
 import { Draws, clientReport, report } from "./skdp.mjs";
 
-const folder = new URL("../../skdp/oracles/", import.meta.url);
-const vectors = JSON.parse(readFileSync(new URL("client_vectors.json", folder), "utf8"));
+const read = (name) => JSON.parse(readFileSync(new URL(`../../skdp/${name}`, import.meta.url), "utf8"));
+const vectors = read("oracles/client_vectors.json");
+const binVectors = read("domain/bin_vectors.json");
 
 class Listed {
   constructor(hex) {
@@ -27,6 +29,21 @@ for (const [place, { sampler, code, bytes, report: expected }] of vectors.entrie
     assert.equal(source.left.length, 0, "bytes are left");
   });
 }
+
+for (const { edges, values, numbers, codes } of binVectors)
+  test(`bins of ${edges.length} edges from ${edges[0]}`, () => {
+    const column = { name: "a", values, edges };
+    checkColumn(column);
+    numbers.forEach((number, i) => {
+      if (codes[i] === null) assert.throws(() => codeOf(column, number), /column a: the value is not declared/);
+      else assert.equal(codeOf(column, number), codes[i], `${number}`);
+    });
+    for (const missing of [null, undefined, NaN]) {
+      if (values.at(-1) === null) assert.equal(codeOf(column, missing), edges.length - 1);
+      else assert.throws(() => codeOf(column, missing), /not declared/);
+    }
+    for (const other of ["1", true, Infinity, 1n, [1], {}]) assert.throws(() => codeOf(column, other), /not declared/);
+  });
 
 const HALF = String(2n ** 63n);
 const bits = { kind: "bits", k: 2, p: HALF, q: String(2n ** 61n) }; // (1/2 * 7/8) / (1/8 * 1/2) = 7
@@ -83,6 +100,8 @@ const response = { kind: "response", k: 2, word_bits: 8, bound: 32, threshold: "
 const subset = { kind: "subset", k: 4, size: 2, lie: HALF };
 const hadamard = { kind: "hadamard", k: 4, n_blocks: 1, block_size: 8, lie: HALF };
 const four = [{ name: "a", values: [0, 1, 2, 3] }];
+const certain = { ...response, word_bits: 1, bound: 0, threshold: String(2n ** 64n) }; // a coin decides, or as text nothing
+const binned = (edges, values) => protocolOf({ columns: [{ name: "a", values, edges }] });
 const REFUSED = {
   "another format": { ...protocolOf({}), format: "skdp" },
   "a later version": { ...protocolOf({}), version: 2 },
@@ -103,6 +122,34 @@ const REFUSED = {
   "a set that tells more": protocolOf({ columns: four, samplers: [subset] }, 1),
   "too few blocks": protocolOf({ columns: four, samplers: [{ ...hadamard, block_size: 4 }] }, 99),
   "blocks that tell more": protocolOf({ columns: four, samplers: [hadamard] }, 1),
+  ...Object.fromEntries(
+    [0, 1, 7, 16, 2 ** 31, 2 ** 32, 2 ** 49 + 1, 2 ** 52, 2 ** 53, 1e300, "8"].map((block_size) => [
+      `a block of ${JSON.stringify(block_size)}`,
+      protocolOf({ columns: four, samplers: [{ ...hadamard, block_size }], report_columns: ["a"] }, 99),
+    ]),
+  ),
+  "blocks that are no power of two": protocolOf({ columns: four, samplers: [{ ...hadamard, n_blocks: 3, block_size: 4 }], report_columns: ["a"] }, 99),
+  "a bound of text, below which nothing is": protocolOf({ samplers: [{ ...certain, bound: "0" }], report_columns: ["a"] }),
+  "a bound in a list": protocolOf({ samplers: [{ ...certain, bound: [0] }], report_columns: ["a"] }),
+  "an inner bound of text": protocolOf({ samplers: [{ kind: "hashing", k: 2, n_buckets: 2, prime: 5, inner: { ...certain, bound: "0" } }], report_columns: ["a", "b"] }),
+  "no inner sampler": protocolOf({ samplers: [{ kind: "hashing", k: 2, n_buckets: 2, prime: 5 }], report_columns: ["a", "b"] }),
+  "an epsilon of text": protocolOf({}, "99"),
+  "an epsilon in a list": protocolOf({}, [99]),
+  "an infinite loss": protocolOf({ samplers: [{ ...bits, p: String(2n ** 64n) }] }, Number.MAX_VALUE),
+  "no guarantee": { ...protocolOf({}), guarantee: undefined },
+  "permanent reports": { ...protocolOf({}), permanent: true },
+  "no columns": protocolOf({ columns: [], samplers: [], report_columns: [] }),
+  "two columns of one name": protocolOf({ columns: [{ name: "sex", values: ["f", "m"] }, { name: "sex", values: ["f", "m"] }], samplers: [bits, bits], report_columns: ["a", "b", "c", "d"] }, 99),
+  "a number that is rounded": protocolOf({ columns: [{ name: "id", values: [2 ** 53, 0] }] }),
+  "a value that is a list": protocolOf({ columns: [{ name: "id", values: [[1], 0] }] }),
+  "values that are text": protocolOf({ columns: [{ name: "sex", values: "fm" }] }),
+  "values of bits": protocolOf({ reports_values: true, report_columns: ["sex"] }),
+  "more bits than memory": protocolOf({ strategy: "joint", columns: ["a", "b"].map((name) => ({ name, values: Array.from({ length: 2 ** 16 }, (_, i) => i) })), samplers: [{ ...bits, k: 2 ** 32 }] }),
+  "edges that do not increase": binned([0, 1, 1], [0.5, 1]),
+  "edges of text": binned(["0", "1", "2"], [0.5, 1.5]),
+  "fewer values than bins": binned([0, 1, 2], [0.5]),
+  "a value of another bin": binned([0, 1, 2], [1.5, 0.5]),
+  "missing in the middle": binned([0, 1, 2], [null, 1.5]),
   "an inner sampler of another size": protocolOf({ samplers: [{ kind: "hashing", k: 2, n_buckets: 3, prime: 5, inner: response }] }, 99),
 };
 
@@ -113,9 +160,16 @@ for (const [name, protocol] of Object.entries(REFUSED))
     assert.throws(() => report(protocol, record, new Draws(source)), (error) => error.constructor === Error);
   });
 
-test("a hash function of no buckets ends", () => {
+test("the reason of a protocol without client is said", () => {
+  const protocol = { ...protocolOf({}), client: null, no_client: "column 'day' has bins of dates" };
+  assert.throws(() => report(protocol, {}), /cannot make reports of this protocol: column 'day' has bins of dates/);
+});
+
+test("what cannot be drawn ends", () => {
   assert.throws(() => new Draws().uniform(0), /nothing to draw/);
   assert.throws(() => new Draws().uniform(NaN), /nothing to draw/);
+  assert.throws(() => new Draws().uniform(2 ** 54), /53 bits/);
+  assert.throws(() => new Draws().uniform(2.5), /53 bits/);
 });
 
 test("a report has its own columns", () => {

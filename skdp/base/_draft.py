@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import MAXYEAR, date, datetime, timedelta
 from fractions import Fraction
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base._estimator import domains_of_dtypes, level_of_the_caller
+from skdp.base._identifiers import is_named_as_identifier, unrepeated_columns
 from skdp.coding import ColumnError, distinct_values, kind_of, to_numbers
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import is_frame, read_table
@@ -45,7 +46,7 @@ def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain
     # occurs. A domain that a dtype declares (see `domains_of_dtypes`) is used unchanged.
     # **Privacy.** None: the draft shows values of the data. A guarantee for a domain does not cover how the domain was
     # chosen, so replace values read from the data by public knowledge.
-    domain, remarks = _draft(frame, bins, max_values)
+    domain, remarks = _draft(frame, bins, max_values, None)
     for name in domain.columns:
         domain[name].observed = True  # for `privacy_statement`
     lines = [f"{_REMARK}", *(f"column {name!r}: {remark}" for name, remark in remarks.items())]
@@ -53,17 +54,20 @@ def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain
     return domain
 
 
-def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> str:
+def draft_domain_toml(
+    frame: Any, *, bins: int = 32, max_values: int = 100, unrepeated: Collection[Any] | None = None
+) -> str:
     """Write the draft of `draft_domain` as the text of a domain file with comments."""
+    # `unrepeated` names the columns in which no value occurs twice, where the frame has not the rows of the table.
     # **Privacy.** None, see `draft_domain`; the text contains the warning.
-    domain, remarks = _draft(frame, bins, max_values)
+    domain, remarks = _draft(frame, bins, max_values, unrepeated)
     left_out = [f"Column {name!r} {remark}." for name, remark in remarks.items() if name not in domain.columns]
     head = "\n".join(f"# {line}" for line in [*_REMARK.split("\n"), *left_out])
     comments = {name: f"This column {remark}." for name, remark in remarks.items() if name in domain.columns}
     return f"{head}\n\n{domain.to_toml(comments=comments)}"
 
 
-def _draft(frame: Any, bins: int, max_values: int) -> tuple[Domain, dict[Any, str]]:
+def _draft(frame: Any, bins: int, max_values: int, unrepeated: Collection[Any] | None) -> tuple[Domain, dict[Any, str]]:
     """Return the draft, and remarks on some columns, among them each column left out."""
     for name, number in (("bins", bins), ("max_values", max_values)):
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
@@ -73,9 +77,15 @@ def _draft(frame: Any, bins: int, max_values: int) -> tuple[Domain, dict[Any, st
     table = read_table(frame)
     found, remarks = {}, {}
     declared, _ = domains_of_dtypes(table)
+    if unrepeated is None:
+        unrepeated = unrepeated_columns(frame)
     for name, column in zip(table.names, table.columns, strict=True):
         try:
+            if name in unrepeated and name not in declared:
+                raise _LeftOut(f"{_IDENTIFIER}, as no value of it occurs twice; {_ADVICE}")
             attribute, remark = _draft_column(column, declared.get(name), bins, max_values)
+            if is_named_as_identifier(name) and isinstance(attribute, Interval):
+                raise _LeftOut(f"{_IDENTIFIER}, by its name and its many values; {_ADVICE}")
             found[name] = attribute
             if remark:
                 remarks[name] = remark
@@ -84,6 +94,13 @@ def _draft(frame: Any, bins: int, max_values: int) -> tuple[Domain, dict[Any, st
     if not found:
         raise ValueError(f"no column can be drafted; {'; '.join(f'{name!r} {why}' for name, why in remarks.items())}")
     return Domain(found), remarks
+
+
+_IDENTIFIER = "looks like an identifier of records or persons"
+_ADVICE = (
+    "it can be the column of persons (--person-column) or of records (--record-id), and no column to release. If it is "
+    "none, declare it by hand"
+)
 
 
 class _LeftOut(ValueError):

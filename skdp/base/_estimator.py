@@ -25,7 +25,7 @@ from sklearn.utils.validation import validate_data
 from skdp.coding import ColumnError, distinct_values, plain
 from skdp.domain import Categories, Domain
 from skdp.frames import Table, convert_frame, is_frame, lazy_error, read_table
-from skdp.privacy import PrivacyLeakWarning, PrivacyLedger
+from skdp.privacy import BudgetExceeded, PrivacyLeakWarning, PrivacyLedger
 from skdp.randomness import ByteSource, SecureSource, SeededSource
 
 
@@ -98,13 +98,14 @@ def target_column(y: Any) -> tuple[Any, Any]:
 
 
 def target_of(table: Table, y: Any) -> tuple[Any, Any]:
-    """Return the target of the rows of a table as a column, and its name, which no other column has."""
+    """Return the target of the rows of a table as a column, and its name, or another one if a column has this name."""
     column, name = target_column(y)
     n_rows = len(table.columns[0]) if table.columns else 0
     if not table.columns or len(column) != n_rows:
         raise ValueError(f"y has {len(column)} rows; X has {n_rows}")
-    if name in table.names:
-        raise ValueError(f"y is called {name!r} as a column of X is; give it another name")
+    if name in table.names:  # such as one that was computed from this column
+        further = (f"{TARGET}_{number}" for number in itertools.count(2))
+        name = next(free for free in itertools.chain([TARGET], further) if free not in table.names)
     return column, name
 
 
@@ -135,6 +136,10 @@ def all_or_nothing(fit: Fit) -> Fit:
         before = dict(vars(self))
         try:
             return fit(self, *args, **kwargs)
+        except BudgetExceeded as refusal:
+            # A search prints the traceback of each fit: that of the code in between says nothing more.
+            self.__dict__ = before
+            raise refusal.with_traceback(None) from None
         except BaseException:
             self.__dict__ = before  # one assignment, which no interrupt can split
             raise
@@ -157,10 +162,8 @@ def check_ledger(ledger: Any) -> None:
 
 def read_domain(table: Table, categories: Any, *, name: str = "categories", why_declared: str = "") -> Domain:
     """Build the domain of a table from declarations, or from the data with a warning."""
-    # Categories of pandas that may be just the values that occur (see `domains_of_dtypes`) are used with the same
-    # warning, so the warning does not change the domain. `privacy_statement` counts all unordered categories of pandas
-    # as such.
-    by_dtype, observed = domains_of_dtypes(table, look=not why_declared)
+    # Unordered categories of pandas (see `domains_of_dtypes`) are used with the same warning, whatever the rows are.
+    by_dtype, observed = domains_of_dtypes(table)
     declared = _declared(table, categories, name, by_dtype | observed)
     read = [column for column in table.names if column not in declared or declared[column] is observed.get(column)]
     if read and why_declared:
@@ -171,11 +174,8 @@ def read_domain(table: Table, categories: Any, *, name: str = "categories", why_
         if column not in declared:
             declared[column] = _observed(column, values)
     domain = Domain({column: declared[column] for column in table.names})
-    for column, values in zip(table.names, table.columns, strict=True):
-        # For `privacy_statement`, by the dtype alone: which categories occur is private, and only decides on a warning.
-        by_its_dtype = declared[column] is by_dtype.get(column) and _is_unordered(values)
-        if column in read or by_its_dtype:
-            domain[column].observed = True
+    for column in read:
+        domain[column].observed = True  # for `privacy_statement`
     return domain
 
 
@@ -183,8 +183,8 @@ def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
     """Warn that the categories of some columns come from the data."""
     warnings.warn(
         f"the categories of {', '.join(map(repr, names))} are read from the data, so which values occur is not "
-        f"protected; declare them with {parameter}=, as lists of values or a Domain. A categorical dtype declares its "
-        "categories only if they are ordered, or are not just the values that occur (an Enum always does)",
+        f"protected; declare them with {parameter}=, as lists of values or a Domain. A categorical dtype of pandas "
+        "declares its categories only if they are ordered: others may be just the values that occur",
         PrivacyLeakWarning,
         stacklevel=level_of_the_caller(),
     )
@@ -224,11 +224,11 @@ DECLARED = b"skdp.values." + token_hex(8).encode()
 It differs between processes, so that a file cannot declare anything."""
 
 
-def domains_of_dtypes(table: Table, *, look: bool = True) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
+def domains_of_dtypes(table: Table) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
     """Return the domains that dtypes declare, and those that dtypes may have taken from the data."""
-    # An Enum of Polars and an ENUM of DuckDB declare their values. Categories of pandas do if they are ordered or
-    # unsorted, or if some do not occur. They may come from the data if they are just the values that occur, sorted
-    # or in order of appearance (as in an Arrow dictionary), or if they are the bins of ``pandas.cut``.
+    # An Enum of Polars and an ENUM of DuckDB declare their values, and so do ordered categories of pandas. Unordered
+    # ones may be just the values that occur, and the bins of ``pandas.cut`` may have ends from the data. Only the dtype
+    # decides: one rare record may decide whether all categories occur, and so it would on a warning.
     declared: dict[Any, list[Any]] = {}
     observed: dict[Any, list[Any]] = {}
     for name, column in zip(table.names, table.columns, strict=True):
@@ -236,36 +236,14 @@ def domains_of_dtypes(table: Table, *, look: bool = True) -> tuple[dict[Any, lis
             continue
         if isinstance(column, pd.Series):
             if isinstance(column.dtype, pd.CategoricalDtype):
-                found = observed if _may_be_observed(column if look else column.iloc[:0]) else declared
-                found[name] = column.dtype.categories.tolist()
+                of_bins = isinstance(column.dtype.categories, pd.IntervalIndex)
+                domains = declared if column.dtype.ordered and not of_bins else observed
+                domains[name] = column.dtype.categories.tolist()
         elif nw.from_native(column, series_only=True).dtype == nw.Enum:
             declared[name] = nw.from_native(column, series_only=True).cat.get_categories().to_list()
         elif DECLARED in (metadata := _field_metadata(table.native, name)):
             declared[name] = json.loads(metadata[DECLARED])
     return declared, observed
-
-
-def _may_be_observed(column: pd.Series) -> bool:
-    """Whether the categories of a column may have been read from its values."""
-    categories = column.cat.categories
-    if isinstance(categories, pd.IntervalIndex):
-        return True  # bins whose ends may come from the data
-    if column.cat.ordered:
-        return False
-    if len(column) == 0:
-        return _is_sorted(categories)
-    found = np.asarray(column.cat.codes.unique())  # in order of appearance
-    found = found[found >= 0]
-    return len(found) == len(categories) and (_is_sorted(categories) or bool(np.all(np.diff(found) > 0)))
-
-
-def _is_unordered(column: Any) -> bool:
-    dtype = getattr(column, "dtype", None)
-    return isinstance(dtype, pd.CategoricalDtype) and not dtype.ordered
-
-
-def _is_sorted(categories: pd.Index) -> bool:
-    return bool(categories.is_monotonic_increasing)  # False for values without an order, which pandas does not sort
 
 
 def _field_metadata(native: Any, name: Any) -> Mapping[bytes, bytes]:

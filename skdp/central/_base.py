@@ -29,6 +29,7 @@ from skdp.base import (
     read_bounds,
     read_input,
     read_numbers,
+    warn_of_release,
 )
 from skdp.central.statistics import (
     LOOKS,
@@ -89,6 +90,7 @@ def charge(
         max_rows_per_person=share.rows,
         **share.stated(losses, delta, rho),
     )
+    warn_of_release(guarantee)
     if ledger is not None:
         ledger.charge(guarantee, what)
     return guarantee, coins(random_state, what)
@@ -180,6 +182,7 @@ class Plan:
     release: Callable[[ByteSource], None]
     delta: Fraction = Fraction(0)
     losses: tuple[Loss, ...] = ()
+    """Of all that is released; empty if no more is known of it than its share of the budget and delta."""
     free: bool = False
     """Whether no value is used, so that nothing is charged and nobody needs to be trusted."""
 
@@ -264,7 +267,9 @@ class CentralStatistic(CentralEstimator):
             if noises:
                 found_by = f"{' and '.join(dict.fromkeys(noise.name for noise in noises))} on counts for bounds"
                 mechanism = found_by if plan.free else f"{mechanism}, {found_by}"
-                losses = (*losses_of(share, noises), *losses) if losses or plan.free else ()
+                if not losses and not plan.free and share.kind == "epsilon":
+                    losses = ((share * (1 - part)).loss(plan.delta),)
+                losses = (*losses_of(noises), *losses) if losses or plan.free else ()
             if rows > 1:
                 mechanism = f"{mechanism}, up to {rows} rows a person"
             source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses)
@@ -279,14 +284,17 @@ class CentralStatistic(CentralEstimator):
                     warnings.simplefilter("ignore")
                     plan = self._plan(table, large, share * (1 - part), bounds)
         plan.release(source)
+        if hidden:
+            self._leave_open(np.array([name in hidden for name in bounded.names]))
         if bounds is None:
             self.__dict__.pop("bounds_", None)  # that of another guarantee
         else:
             self.bounds_ = read_bounds(bounds, bounded.names)
         if hidden:
             warnings.warn(
-                f"the noise hides where the values of {hidden} are, if they are not 0, and bounds_ says {NOWHERE}: "
-                "there may be too few rows for this epsilon, or for bounds_share",
+                f"the noise hides where the values of {hidden} are, if they are not 0, and bounds_ says {NOWHERE}, "
+                "so that nothing limits how far their statistics are from the truth: there may be too few rows for "
+                "this epsilon, or for bounds_share. Declare bounds from what is publicly known",
                 UserWarning,
                 stacklevel=level_of_the_caller(),
             )
@@ -321,6 +329,11 @@ class CentralStatistic(CentralEstimator):
     def _declared_bounds(self) -> Any:
         """Return what is declared of the bounds that `_plan` needs."""
         return getattr(self, "bounds", None)
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        """State of the columns with bounds that were not found that the errors of their statistics have no limit."""
+        # Not those of the values clipped to `NOWHERE`, which say nothing of the values. An estimator that states no
+        # errors has nothing to do.
 
     def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         """Check the parameters and the table, compute the exact statistics, and plan their release."""

@@ -149,7 +149,7 @@ class DPQuantileBinarizer(CentralTransformer):
         def release(source: ByteSource) -> None:
             self.thresholds_ = plan.draw(source)[:, 0]
 
-        return Plan(plan.mechanism, release)
+        return Plan(plan.mechanism, release, losses=plan.losses)
 
     def _transform_columns(self, columns: Columns) -> Columns:
         return [

@@ -43,7 +43,7 @@ from skdp.central.statistics import (
 from skdp.coding import as_objects
 from skdp.domain import Domain, DomainLike
 from skdp.frames import LargeTable, Table
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share, check_delta
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds, ColumnName
 
@@ -102,7 +102,7 @@ class DPGroupBy(CentralStatistic):
     estimates_ : dict of str to ndarray of shape (n_groups, 4)
         For ``"count"``, ``"<column>_mean"`` and ``"<column>_sum"``: the noisy statistic of each group, the standard
         deviation of its noise, and the ends of its interval. Relative to the clipped values of this table, not to a
-        population.
+        population. The last three of a mean or sum are infinite where private bounds are not found.
     keys_ : list of ndarray of object, each of shape (n_groups,)
         For each key column, the value of each group; of an `Interval`, the name of the bin.
     bounds_ : ndarray of shape (n_columns, 2)
@@ -132,7 +132,8 @@ class DPGroupBy(CentralStatistic):
     to k, and the noise is k times as large.
 
     Private keys are found by a noisy threshold as the categories of `DPOneHotEncoder`, with `keys_share` of epsilon and
-    all of delta; the noise of the statistics is another one, so that intervals hold for what is published.
+    all of delta; the noise of the statistics is another one, so that intervals hold for what is published. A record
+    with a key of another kind than those that are published is in no group.
 
     References
     ----------
@@ -269,12 +270,13 @@ class DPGroupBy(CentralStatistic):
         ends = [(low, high) for low, high in read_bounds(bounds, measured.names).tolist()] if measured.names else []
         numbers = read_numbers(measured, missing=not shared)
         add = partial(_sums, columns=numbers, ends=ends)
-        mechanism, delta = "", Fraction(0)
+        mechanism, delta, of_keys = "", Fraction(0), tuple[Loss, ...]()
         if isinstance(self.keys, str) and self.keys == "private":
             part = check_bounds_share(self.keys_share, "keys_share")
             discovery = check_discovery("keys", large, share * part, self.delta)(1, persons=table.persons is not None)
             values, codes = code_together(table, self._key_names, "keys")
             mechanism, delta = f", {discovery.name} noise and thresholds on keys", check_delta(self.delta)
+            of_keys = ((share * part).loss(delta),)
             share *= 1 - part
 
             def sums_of(source: ByteSource) -> tuple[list[NDArray[Any]], GroupSums]:
@@ -308,7 +310,14 @@ class DPGroupBy(CentralStatistic):
             self._library = library_of(table)
 
         what = "counts" if not ends else "counts and sums"
-        return Plan(f"{noise.name} on {what} of groups{mechanism}", release, delta, losses_of(share, [noise]))
+        return Plan(f"{noise.name} on {what} of groups{mechanism}", release, delta, (*of_keys, *losses_of([noise])))
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        measured = [name for name in self.guarantee_.scope if name not in self._key_names]
+        for name in (name for name, is_hidden in zip(measured, hidden, strict=True) if is_hidden):
+            for statistic in ("mean", "sum"):
+                if f"{name}_{statistic}" in self.estimates_:
+                    self.estimates_[f"{name}_{statistic}"][:, 1:] = np.inf, -np.inf, np.inf
 
     def _declared_sums(
         self,
@@ -323,13 +332,13 @@ class DPGroupBy(CentralStatistic):
         code = partial(find_codes, handle_unknown=self.handle_unknown)
         codes, undeclared = code(_columns(table, domain.columns), domain)
         if undeclared:
-            raise undeclared_error(undeclared[0], "keys")
+            raise undeclared_error(undeclared[0], domain, "keys")
         if large is None:
             return add(join_codes(domain, codes), domain.size)
         tally = GroupTally(domain, code, ends, self.handle_unknown == "error")
         outside, *sums = large.add_up([*domain.columns, *names], tally)
         if outside.any():
-            raise undeclared_error(domain.columns[int(np.flatnonzero(outside)[0])], "keys")
+            raise undeclared_error(domain.columns[int(np.flatnonzero(outside)[0])], domain, "keys")
         found = GroupSums(*sums)
         if self.missing == "error" and found.odd.any():
             raise missing_error(names[int(np.flatnonzero(found.odd)[0])])

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdp.base import check_choice, check_confidence_level, level_of_the_caller
 from skdp.central._base import CentralStatistic, Plan, Unknown
@@ -24,6 +25,7 @@ from skdp.central.frameworks import (
     read_positive_delta,
     smooth_beta,
     smooth_mean,
+    totals_losses,
 )
 from skdp.central.statistics import (
     GRID,
@@ -117,9 +119,10 @@ class DPMean(CentralStatistic):
         The standard deviation of the noise, relative to the mean of the clipped values of this table, not of a
         population; with a sample, also a bound of its error. With ``"smooth_sensitivity"`` it is private: given is that
         for `min_n` values, or nan. With ``"sample_and_aggregate"`` it leaves out the difference between the mean of the
-        chunks and the mean.
+        chunks and the mean. Infinite where private bounds are not found.
     interval_ : ndarray of shape (n_features, 2)
-        An interval of the given coverage for each mean, cut to the bounds; with the same reservations.
+        An interval of the given coverage for each mean, cut to the bounds; with the same reservations. From minus to
+        plus infinity where private bounds are not found.
     released_ : bool
         False if a mean was refused, of which `fit` warns.
     bounds_ : ndarray of shape (n_features, 2)
@@ -147,6 +150,11 @@ class DPMean(CentralStatistic):
     that agree with the noisy counts estimate what would be clipped beyond, and the bounds end where the mean square of
     that and of the noise is least; a bound next to 0 may be 0. Some 30 d values between a number and its double, over
     the share, are needed to find any, and 1,000 d for close bounds of values far from 0, compared with their spread.
+    Where none are found, no error can be stated: `std_error_` is infinite. Where they are, `interval_` is for the mean
+    of the values clipped to them; how far clipping moves it is not known, and has no limit. At epsilon 1, 95 %
+    intervals hold the mean of 1,000, 10,000 or 100,000 values themselves in about 95 % of fits if they are normal or
+    uniform; in 53, 85 and 91 % if their logarithms are standard normal; and in 9, 31 and 25 % if they follow a Pareto
+    law of exponent 1.5, whose variance is infinite.
 
     References
     ----------
@@ -219,6 +227,11 @@ class DPMean(CentralStatistic):
         name = self.mechanism.replace("_", " ")
         return Plan(name, lambda source: self._set(table, columns, draw(source)), delta, losses)
 
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        answered = hidden & ~np.isnan(self.mean_)
+        self.std_error_[answered] = np.inf
+        self.interval_[answered] = -np.inf, np.inf
+
     def _mechanism(self, columns: Sequence[ColumnSums], share: Share, level: float) -> tuple[Draw, Fraction, Losses]:
         """Check the parameters of the mechanism; return a function that draws, the delta that it spends, and losses."""
         delta = check_delta(self.delta)
@@ -229,16 +242,17 @@ class DPMean(CentralStatistic):
             shared = self.missing == "error"
             noise = joint_noise(share, GRID, n_numbers(len(columns), squares=False, shared_count=shared))
             draw = partial(two_sums, columns, noise, level, rate=rate, shared_count=shared)
-            return draw, nothing, losses_of(share, [noise])
+            return draw, nothing, losses_of([noise])
         if self.mechanism == "noisy_sum_count":
             noises = [integer_noise(part / 2, sensitivity) for one in columns for sensitivity in (largest_sum(one), 1)]
             draw = partial(noisy_sum_count, columns, noises, level, rate=rate)
-            return draw, nothing, losses_of(share, noises)
+            return draw, nothing, losses_of(noises)
         if rate < 1:
             raise ValueError(f"mechanism={self.mechanism!r} takes no sample; use one of {_BY_SUMS}")
         held = [column for column in columns if isinstance(column, BoundedColumn)]  # all: there is no large table here
         if self.mechanism == "sample_and_aggregate":
-            return (lambda source: chunk_means(held, part, chunks, level, source)), nothing, ()
+            draw_means = partial(chunk_means, held, part, chunks, level)
+            return draw_means, nothing, totals_losses(share, len(columns))
         # A person is as many rows, one after the other: epsilons add, and each delta grows with those before it.
         pure = part.pure / share.rows
         part_delta = delta / (len(columns) * share.rows * (exp_bounds(part.pure)[1] if share.rows > 1 else 1))

@@ -91,6 +91,10 @@ class DPOneHotEncoder(CentralTransformer):
     Laplace noise for each of d columns ([1]_); or weights with Gaussian noise, where each person with n distinct values
     in all columns gives ``1 / sqrt(n)`` to each ([2]_), which is better from about three columns or rows of a person.
 
+    Text, finite numbers, truth values and dates can be published, of each column those of the kind whose published
+    values have the largest noisy total. A record with anything else, such as a list or a number among text, is one
+    whose value was not found: it is no error, which would show that there is such a record.
+
     References
     ----------
     .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search queries and clicks privately. WWW.
@@ -151,7 +155,7 @@ class DPOneHotEncoder(CentralTransformer):
             # `transform` would refuse it, but after the charge.
             _, undeclared = find_codes(table, plan.domain, "error")
             for name in (name for name in undeclared if name not in plan.private):
-                raise undeclared_error(name, "categories")
+                raise undeclared_error(name, plan.domain, "categories")
 
         def release(source: ByteSource) -> None:
             self.domain_, found = plan.find(source)
@@ -201,7 +205,7 @@ class DPOneHotEncoder(CentralTransformer):
         for place, (found, known) in enumerate(zip(self.domain_.encode(table.columns), self.categories_, strict=True)):
             codes.append(np.minimum(found, len(known)))
             if refused is not None and refused[place] and (found >= len(known)).any():
-                raise undeclared_error(table.names[place], "categories", known="declared or found")
+                raise undeclared_error(table.names[place], self.domain_, "categories", known="declared or found")
         kept = [column for column, size in zip(codes, self._sizes, strict=True) if size]
         if not kept:
             return [np.empty((len(codes[0]), 0))]

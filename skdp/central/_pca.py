@@ -26,6 +26,7 @@ from skdp.central.statistics import (
     in_units,
     integer_noise,
     largest_moments,
+    limit_losses,
     losses_of,
     sum_columns,
     widths,
@@ -103,7 +104,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     explained_variance_std_error_ : ndarray of shape (n_components,)
         The standard deviation of its noise, for a direction that does not depend on the noise. The first components
         follow the noise, and seem to explain more than they do where it is large. What long rows count less, which
-        differs from fit to fit, is not in it.
+        differs from fit to fit, is not in it. Infinite if private bounds of a column are not found.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Its share of the noisy variance of all columns.
     mean_ : ndarray of shape (n_features,)
@@ -212,9 +213,12 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
             self.mean_ = np.clip(starts + placing.units * mean, *ends.T)
             self._set_components(covariance, error, of_count, placing.units, wanted)
 
-        gaussian = GaussianNoise(share.mu_squared)
-        name = GaussianNoise.name if share.kind != "epsilon" else "discrete Laplace"
-        return Plan(f"noisy sums of products, {name}", release, losses=losses_of(share, [gaussian]))
+        if share.kind != "epsilon":
+            gaussian = GaussianNoise(share.mu_squared)
+            return Plan(f"noisy sums of products, {gaussian.name}", release, losses=losses_of([gaussian]))
+        # How far a row changes the products depends on the limits that are found first.
+        parts, rest = limit_losses(share, centred=True)
+        return Plan("noisy sums of products, discrete Laplace", release, losses=(*parts, rest.loss()))
 
     def _set_components(
         self,
@@ -253,6 +257,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
             self.explained_variance_std_error_ = errors[:wanted] * largest * largest
         self.explained_variance_ratio_ = np.minimum(explained[:wanted] / total, 1.0)
         self.n_components_ = len(self.components_)
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        self.explained_variance_std_error_[:] = np.inf
 
     def _read_n_components(self, n_columns: int) -> int | float:
         """Return a number of components, or a share of the variance as a float."""

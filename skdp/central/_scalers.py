@@ -15,6 +15,8 @@ from skdp.base import check_choice, check_flag, level_of_the_caller, read_bounds
 from skdp.central._base import Columns, InvertibleTransformer, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
+    NOWHERE,
+    UNIFORM_VARIANCE,
     Candidates,
     joint_noise,
     losses_of,
@@ -71,17 +73,18 @@ class DPStandardScaler(InvertibleTransformer):
     mean_ : ndarray of shape (n_features,)
         The noisy means, between the bounds; their middle where the noise hides whether there is any value.
     mean_std_error_ : ndarray of shape (n_features,)
-        The standard deviation of their noise.
+        The standard deviation of their noise; infinite where private bounds are not found.
     var_ : ndarray of shape (n_features,)
         The noisy variances: at least the standard deviation of their noise, and at most a quarter of the squared width
         of the bounds, the largest possible. None without `with_std`.
     scale_ : ndarray of shape (n_features,)
         The noisy standard deviations: the roots of `var_`; never 0. None without `with_std`.
     scale_std_error_ : ndarray of shape (n_features,)
-        About the standard deviation of their noise. None without `with_std`.
+        About the standard deviation of their noise; infinite where private bounds are not found. None without
+        `with_std`.
     drowned_ : ndarray of bool, shape (n_features,)
-        Where the noise hides the variance: `var_` is then that of a uniform distribution between the bounds, which is
-        public, and `fit` warns. None without `with_std`.
+        Where the noise hides the variance, or private bounds: `var_` is then that of a uniform distribution between
+        the bounds, which is public, and `fit` warns. None without `with_std`.
     bounds_ : ndarray of shape (n_features, 2)
         The bounds: those declared, or found.
     guarantee_ : PrivacyGuarantee
@@ -192,7 +195,17 @@ class DPStandardScaler(InvertibleTransformer):
                     stacklevel=level_of_the_caller(),
                 )
 
-        return Plan(noise.name, release, losses=losses_of(share, [noise]))
+        return Plan(noise.name, release, losses=losses_of([noise]))
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        self.mean_std_error_[hidden] = np.inf
+        if self.drowned_ is None or self.var_ is None or self.scale_ is None or self.scale_std_error_ is None:
+            return
+        low, high = NOWHERE
+        self.drowned_[hidden] = True
+        self.var_[hidden] = UNIFORM_VARIANCE * ((high - low) / 2) ** 2
+        self.scale_[hidden] = np.sqrt(self.var_[hidden])
+        self.scale_std_error_[hidden] = np.inf
 
     def _transform_columns(self, columns: Columns) -> Columns:
         if self.missing == "error":
@@ -335,7 +348,7 @@ class DPMinMaxScaler(InvertibleTransformer):
             read_numbers(table, missing=True)
             return Plan("public bounds", lambda source: scale(bounds), free=True)
         plan = plan_quantiles(table, large, candidates, probabilities, share)
-        return Plan(plan.mechanism, lambda source: scale(plan.draw(source)))
+        return Plan(plan.mechanism, lambda source: scale(plan.draw(source)), losses=plan.losses)
 
     def _transform_columns(self, columns: Columns) -> Columns:
         scaled = [column * scale + shift for column, scale, shift in zip(columns, self.scale_, self.min_, strict=True)]

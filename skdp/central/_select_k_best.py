@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -31,10 +31,12 @@ from skdp.central.statistics import (
     Noise,
     Rows,
     as_float,
+    choice_loss,
     choice_name,
     choose,
     integer_noise,
     joint_noise,
+    losses_of,
     n_numbers,
     noisy_moments,
     sum_columns,
@@ -98,7 +100,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         which nothing is released.
     scores_std_error_ : ndarray of shape (n_features,)
         The standard deviation of their noise; nan for columns that are not chosen. It does not say how much a
-        score would differ in other rows, nor what clipping takes from it.
+        score would differ in other rows, nor what clipping takes from it. 1 where private bounds, of the column or
+        the target, are not found.
     ranking_ : ndarray of int, shape (k,)
         The places of the chosen columns, in the order in which they were chosen.
     guarantee_ : PrivacyGuarantee
@@ -199,7 +202,13 @@ class DPSelectKBest(SupervisedStatistic, Selector):
             return read_rows(table, large, near[:-1], centres[:-1], goal)
 
         n_classes = 1 if classes is None else len(classes.values)
-        return Plan(mechanism, partial(self._release, columns, place, n_classes, k, noise, share))
+        noises = noise, integer_noise(share * _COUNTS)
+        release = partial(self._release, columns, place, n_classes, k, noises, share)
+        if share.kind != "epsilon":
+            return Plan(mechanism, release)
+        choices = replace(choice_loss(share * _CHOICES / k), count=k)
+        # How far a row changes the scores depends on the noisy counts, so of their noise only epsilon is known before.
+        return Plan(mechanism, release, losses=(*losses_of(noises), choices, (share * _SCORES).loss()))
 
     def _release(
         self,
@@ -207,11 +216,11 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         place: Callable[[NDArray[np.float64], NDArray[np.float64]], Rows],
         n_classes: int,
         k: int,
-        noise: Noise,
+        noises: tuple[Noise, Noise],
         share: Share,
         source: ByteSource,
     ) -> None:
-        counting = integer_noise(share * _COUNTS)
+        noise, counting = noises
         moments = noisy_moments(columns, noise, source, squares=True, shared_count=True)
         pairs = list(zip(columns, moments, strict=True))
         centres = np.array([column.value(GRID * one.mean) for column, one in pairs])
@@ -244,6 +253,11 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         of_rows = error * math.sqrt(n_classes) / counts.sum()
         errors = np.hypot(as_float(shown.error) * in_ratios, self.scores_ * np.hypot(of_units, of_rows))
         self.scores_std_error_ = np.minimum(errors, 1.0)
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        n_columns = len(self.scores_)
+        open_scores = hidden[:n_columns] | hidden[n_columns:].any()
+        self.scores_std_error_[open_scores & ~np.isnan(self.scores_)] = 1.0
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         read_numbers(table)  # a missing value is an error, as in `fit`

@@ -16,6 +16,8 @@ from skdp.base import level_of_the_caller
 from skdp.central._base import CentralTransformer, Plan
 from skdp.central.statistics import (
     GRID,
+    NOWHERE,
+    UNIFORM_VARIANCE,
     joint_noise,
     losses_of,
     n_numbers,
@@ -71,9 +73,9 @@ class DPVarianceThreshold(Selector):
     variances_ : ndarray of shape (n_features,)
         The noisy variance of each column. If the noise hides it, that of a uniform distribution between the bounds.
     variances_std_error_ : ndarray of shape (n_features,)
-        The standard errors of their noise.
+        The standard errors of their noise; infinite where private bounds are not found.
     drowned_ : ndarray of bool, shape (n_features,)
-        Where the noise hides the variance: nothing speaks against these columns, and `fit` warns.
+        Where the noise hides the variance, or the bounds: nothing speaks against these columns, and `fit` warns.
     bounds_ : ndarray of shape (n_features, 2)
         The bounds: those declared, or found.
     guarantee_ : PrivacyGuarantee
@@ -151,7 +153,13 @@ class DPVarianceThreshold(Selector):
                     stacklevel=level_of_the_caller(),
                 )
 
-        return Plan(f"{noise.name} on sums and sums of squares", release, losses=losses_of(share, [noise]))
+        return Plan(f"{noise.name} on sums and sums of squares", release, losses=losses_of([noise]))
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        low, high = NOWHERE
+        self.drowned_ |= hidden
+        self.variances_[hidden] = UNIFORM_VARIANCE * ((high - low) / 2) ** 2
+        self.variances_std_error_[hidden] = np.inf
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         seen = self.drowned_ | (self.variances_ > 2 * self.variances_std_error_)

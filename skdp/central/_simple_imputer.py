@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
@@ -16,6 +17,7 @@ from skdp.base import check_choice
 from skdp.central._base import CentralTransformer, Columns, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
+    choice_loss,
     choice_name,
     choose,
     count_cells,
@@ -31,7 +33,7 @@ from skdp.central.statistics import (
 from skdp.coding import kind_of
 from skdp.domain import DomainLike
 from skdp.frames import LargeTable, Table
-from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Sampled, Share
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -77,7 +79,8 @@ class DPSimpleImputer(CentralTransformer):
     statistics_ : ndarray of shape (n_features,)
         The values to fill in: floats, or for ``"most_frequent"`` objects.
     statistics_std_error_ : ndarray of shape (n_features,), or None
-        Of means, the standard deviation of their noise; clipping is not in it. None for the other strategies.
+        Of means, the standard deviation of their noise; clipping is not in it. Infinite where private bounds are not
+        found. None for the other strategies.
     bounds_ : ndarray of shape (n_features, 2)
         The bounds: those declared, or found; not set for ``"most_frequent"``.
     guarantee_ : PrivacyGuarantee
@@ -173,7 +176,11 @@ class DPSimpleImputer(CentralTransformer):
         def release(source: ByteSource) -> None:
             self.statistics_, self.statistics_std_error_ = draw(source), None
 
-        return Plan(choice_name(share), release)
+        n_columns = len(table.names)
+        losses: tuple[Loss, ...] = ()
+        if share.kind == "epsilon":
+            losses = (replace(choice_loss(share / n_columns), count=n_columns),)
+        return Plan(choice_name(share), release, losses=losses)
 
     def _plan_means(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
         columns = sum_columns(table, large, bounds)
@@ -184,7 +191,11 @@ class DPSimpleImputer(CentralTransformer):
             self.statistics_ = np.array([column.value(one.mean) for column, one in pairs])
             self.statistics_std_error_ = np.array([column.error(one.std_error) for column, one in pairs])
 
-        return Plan(noise.name, release, losses=losses_of(share, [noise]))
+        return Plan(noise.name, release, losses=losses_of([noise]))
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        if self.statistics_std_error_ is not None:
+            self.statistics_std_error_[hidden] = np.inf
 
     def _choice(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Draw:
         """Check what the strategy needs; return a function that draws."""

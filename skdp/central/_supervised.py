@@ -50,7 +50,8 @@ class SupervisedStatistic(CentralStatistic):
             table, of which only sums are read: a Polars LazyFrame, a DuckDB relation, a pyarrow Dataset, or a Dask or
             Spark DataFrame.
         y : series or array-like of shape (n_samples,)
-            The private target, without missing values. For a large table, the name of a column of X.
+            The private target, without missing values; `guarantee_` has it under its name, or as ``"target"`` if it has
+            none, or that of a column of X. For a large table, the name of a column of X.
         groups : 1-D array-like of shape (n_samples,), optional
             The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. For a large
             table, the name of a column, which is no part of what is learnt; the rows with the least hashes are used.

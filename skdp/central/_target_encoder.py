@@ -83,8 +83,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     target_mean_ : float
         The noisy mean of the target.
     target_mean_std_error_ : float
-        The standard deviation of its noise. An encoding, which is drawn towards this mean, has no such number:
-        `DPGroupBy` gives means by category with intervals.
+        The standard deviation of its noise; infinite if private bounds are not found. An encoding, which is drawn
+        towards this mean, has no such number: `DPGroupBy` gives means by category with intervals.
     domain_ : Domain
         The values of each column.
     bounds_ : ndarray of shape (1, 2)
@@ -208,14 +208,20 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             self.encodings_ = [_value(one, low, high) for one in found]
 
         mechanism = f"{noise.name} on sums by category"
-        mechanism += f", {categories.mechanism}" if categories.private else ""
-        return Plan(mechanism, release, delta=categories.delta, losses=losses_of(share, [noise, of_squares]))
+        losses = losses_of([noise, of_squares])
+        if categories.private:
+            mechanism += f", {categories.mechanism}"
+            losses = ((share * part).loss(categories.delta), *losses)
+        return Plan(mechanism, release, delta=categories.delta, losses=losses)
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        self.target_mean_std_error_ = math.inf
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         codes, undeclared = find_codes(table, self.domain_, self.handle_unknown)
         private = private_columns(self.domain_.columns, self.categories) if self.handle_unknown == "auto" else []
         for name in (name for name in undeclared if name not in private):
-            raise undeclared_error(name, "categories", known="declared or found")
+            raise undeclared_error(name, self.domain_, "categories", known="declared or found")
         return [np.append(known, self.target_mean_)[one] for known, one in zip(self.encodings_, codes, strict=True)]
 
 
@@ -261,7 +267,9 @@ def _add_up(
         sums = large.add_up(table.names, tally)
     faults, square, *distances = sums
     for name in (name for name, fault in zip(table.names, faults, strict=True) if fault and name not in private):
-        raise missing_error(name) if name == table.names[-1] else undeclared_error(name, "categories")
+        if name == table.names[-1]:
+            raise missing_error(name)
+        raise undeclared_error(name, tally.domain, "categories")
     return square, distances
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from skdp.base import check_confidence_level
+from skdp.cli._streams import STREAMS
 from skdp.domain import Domain
 from skdp.engines import NoBar, Progress
+from skdp.engines.files import check_delimiter
 from skdp.privacy import PrivacyLedger, check_delta, check_epsilon
 
 
@@ -48,6 +50,11 @@ read_count, read_positive, read_categories = map(whole_number, (0, 1, 2))
 read_seed = whole_number(0, "a seed is")
 
 
+def add_streams(command: Any, output: str, ending: str) -> None:
+    """Let ``-`` stand for standard input, and for the output, whose format is that of an ending."""
+    command.set_defaults(inputs=("data",), output=output, ending=ending)
+
+
 def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], Any], **texts: str) -> Any:
     """Add a command, and what runs it."""
     command = commands.add_parser(name, **texts)
@@ -59,13 +66,29 @@ def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], An
 
 def add_table(command: Any, what: str) -> None:
     """Add the table that a command reads."""
-    command.add_argument("data", type=Path, help=f"{what}: .csv, .parquet, .arrow, .feather or .ipc")
+    command.add_argument("data", type=Path, help=f"{what}: .csv, .tsv, .parquet, .arrow, .feather or .ipc{STREAMS}")
+    add_delimiter(command)
+
+
+def add_delimiter(command: Any) -> None:
+    """Add what separates the values of a CSV file that is read."""
+    text = r"of CSV files that are read: one character, or \t (default: a comma, and a tab for .tsv)"
+    command.add_argument("--delimiter", type=_read_delimiter, metavar="C", help=text)
+
+
+def _read_delimiter(text: str) -> str:
+    character = "\t" if text == r"\t" else text
+    try:
+        check_delimiter(character)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return character
 
 
 def add_release(
     command: Any,
     kind: Callable[[str], Any] = Path,
-    text: str = "the file to write; one that exists is never overwritten",
+    text: str = "the file to write; one that exists is never overwritten; - is standard output, as CSV",
 ) -> None:
     """Add the file that a command releases, and the options of `opened_ledger`."""
     command.add_argument("out", type=kind, help=text)

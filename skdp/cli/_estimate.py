@@ -11,13 +11,16 @@ from typing import Any
 
 from skdp.cli._arguments import (
     add_command,
+    add_delimiter,
     add_quiet,
+    add_streams,
     bar_of_rows,
     read_delta,
     read_domain_file,
     read_positive,
     read_share,
 )
+from skdp.cli._streams import STREAMS
 from skdp.cli._transformers import (
     OF_FILTERS,
     OF_NUMBERS,
@@ -35,8 +38,8 @@ from skdp.oracles import POSTPROCESSORS
 from skdp.privacy import PrivacyGuarantee, shuffled_guarantee
 
 _REPORTS = (
-    "a file (.csv, .csv.gz, .jsonl, .jsonl.gz, .parquet, .arrow, .feather, .ipc), the folder of a release or its "
-    "manifest.json, or a tally (.json); a path or a URL"
+    "a file (.csv, .tsv, .jsonl, each also with .gz, .parquet, .arrow, .feather, .ipc), the folder of a release or its "
+    f"manifest.json, or a tally (.json); a path or a URL{STREAMS}"
 )
 _NEEDED = "--protocol, or --domain and --epsilon"
 
@@ -47,7 +50,6 @@ def add_estimate(commands: Any) -> None:
         commands,
         "estimate",
         _run_estimate,
-        help="estimate counts from privatised rows",
         description="Estimate how many rows truly have each value, from the reports that skdp privatize wrote, or from "
         "a tally. The file says how they were made; an option that contradicts it is an error. Of a file that does not "
         f"say it, {_NEEDED} are needed, as they were for skdp privatize. This costs no privacy.",
@@ -56,6 +58,8 @@ def add_estimate(commands: Any) -> None:
     add("data", help=f"the reports: {_REPORTS}")
     _add_protocol(estimate)
     add_transformer(estimate)
+    add_delimiter(estimate)
+    add_streams(estimate, "out", ".csv")
     add("--postprocess", choices=list(POSTPROCESSORS), default="none", help="(default: none)")
     add("--confidence", type=read_share, default=0.95, help="of each interval (default: 0.95)", metavar="C")
     help_shuffled = (
@@ -64,7 +68,7 @@ def add_estimate(commands: Any) -> None:
     )
     add("--shuffled", type=read_positive, metavar="N", help=help_shuffled)
     add("--delta", type=read_delta, metavar="D", help="with --shuffled: the failure probability, well below 1 / N")
-    add("--out", type=Path, help="a file to write to (default: print the estimates)")
+    add("--out", type=Path, help="a file to write to, - for CSV on standard output (default: print the estimates)")
     add_quiet(estimate)
 
 
@@ -74,7 +78,6 @@ def add_tally(commands: Any) -> None:
         commands,
         "tally",
         _run_tally,
-        help="sum up reports of clients, or tallies of many collectors",
         description="Sum up reports and write the sums, which skdp estimate reads and which add to others: from JSON "
         "lines (.jsonl, one report a line), tables, or tallies (.json). All must be of one protocol. This costs no "
         "privacy.",
@@ -83,6 +86,8 @@ def add_tally(commands: Any) -> None:
     add("data", nargs="+", help=f"reports: {_REPORTS}")
     _add_protocol(tally)
     add("--out", type=Path, help="a new file, .json, for the tally (default: print it)")
+    add_delimiter(tally)
+    add_streams(tally, "out", ".json")
     help_copies = "let files have the same content: of different reports, as otherwise these would be counted twice"
     add("--allow-copies", action="store_true", help=help_copies)
     add_quiet(tally)
@@ -96,7 +101,7 @@ def _add_protocol(command: Any) -> None:
 def _run_estimate(options: argparse.Namespace) -> Path | int:
     if (options.shuffled is None) != (options.delta is None):
         raise ValueError("--shuffled and --delta go together")
-    options.data = source_at(options.data)
+    options.data = source_at(options.data, options.delimiter)
     transformer = _transformer(options)
     table = estimate_file(
         options.data,
@@ -126,7 +131,7 @@ def _of_sums(options: argparse.Namespace, transformer: Any) -> PrivacyGuarantee:
 
 
 def _run_tally(options: argparse.Namespace) -> Path | int:
-    options.data = list(map(source_at, options.data))
+    options.data = [source_at(place, options.delimiter) for place in options.data]
     given = None if options.protocol is None else _read_protocol(options.protocol)
     transformer = transformer_of(options.data, given)
     settings = {"progress": bar_of_rows(options), "allow_copies": options.allow_copies}

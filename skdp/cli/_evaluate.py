@@ -41,7 +41,6 @@ def add_report(commands: Any) -> None:
         commands,
         "report",
         _run_report,
-        help="show what differential privacy costs, on Adult or on your own table",
         description="Study the cost of privacy (counts, accuracy, fairness, leakage, synthetic rows), of age "
         "x sex on Adult or of the columns of your own table, and write a page, index.html, and its tables. The page "
         "compares with true values: it is not private.",
@@ -59,7 +58,12 @@ def add_report(commands: Any) -> None:
     add("--data", type=Path, help="your own table instead of Adult: a CSV or Parquet file")
     add("--columns", nargs="+", help="the columns of --data to protect together")
     add("--target", help="the column that classifiers predict, for accuracy and fairness")
-    add("--positive", dest="positive_label", metavar="VALUE", help="the favourable value of --target")
+    add(
+        "--positive",
+        dest="positive_label",
+        metavar="VALUE",
+        help="the favourable value of --target; 1 if all are 0 and 1",
+    )
     add("--sensitive", metavar="COLUMN", help="which of --columns has the groups, for fairness")
     add("--privileged", nargs="+", metavar="VALUE", help="its privileged values; of bins, their labels")
     help_domain = (
@@ -76,7 +80,6 @@ def add_audit(commands: Any) -> None:
         commands,
         "audit",
         _run_audit,
-        help="try to refute the guarantees of the local transformers",
         description="Draw from every local transformer for neighbouring records, and look for outputs "
         "whose frequencies refute its epsilon. The exit status is 1 if one is refuted. "
         "Finding none is not a proof.",
@@ -98,12 +101,10 @@ def _run_report(options: argparse.Namespace) -> Path:
     for name in ("edges", "target", "sensitive", "domain"):
         if getattr(options, name) and options.data is None:
             raise ValueError(f"--{name} goes with --data")
-    for (one, first), (other, second) in (
-        (("target", options.target), ("positive", options.positive_label)),
-        (("sensitive", options.sensitive), ("privileged", options.privileged)),
-    ):
-        if (first is None) != (second is None):
-            raise ValueError(f"--{one} and --{other} go together")
+    if options.positive_label is not None and options.target is None:
+        raise ValueError("--positive goes with --target")
+    if (options.sensitive is None) != (options.privileged is None):
+        raise ValueError("--sensitive and --privileged go together")
     if options.sensitive is not None and options.target is None:
         raise ValueError("--sensitive goes with --target: fairness is about predictions of it")
     for name, given in (("epsilon", options.epsilons), ("columns", options.columns or [])):
@@ -144,7 +145,7 @@ def _run_own(options: argparse.Namespace) -> Path:
         source=options.data.name,
         columns=options.columns,
         target=options.target,
-        positive_label=find(options.positive_label, distinct_values(frame[target[0]])[0]) if target else None,
+        positive_label=_positive_label(options, frame),
         sensitive=options.sensitive,
         privileged=options.privileged and [find(text, labels) for text in options.privileged],
         notes=[remark] if read else [],
@@ -187,6 +188,18 @@ def _read_domain(
             found |= {name: drafted[name] for name in drafted.columns}
     known |= found
     return Domain({name: known[name] for name in dict.fromkeys([*options.columns, *others, *found])}), list(found)
+
+
+def _positive_label(options: argparse.Namespace, frame: pd.DataFrame) -> Any:
+    """Return the favourable value of the target, None for the default."""
+    if options.target is None:
+        return None
+    labels = frame[options.target]
+    if options.positive_label is not None:
+        return find(options.positive_label, distinct_values(labels)[0])
+    if not labels.isin([0, 1]).all():
+        raise ValueError("--target goes with --positive, unless all its values are 0 and 1, or False and True")
+    return None
 
 
 def find(text: str, values: Iterable[Any]) -> Any:

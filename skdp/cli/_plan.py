@@ -28,7 +28,6 @@ def add_plan(commands: Any) -> None:
         commands,
         "plan",
         _run_plan,
-        help="find the epsilon, or the number of rows, that a wanted accuracy needs",
         description="Find the least epsilon for a number of rows (or the least number of rows for an epsilon) at which "
         "the count or the share of a value, or the difference of the selection rates of two groups, is known well "
         "enough. It reads the domain file, and no table.",

@@ -10,9 +10,11 @@ from typing import Any, Self
 
 from skdp.cli._arguments import (
     add_command,
+    add_delimiter,
     add_handle_unknown,
     add_quiet,
     add_release,
+    add_streams,
     bar_of_rows,
     opened_ledger,
     read_delta,
@@ -20,6 +22,7 @@ from skdp.cli._arguments import (
     read_positive,
     refuse_options,
 )
+from skdp.cli._streams import STREAMS
 from skdp.cli._transformers import (
     OF_SHUFFLING,
     TRANSFORMERS,
@@ -42,22 +45,23 @@ def add_privatize(commands: Any) -> None:
         commands,
         "privatize",
         _run_privatize,
-        help="randomise each row of a table, for recipients that are not trusted with it",
         description="Write a report for each row, from which counts can be estimated, and little can be learned of the "
         "row (differential privacy in the local model). Files are CSV, JSON lines (both also gzipped), Parquet or "
         "Arrow by their names, and of any size. Columns that are neither privatised nor kept are left out.",
     )
     add = privatize.add_argument
     help_data = (
-        "the table: a file (.csv, .csv.gz, .jsonl, .jsonl.gz, .parquet, .arrow, .feather, .ipc), or several, folders "
-        "of them, patterns with *, or URLs; folders called NAME=VALUE are columns"
+        "the table: a file (.csv, .tsv, .jsonl, each also with .gz, .parquet, .arrow, .feather, .ipc), or several, "
+        f"folders of them, patterns with *, or URLs; folders called NAME=VALUE are columns{STREAMS}"
     )
     add("data", nargs="+", help=help_data)
     help_out = (
         "the file to write, or a folder (a name without an ending, or with / at its end; a URL): it gets a shard for "
-        "each file, and manifest.json. What exists is never overwritten"
+        "each file, and manifest.json. What exists is never overwritten. - is standard output"
     )
     add_release(privatize, str, help_out)
+    add_delimiter(privatize)
+    add_streams(privatize, "out", ".csv")
     add_transformer(privatize)
     help_target = (
         "instead of --epsilon: what the sums of the reports guarantee together, if nothing else is published; the "
@@ -73,7 +77,11 @@ def add_privatize(commands: Any) -> None:
     kept = privatize.add_mutually_exclusive_group()
     kept.add_argument("--keep", nargs="+", default=[], metavar="COLUMN", help="columns to release AS THEY ARE")
     kept.add_argument("--keep-all", action="store_true", help="release all other columns AS THEY ARE")
-    add("--format", choices=FILE_FORMATS, help="of the shards in a folder (default: parquet)")
+    add(
+        "--format",
+        choices=FILE_FORMATS,
+        help="of the shards in a folder (default: parquet), or of standard output (csv)",
+    )
     help_jobs = "files that are worked on at a time, for a folder (default: as many as there are cores)"
     add("--jobs", type=read_positive, metavar="N", help=help_jobs)
     help_staging = "a folder of this machine where a release for a URL is made, and its key kept"
@@ -99,7 +107,7 @@ def _run_privatize(options: argparse.Namespace) -> str:
     if options.save is not None and options.save.exists():
         raise FileExistsError(f"{options.save} exists already; choose another name for --save")
     transformer, columns = _transformer(options)
-    known = names_of_files(options.data, columns)
+    known = names_of_files(options.data, columns, options.delimiter)
     others = [name for name in known if name not in columns]
     keep = others if options.keep_all else options.keep
     left_out = [name for name in others if name not in keep and name != options.record_id]
@@ -113,7 +121,7 @@ def _run_privatize(options: argparse.Namespace) -> str:
         if isinstance(transformer, RapporEncoder):
             fitted_to_names(transformer, columns)
         settings: dict[str, Any] = {"keep": keep, "resume": options.resume, "check": options.check}
-        settings |= {"record_id": options.record_id, "progress": rows}
+        settings |= {"record_id": options.record_id, "progress": rows, "delimiter": options.delimiter}
         if is_folder:
             settings |= {"file_format": options.format or "parquet", "n_jobs": options.jobs or -1}
             settings["allow_copies"] = bool(options.allow_copies)
@@ -122,6 +130,8 @@ def _run_privatize(options: argparse.Namespace) -> str:
             privatize_file(options.data[0], options.out, transformer, **settings)
     if options.save is not None:
         transformer.save(options.save)
+    elif options.to_stream:
+        print("The reports do not say their protocol: --save writes it, for skdp estimate", file=sys.stderr)
     print(transformer.guarantee_)
     if options.target_epsilon is not None:
         summed = shuffled_guarantee(transformer, options.n_shuffled, options.delta, released="tally")
@@ -160,7 +170,8 @@ def _is_folder(options: argparse.Namespace) -> bool:
     if several and not is_folder:
         raise ValueError(f"several files are released into a folder: give its name with / at the end, not {out}")
     if not is_folder:
-        refuse_options(options, _OF_FOLDERS, "goes with a folder to write, whose name ends in /")
+        others = [name for name in _OF_FOLDERS if name != "format" or not options.to_stream]
+        refuse_options(options, others, "goes with a folder to write, whose name ends in /")
     return is_folder
 
 

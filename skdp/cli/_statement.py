@@ -5,18 +5,35 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from math import nan
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from skdp.cli._arguments import add_command
-from skdp.privacy import PrivacyStatement, privacy_statement
+from skdp.engines.files import columns_beside_reports, read_protocol
+from skdp.frames import is_frame
+from skdp.persistence import load
+from skdp.privacy import PrivacyLedger, PrivacyStatement, privacy_statement
 
 _MOST_CHARACTERS = (1 << 26) + 1
 """One more than a record may have."""
+
+_SOURCES = (
+    "reports (a file, folder or URL that skdp privatize wrote, a tally, or the protocol of an encoder), a model that "
+    "skdp.save wrote, a ledger, a statement (.json), or MODULE_OR_FILE:OBJECT, such as model.py:pipeline"
+)
+_STARTS_OF_LEDGERS = b'{"skdp_ledger"', b"SQLite format 3\0"
+_START_OF_MODELS = b"PK\x03\x04"
+_LONGEST_START = 16
+_RECORD = re.compile(r'\s*\{\s*"format"\s*:\s*"skdp-(statement|ledger)"')
 
 
 def add_statement(commands: Any) -> None:
@@ -25,17 +42,12 @@ def add_statement(commands: Any) -> None:
         commands,
         "statement",
         _run_statement,
-        help="state the guarantee of a fitted pipeline, as a page or as JSON",
-        description="State what a fitted pipeline protects, column by column, and what it does not, for people who do "
-        "not run it. A module or a file of Python code is imported, and so executed: name only code that you would "
-        "run. A .json file that this command wrote is only read.",
+        description="State what is protected, column by column, and what is not, for people who do not run it. Files "
+        "are only read, and no row of them. A module or a file of Python code is imported, and so executed: name only "
+        "code that you would run.",
     )
     add = statement.add_argument
-    add(
-        "source",
-        metavar="MODULE_OR_FILE:OBJECT",
-        help="a fitted pipeline (or a list, or a statement) in a module or a .py file; or a .json file",
-    )
+    add("source", metavar="SOURCE", help=_SOURCES)
     add("--out", type=Path, help="the .html or .json file to write; one that exists is never overwritten")
 
 
@@ -56,10 +68,58 @@ def _run_statement(options: argparse.Namespace) -> Path | int:
 
 
 def _statement(source: str) -> PrivacyStatement:
-    if source.lower().endswith(".json"):
-        return PrivacyStatement.from_json(_text(Path(source)))
-    found = _imported(source)
-    return found if isinstance(found, PrivacyStatement) else privacy_statement(found)
+    """Find out what a source is, and state what it promises."""
+    path = Path(source)
+    if "://" in source or path.is_dir():
+        return _of_reports(source)
+    if not path.is_file():
+        if path.suffix and ":" not in source:
+            raise FileNotFoundError(f"there is no file {path}")
+        return _of_object(_imported(source))
+    with path.open("rb") as file:
+        start = file.read(_LONGEST_START)
+    if start.startswith(_STARTS_OF_LEDGERS):
+        return privacy_statement(PrivacyLedger(path))
+    if start.startswith(_START_OF_MODELS):
+        return privacy_statement(load(path))
+    if path.suffix.lower() != ".json":
+        return _of_reports(source)
+    text = _text(path)
+    kind = _RECORD.match(text)
+    if kind is None:
+        return _of_reports(source)
+    if kind[1] == "ledger":
+        return privacy_statement(PrivacyLedger.from_json(text))
+    return PrivacyStatement.from_json(text)
+
+
+def _of_object(found: Any) -> PrivacyStatement:
+    if isinstance(found, PrivacyStatement):
+        return found
+    transformer = read_protocol(found) if is_frame(found) else None
+    if transformer is None:
+        return privacy_statement(found)
+    return _with_columns_beside(transformer, columns_beside_reports(found, transformer))
+
+
+def _of_reports(source: str) -> PrivacyStatement:
+    transformer = read_protocol(source)
+    if transformer is None:
+        raise ValueError(
+            f"{source} does not say how its reports were made: give the protocol that save of the encoder wrote, or "
+            "skdp privatize --save"
+        )
+    return _with_columns_beside(transformer, columns_beside_reports(source, transformer))
+
+
+def _with_columns_beside(transformer: Any, others: list[str]) -> PrivacyStatement:
+    """State the guarantee of reports, and that the columns beside them are not protected."""
+    statement = privacy_statement(transformer)
+    if not others:
+        return statement
+    unprotected = {"step": "", "mechanism": "", "epsilon": nan, "delta": nan, "relation": "", "trust": ""}
+    rows = pd.DataFrame([{"column": name, **unprotected, "protection": "released as is"} for name in others])
+    return replace(statement, rows=pd.concat([statement.rows, rows], ignore_index=True))
 
 
 def _text(path: Path) -> str:
@@ -76,7 +136,7 @@ def _imported(source: str) -> Any:
     """Import an object of the user's own code."""
     place, _, name = source.rpartition(":")
     if not place or not name:
-        raise ValueError(f"expected MODULE_OR_FILE:OBJECT, such as model.py:pipeline, got {source!r}")
+        raise ValueError(f"expected {_SOURCES}; got {source!r}, which is no file")
     module = _file(Path(place)) if place.endswith(".py") else _module(place)
     try:
         return attrgetter(name)(module)

@@ -13,6 +13,7 @@ from skdp.cli._arguments import (
     add_handle_unknown,
     add_quiet,
     add_release,
+    add_streams,
     add_table,
     bar_of_rows,
     opened_ledger,
@@ -30,7 +31,7 @@ from skdp.synthesis.selection import BINS, STRATEGIES
 
 _OF_FITS = (
     *("domain", "epsilon", "delta", "marginals", "max_rows_per_person", "person_column", "handle_unknown", "real"),
-    *("target", "rule", "bins", "save", "ledger", "budget"),
+    *("target", "rule", "bins", "save", "ledger", "budget", "delimiter"),
 )
 
 
@@ -40,13 +41,14 @@ def add_draft_domain(commands: Any) -> None:
         commands,
         "draft-domain",
         _run_draft_domain,
-        help="write a first draft of a domain file, to be edited",
         description="Read a table and write a domain file (TOML) for you to edit. The draft shows values of the data: "
         "it is not private until you have replaced them by what is publicly known.",
     )
     add = draft.add_argument
     add_table(draft, "your table")
-    add("domain", type=Path, help="the file to write; one that exists is never overwritten")
+    help_domain = "the file to write, .toml; one that exists is never overwritten; - is standard output"
+    add("domain", type=Path, help=help_domain)
+    add_streams(draft, "domain", ".toml")
     add("--bins", type=read_positive, default=32, help="the most bins of a column of numbers (default: 32)")
     add("--max-values", type=read_positive, default=100, help="the most values of another column (default: 100)")
 
@@ -57,7 +59,6 @@ def add_synthesize(commands: Any) -> None:
         commands,
         "synthesize",
         _run_synthesize,
-        help="write a synthetic table that may be shared",
         description="Learn a table from counts with noise, and write synthetic rows (differential privacy in the "
         "central model: the user is trusted with the table). Only the columns of the domain file are read. "
         "Files are CSV, Parquet or Arrow by their names, and of any size.",
@@ -65,6 +66,7 @@ def add_synthesize(commands: Any) -> None:
     add = synthesize.add_argument
     add_table(synthesize, "the private table")
     add_release(synthesize)
+    add_streams(synthesize, "out", ".csv")
     add_domain(synthesize, required=False)
     add("--epsilon", type=read_epsilon, help="the privacy loss of all that is written")
     add("--delta", type=read_delta, help="failure probability: 0 (default), or far below 1 / rows")
@@ -89,11 +91,15 @@ def add_synthesize(commands: Any) -> None:
 
 
 def _run_draft_domain(options: argparse.Namespace) -> Path:
+    if options.domain.suffix.lower() != ".toml":
+        raise ValueError(f"a domain file is TOML, and its name ends in .toml, got {options.domain.name!r}")
     if options.domain.exists():
         raise ValueError(f"{options.domain} exists already; choose another name, or remove it")
     if not options.domain.absolute().parent.is_dir():
         raise ValueError(f"{options.domain} is in a directory that does not exist")
-    text = draft_file(TableFile(options.data), bins=options.bins, max_values=options.max_values)
+    text = draft_file(
+        TableFile(options.data, delimiter=options.delimiter), bins=options.bins, max_values=options.max_values
+    )
     with options.domain.open("x", encoding="utf-8") as file:
         file.write(text)
     # The remarks are at the top of the file, before the first empty line.
@@ -116,7 +122,7 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
         if getattr(options, name) is None:
             raise ValueError(f"--{name} is needed")
     domain = read_domain_file(options.domain)
-    table = TableFile(options.data)
+    table = TableFile(options.data, delimiter=options.delimiter)
     table.check_columns(domain.columns)
     left_out = [name for name in table.names if name not in domain.columns and name != options.person_column]
     if left_out:
@@ -144,6 +150,7 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
                 person_column=options.person_column,
                 real_columns=options.real or (),
                 save=options.save,
+                delimiter=options.delimiter,
                 progress=bar_of_rows(options),
             )
     except KeyboardInterrupt:

@@ -17,7 +17,12 @@ from skdp.coding._encode import is_missing as is_missing
 from skdp.coding._encode import kind_of as kind_of
 from skdp.coding._encode import plain as plain
 from skdp.coding._encode import shielded as shielded
+from skdp.coding._kinds import ANY as ANY
+from skdp.coding._kinds import check_dtype as check_dtype
+from skdp.coding._kinds import kind_of_dtype as kind_of_dtype
+from skdp.coding._kinds import name_of_dtype as name_of_dtype
 from skdp.coding._lists import flatten_lists as flatten_lists
 from skdp.coding._read import as_objects as as_objects
 from skdp.coding._read import distinct_values as distinct_values
+from skdp.coding._read import objects_of as objects_of
 from skdp.coding._read import to_numbers as to_numbers

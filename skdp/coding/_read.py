@@ -21,6 +21,17 @@ def to_numbers(column: Any) -> NDArray[np.floating]:
     return shielded(read[library_of(column)], column)
 
 
+def objects_of(column: Any) -> list[Any]:
+    """Return the values of a column as Python objects."""
+    if isinstance(column, np.ndarray):
+        return list(column)
+    library = library_of(column)
+    if library == "pyarrow":
+        values: list[Any] = column.to_pylist()
+        return values
+    return column.to_list() if library == "polars" else list(column.to_numpy(dtype=object))
+
+
 def as_objects(values: Sequence[Any]) -> NDArray[Any]:
     """Return Python values as they are, in an array of one dimension."""
     return np.fromiter(values, object, len(values))

@@ -7,6 +7,7 @@ from skdp.domain._packing import check_hashes as check_hashes
 from skdp.domain._packing import pack as pack
 from skdp.domain._packing import parse_json as parse_json
 from skdp.domain._packing import unpack as unpack
+from skdp.domain._values import FEW as FEW
 from skdp.domain._values import Categories, Interval
 
 __all__ = ["Categories", "Codes", "Domain", "Interval"]

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import ValueCoder, is_missing, kind_of, plain, to_dates, to_numbers
+from skdp.coding import ValueCoder, check_dtype, is_missing, kind_of, plain, to_dates, to_numbers
 from skdp.domain._bins import find_bins
 
 FEW = 8
@@ -104,7 +104,13 @@ class Categories:
         -------
         ndarray of unsigned integers
             The position of each value, ``len(self)`` for values that are not declared.
+
+        Raises
+        ------
+        ColumnError
+            If the column has a dtype that can hold none of the values, such as integers where text is declared.
         """
+        check_dtype(column, self._coder, shown=repr(self))
         return self._coder.encode(column)
 
 

@@ -56,14 +56,23 @@ run another Python.
 from skdp.engines._atomic import NoBar as NoBar
 from skdp.engines._atomic import Progress as Progress
 from skdp.engines._privatize import privatize
+from skdp.engines._registry import open_table as open_table
 from skdp.engines._tally import tally, tally_batches
-from skdp.engines.files import estimate_file, privatize_file, privatize_files, synthesize_file, tally_files
+from skdp.engines.files import (
+    estimate_file,
+    privatize_file,
+    privatize_files,
+    read_protocol,
+    synthesize_file,
+    tally_files,
+)
 
 __all__ = [
     "estimate_file",
     "privatize",
     "privatize_file",
     "privatize_files",
+    "read_protocol",
     "synthesize_file",
     "tally",
     "tally_batches",

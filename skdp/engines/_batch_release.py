@@ -17,7 +17,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._errors import RefusedBatch, quietly, refusing
+from skdp.base import refuse_protected_levels, warn_of_levels
+from skdp.engines._errors import RefusedBatch, naming, quietly, refusing
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness, KeyedRandomness, Place, SeededRandomness, digest
 from skdp.engines._record_ids import DistinctIds, DistinctInAll, check_record_id, digest_records, quick_digests
@@ -67,7 +68,7 @@ class BatchCheck:
         found = dict(zip(table.names, table.columns, strict=True))
         names = self._protocol.columns
         rows = Table(names, tuple(found[name] for name in names), batch)
-        codes = refusing(lambda: self._protocol.prepare(rows))
+        codes = naming("prepare", self._protocol, batch, lambda: refusing(lambda: self._protocol.prepare(rows)))
         return codes, rows, None if self._record_id is None else found[self._record_id]
 
     def __call__(self, batch: Any, digest: bool = False) -> bytes | None:
@@ -141,8 +142,9 @@ class Release:
         records = refusing(lambda: self._protocol.read_records(ids, len(batch)))
         if expected is not None and not hmac.compare_digest(expected, self.check.digest_of(codes, records, batch)):
             raise RefusedBatch(CHANGED)
-        reports = self._randomness.draw(self._protocol, codes, place, records)
-        released = self._protocol.write(reports, rows)
+        protocol, draw = self._protocol, self._randomness.draw
+        reports = naming("randomise", protocol, batch, lambda: draw(protocol, codes, place, records))
+        released = naming("write", protocol, batch, lambda: protocol.write(reports, rows))
         if not self._keep:
             return released
         parts = released, _kept_columns(batch, self._keep)
@@ -188,6 +190,8 @@ class Release:
         if absent:
             raise ValueError(f"the table lacks the columns {absent} that the transformer was fitted on; it has {names}")
         _check_roles(protocol, keep, record_id)
+        refuse_protected_levels(sample, protocol.columns, what="the table")
+        warn_of_levels(sample)
         return quietly(lambda: cls(protocol, keep, KeyedRandomness(), record_id)(sample))
 
 

@@ -38,7 +38,7 @@ def column_names(source: SourceFile) -> list[str]:
     """Read the header."""
     with io.TextIOWrapper(source.open(), encoding="utf-8-sig", newline="") as file:
         try:
-            names = next(csv.reader(file, strict=True), [])
+            names = next(csv.reader(file, delimiter=source.delimiter, strict=True), [])
         except (UnicodeDecodeError, csv.Error):
             names = []
     if not names:
@@ -50,7 +50,7 @@ def column_names(source: SourceFile) -> list[str]:
 
 def text_batches(source: SourceFile, columns: list[str]) -> Iterator[Any]:
     """Read some columns as text."""
-    read, parse, convert = _options()
+    read, parse, convert = _options(source)
     convert.column_types = dict.fromkeys(columns, pyarrow.string())
     convert.include_columns = columns
     try:
@@ -67,7 +67,7 @@ def text_batches(source: SourceFile, columns: list[str]) -> Iterator[Any]:
 
 def text_dataset(source: SourceFile, columns: list[str]) -> Any:
     """Open some columns as text, to be read as often as need be."""
-    read, parse, convert = _options()
+    read, parse, convert = _options(source)
     scan = pyarrow_dataset.CsvFragmentScanOptions(convert_options=convert, read_options=read)
     form = pyarrow_dataset.CsvFileFormat(parse_options=parse, default_fragment_scan_options=scan)
     schema = pyarrow.schema([(name, pyarrow.string()) for name in columns])
@@ -82,11 +82,11 @@ def unreadable_error(source: SourceFile) -> UnreadableError:
     return UnreadableError(f"{source.name} is no CSV file of UTF-8 text with a value a row for each column")
 
 
-def _options() -> tuple[Any, Any, Any]:
+def _options(source: SourceFile) -> tuple[Any, Any, Any]:
     """Return how text is read, cut into rows and columns, and when it is null."""
     return (
         pyarrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
-        pyarrow_csv.ParseOptions(newlines_in_values=True),
+        pyarrow_csv.ParseOptions(delimiter=source.delimiter, newlines_in_values=True),
         pyarrow_csv.ConvertOptions(null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False),
     )
 
@@ -206,18 +206,21 @@ def _truth(text: str | None, name: str) -> bool | None:
     return _TRUTH[text]
 
 
-def write_csv(tables: Iterable[Any], schema: Any, file: Any) -> None:
+def write_csv(tables: Iterable[Any], schema: Any, file: Any, delimiter: str = ",") -> None:
     """Write a stream of tables; dates and datetimes as ISO 8601."""
-    options = pyarrow_csv.WriteOptions(include_header=False)
-    file.write((",".join(map(_quoted, schema.names)) + "\n").encode())
+    options = pyarrow_csv.WriteOptions(include_header=False, delimiter=delimiter)
+    header = delimiter.join(_quoted(name, delimiter) for name in schema.names)
+    file.write(f"{header}\n".encode())
     plain = _plain(schema.empty_table())
     with pyarrow_csv.CSVWriter(file, plain.schema, write_options=options) as writer:
         for table in tables:
             writer.write_table(_plain(table))
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"' if any(sign in name for sign in ',"\r\n') else name
+def _quoted(name: str, delimiter: str) -> str:
+    if any(sign in name for sign in f'{delimiter}"\r\n'):
+        return '"' + name.replace('"', '""') + '"'
+    return name
 
 
 def _plain(table: Any) -> Any:

@@ -7,7 +7,9 @@ cause and its context. So another error is raised in its place, outside of the h
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable
+import traceback
+from collections.abc import Callable, Generator, Iterable, Sized
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -36,6 +38,10 @@ class UnreadableTable(UnreadableError):
         return f"the table cannot be read ({self.kind}); the text of this error is not shown, as it may hold values"
 
 
+class FailedTransformer(RuntimeError):
+    """A transformer that failed by itself: the text names where, and its cause is known only if no row was read."""
+
+
 class ShortenedTable(UnreadableError):
     """A table that had more rows when it was checked than when its reports were drawn."""
 
@@ -50,6 +56,8 @@ class ShortenedTable(UnreadableError):
 def without_values(error: BaseException) -> BaseException:
     """Make the error that may be shown in place of one that was raised where rows are read."""
     if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
+        return error
+    if isinstance(error, FailedTransformer):
         return error
     if isinstance(error, RefusedBatch):
         return TypeError(str(error)) if isinstance(error, RefusedType) else ValueError(str(error))
@@ -84,6 +92,22 @@ def read_quietly(batches: Iterable[T]) -> Generator[T, None, None]:
     iterator, end = iter(batches), object()
     while (batch := quietly(lambda: next(iterator, end))) is not end:
         yield batch  # type: ignore[misc]
+
+
+def naming(method: str, owner: object, batch: Sized, work: Callable[[], T]) -> T:
+    """Call a method of a transformer on a batch, and say where it failed if it is no refusal of the batch."""
+    # Kind and place hold no value. The text may, and all that led to it, unless the batch is a table without rows.
+    try:
+        return work()
+    except (RefusedBatch, UnreadableError, MemoryError, OSError, ImportError):
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(last.filename).name}, line {last.lineno}, in {last.name}"
+        text = f"{type(owner).__name__}.{method} failed: {type(error).__name__} ({place})"
+        if len(batch) == 0:
+            raise FailedTransformer(f"{text}: {error}") from error
+    raise FailedTransformer(f"{text}; the text of this error is not shown, as it may hold values")
 
 
 def refusing(work: Callable[[], T]) -> T:

@@ -71,6 +71,9 @@ def privatize(
         missing or repeated, or if a parameter does not fit the engine. Nothing is returned or left in `path` then. If
         the table cannot be read: the error names the engine's, whose text may hold values, and does not show it.
         What fails after the check (the table has changed or has fewer rows, a disk is full) leaves the charge.
+    RuntimeError
+        If the transformer itself fails, by its method, the kind of the error and its place in the code; with the text
+        and the cause where no row was read yet.
     BudgetExceeded
         If the ledger does not cover the release; no row was privatised.
     FileExistsError, FileNotFoundError

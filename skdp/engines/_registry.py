@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skdp.engines._engine import Engine
-from skdp.frames import LargeTable, register_large_tables
+from skdp.frames import LargeTable
 from skdp.privacy import PrivacyLeakWarning
 
 
@@ -62,9 +62,6 @@ def open_table(frame: Any) -> LargeTable | None:
             if kind.__name__ in backend.lazy:
                 return _load(backend)(frame).opened()
     return None
-
-
-register_large_tables(open_table)
 
 
 def tell_of_lazy_reports() -> None:

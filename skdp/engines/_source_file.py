@@ -13,6 +13,9 @@ from skdp.engines._extras import Extra, import_extra
 
 pyarrow, fs = Extra("pyarrow"), Extra("pyarrow.fs")
 
+_LIMIT, _MOST_SECONDS = "retry_limit_seconds", 20
+"""The option of Google's URLs for which a URL may give more, and twice the seconds after which Amazon's client ends."""
+
 
 def open_filesystem(place: str | os.PathLike[str]) -> tuple[Any, str]:
     """Open the file system of a path of this machine or of a URL; also return the path on it."""
@@ -21,7 +24,7 @@ def open_filesystem(place: str | os.PathLike[str]) -> tuple[Any, str]:
         return fs.LocalFileSystem(), str(Path(text).absolute())
     scheme = text.partition("://")[0]
     try:
-        return fs.FileSystem.from_uri(text)
+        return fs.FileSystem.from_uri(_with_limit(text))
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
         pass  # pyarrow has no such file system; its text would show the URL, which may hold a password
     fsspec_core = import_extra("fsspec.core", "remote")
@@ -34,6 +37,14 @@ def open_filesystem(place: str | os.PathLike[str]) -> tuple[Any, str]:
     if found is None:
         raise ValueError(f"neither pyarrow nor fsspec opens URLs that begin with {scheme}://")
     return fs.PyFileSystem(fs.FSSpecHandler(found)), path
+
+
+def _with_limit(url: str) -> str:
+    """Limit how long Google's client tries again where there is no route: by default a quarter of an hour."""
+    if not url.startswith(("gs://", "gcs://")) or _LIMIT in url:
+        return url
+    path, _, query = url.partition("?")
+    return f"{path}?{'&'.join(filter(None, [query, f'{_LIMIT}={_MOST_SECONDS}']))}"
 
 
 def first_repeated(places: Iterable[tuple[Any, str]]) -> int | None:
@@ -59,20 +70,41 @@ def _names(path: str) -> Iterator[Any]:
             yield found.st_dev, found.st_ino
 
 
+def delimiter_of(name: str) -> str:
+    """Return what separates the values of a row in a CSV file of a name."""
+    return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
+
+
+def check_delimiter(delimiter: Any) -> None:
+    """Check that a delimiter of CSV files is None or one character that can be one."""
+    if delimiter is None:
+        return
+    if not isinstance(delimiter, str):
+        raise TypeError(f"delimiter must be a str, got {type(delimiter).__name__}")
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
+        raise ValueError(f"delimiter must be one ASCII character, and no quote and no end of line, got {delimiter!r}")
+
+
 @dataclass(frozen=True, repr=False)
 class SourceFile:
     """A file that is read as often as need be, unzipped where its name ends in ``.gz``."""
 
     filesystem: Any
     path: str
+    given_delimiter: str | None = None
 
     @classmethod
-    def at(cls, place: str | os.PathLike[str]) -> Self:
+    def at(cls, place: str | os.PathLike[str], delimiter: str | None = None) -> Self:
         """Find a file by a path of this machine or a URL."""
         text = os.fspath(place)
         if "://" in text:
-            return cls(*open_filesystem(text))
-        return cls(None, text)
+            return cls(*open_filesystem(text), delimiter)
+        return cls(None, text, delimiter)
+
+    @property
+    def delimiter(self) -> str:
+        """What separates the values of a row, if this is a CSV file: as given, or by its name."""
+        return self.given_delimiter or delimiter_of(self.name)
 
     @property
     def is_local(self) -> bool:

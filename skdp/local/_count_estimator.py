@@ -57,9 +57,10 @@ class CountEstimator(ReportTransformer):
         -------
         pandas.DataFrame
             ``count, std_error, lower, upper``, indexed by value for one column, by (column, value) if the columns are
-            attributes of their own, and by the values of all columns under "joint". The standard error is that of the
-            unbiased estimate (a plug-in of its variance), and so is the interval (normal approximation); with a
-            postprocess, the interval is cut to [0, n], where the truth lies.
+            attributes of their own, and by the values of all columns under "joint". By (column, value), truth values
+            are ``"True"`` and ``"False"`` if another column has 0 or 1: an index of pandas takes True for 1. The
+            standard error is that of the unbiased estimate (a plug-in of its variance), and so is the interval (normal
+            approximation); with a postprocess, the interval is cut to [0, n], where the truth lies.
 
         Raises
         ------

@@ -7,7 +7,8 @@ from typing import Self, cast
 
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.local._protocol_file import WrittenProtocol, read_protocol
+from skdp.archive import what_it_is
+from skdp.local._protocol_file import FORMAT, WrittenProtocol, read_protocol
 from skdp.typing import PathType
 
 
@@ -23,8 +24,9 @@ class Portable:
         -------
         str
             Columns, declared values, parameters, exact probabilities and guarantee; not the ledger, the seed, or a
-            secret key. Under ``"client"`` is what a client in another language needs, if there is one for these
-            reports (``examples/client``); whole numbers of more than 53 bits have none, as JavaScript confuses them.
+            secret key. Under ``"client"`` is what a client in another language needs (``examples/client``); where there
+            is none for these reports, that is null and ``"no_client"`` says why: permanent reports, bins of dates,
+            or whole numbers of more than 53 bits, which JavaScript confuses, are such reasons.
 
         Raises
         ------
@@ -105,8 +107,11 @@ class Portable:
         ValueError, OSError
             As `from_json`, or if the file cannot be read.
         """
+        content = Path(path).read_bytes()
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = content.decode()
         except UnicodeDecodeError:
             text = ""
+        if FORMAT not in text and (other := what_it_is(path)):
+            raise ValueError(f"the file is no protocol of a local transformer{other}")
         return cls.from_json(text)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import inspect
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from skdp.domain import Domain, Interval, check_hashes, pack, parse_json, unpack
+from skdp.domain import Categories, Domain, Interval, check_hashes, pack, parse_json, unpack
 from skdp.local.memo import SecretKey
 from skdp.local.protocol import OracleProtocol, ReportProtocol, ValueProtocol
-from skdp.privacy import PrivacyGuarantee, Shuffled
+from skdp.privacy import PrivacyGuarantee, Shuffled, WeakGuaranteeWarning
 
 FORMAT, _VERSION = "skdp-protocol", 1
 _SECRET = ("ledger", "random_state", "secret_key")
@@ -72,7 +74,13 @@ def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportPro
         "guarantee": stated(protocol.guarantee),
         "client": _client(protocol),
     }
+    if content["client"] is None:
+        content["no_client"] = _no_client(protocol)
     return json.dumps(content, allow_nan=False)
+
+
+_LONGEST_NAME = 50
+"""Of a transformer that an error names, as the text may come from anybody."""
 
 
 def read_protocol(text: str, kind: type[Any]) -> Any:
@@ -81,7 +89,10 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
     name, packed, columns, failure = content["transformer"], content["parameters"], content["columns"], None
     found = next((one for one in (kind, *_ours(kind)) if one.__name__ == name and not inspect.isabstract(one)), None)
     if found is None:
-        raise ValueError(f"the protocol is that of another transformer than {kind.__name__}")
+        refusal = f"the protocol is that of another transformer than {kind.__name__}"
+        if name.isidentifier() and len(name) < _LONGEST_NAME:
+            refusal += f": use {name}.from_json, or {name}.load for its file"
+        raise ValueError(refusal)
     try:
         transformer = found(**{key: unpack(value) for key, value in packed.items()})
         if any(key in packed for key in _SECRET):
@@ -161,7 +172,8 @@ def _fit(transformer: Any, columns: list[Any]) -> None:
     _check_size(transformer.get_params(deep=False), len(columns))
     if getattr(transformer, "strategy", None) == "sample" and getattr(transformer, "n_sampled", 1) == "auto":
         raise ValueError  # what was chosen is written, and looking for it takes time
-    transformer.fit(_declared_row(columns, transformer))
+    with warnings.catch_warnings(action="ignore", category=WeakGuaranteeWarning):  # which those who reported were told
+        transformer.fit(_declared_row(columns, transformer))
     del transformer._most_cells, transformer._most_columns, transformer._most_characters
 
 
@@ -197,7 +209,17 @@ def _promises(content: dict[str, Any], protocol: ReportProtocol) -> bool:
     own = json.loads(json.dumps(stated(protocol.guarantee)))
     if not isinstance(found, dict) or type(found.get("secure")) is not bool:
         return False
-    return all(found.get(key) == own[key] for key in _STATED) and client in (None, _client(protocol))
+    return all(found.get(key) == own[key] for key in _STATED) and _is_client(client, protocol)
+
+
+def _is_client(client: Any, protocol: ReportProtocol) -> bool:
+    """Return whether what a text has for clients is nothing, or what follows from its parameters."""
+    # As texts: in Python, 1, 1.0 and True are equal.
+    return client is None or _sorted_text(client) == _sorted_text(_client(protocol))
+
+
+def _sorted_text(content: Any) -> str:
+    return json.dumps(content, sort_keys=True)
 
 
 def stated(guarantee: PrivacyGuarantee) -> dict[str, Any]:
@@ -249,30 +271,65 @@ def _declared_row(columns: list[Any], transformer: Any) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in first.items()})
 
 
-def _same_in_javascript(value: Any) -> bool:
-    return value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) < 1 << 53)
-
-
 def _client(protocol: ReportProtocol) -> dict[str, Any] | None:
     """Return what `examples/client/skdp.mjs` needs; None for reports that it cannot make."""
-    if not isinstance(protocol, OracleProtocol) or protocol.output != "bits" or protocol.memo is not None:
+    if _no_client(protocol) is not None:
         return None
-    attributes = [(name, protocol.domain[name]) for name in protocol.domain.columns]
-    if not all(isinstance(name, str) and not isinstance(own, Interval) for name, own in attributes):
-        return None
-    if not all(_same_in_javascript(value) for _, own in attributes for value in own.values):
-        return None
-    try:
-        samplers = [oracle.sampler() for oracle in protocol.oracles]
-    except NotImplementedError:
-        return None
+    assert isinstance(protocol, OracleProtocol)
     return {
         "strategy": protocol.strategy,
-        "columns": [{"name": name, "values": list(own.values)} for name, own in attributes],
-        "samplers": samplers,
+        "columns": [_client_column(name, protocol.domain[name]) for name in protocol.domain.columns],
+        "samplers": [oracle.sampler() for oracle in protocol.oracles],
         "report_columns": list(map(str, protocol.report_columns)),
         "reports_values": isinstance(protocol, ValueProtocol),
     }
+
+
+def _client_column(name: str, values: Categories | Interval) -> dict[str, Any]:
+    column: dict[str, Any] = {"name": name, "values": list(values.values)}
+    if isinstance(values, Interval):
+        column["edges"] = list(values.edges)
+    return column
+
+
+def _no_client(protocol: ReportProtocol) -> str | None:
+    """Return why `examples/client/skdp.mjs` cannot make the reports of a protocol; None if it can."""
+    if not isinstance(protocol, OracleProtocol):
+        return "it makes reports of declared values, by frequency oracles"
+    if protocol.output != "bits":
+        return f"it reports bits, not output={protocol.output!r}"
+    if protocol.memo is not None:
+        return "it draws a fresh report each time, and makes no permanent ones"
+    for name in protocol.domain.columns:
+        if not isinstance(name, str):
+            return f"it takes columns whose names are text, not {name!r}"
+        reason = _not_in_javascript(protocol.domain[name])
+        if reason is not None:
+            return f"column {name!r} {reason}"
+    for oracle in protocol.oracles:
+        try:
+            oracle.sampler()
+        except NotImplementedError:
+            return f"{type(oracle).__name__} has no sampler for clients"
+    return None
+
+
+def _not_in_javascript(values: Categories | Interval) -> str | None:
+    """Return why declared values would not be the same in JavaScript; None if they are."""
+    if not isinstance(values, Interval):
+        if all(map(_same_in_javascript, values.values)):
+            return None
+        return "has declared values other than text, True and False, and whole numbers below 2**53"
+    if values.dtype.kind != "f":
+        return "has bins of dates; it takes bins of numbers, such as days since a date"
+    middles = [middle for middle in values.values if middle is not None]
+    if values.encode(np.array(middles, float)).tolist() != list(range(len(middles))):
+        return "has bins without a number between their edges, as floats have it"
+    return None
+
+
+def _same_in_javascript(value: Any) -> bool:
+    return value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) < 1 << 53)
 
 
 def protocol_text(transformer: Any) -> str | None:

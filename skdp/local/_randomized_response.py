@@ -99,7 +99,8 @@ class RandomizedResponseEncoder(OracleEncoder):
     ``categories="auto"`` finds no declared dtype. Every call of `transform` is a new release, at fit and at predict
     time alike, unless it is memoised: m releases of a record cost m times epsilon. Other columns of the same person are
     not protected, and may reveal these ones. The row index passes through: reset it before publishing if it identifies
-    a person. The dtypes of the output depend on the declaration and the dtypes of the input only.
+    a person; a level with the name of a fitted column is refused. The dtypes of the output depend on the declaration
+    and the dtypes of the input only.
 
     **Repeated collection.** With `memoize`, `guarantee_` is what all reports of a record cost together while its values
     stay the same, towards anyone without the key; with it, the noise can be undone. Each further distinct value
@@ -163,8 +164,9 @@ class RandomizedResponseEncoder(OracleEncoder):
     >>> encoder.transform(pd.DataFrame({"sales": ["yes", "maybe"]}))
     Traceback (most recent call last):
         ...
-    ValueError: column 'sales' holds a value, or a NaN or inf, outside the declared categories. Declare it, or set \
-handle_unknown='uniform'.
+    ValueError: column 'sales' holds a value, or a NaN or inf, outside the declared categories, ['yes', 'no']. \
+Declare all values that can occur, and add None to declare missing. The last resort is handle_unknown='uniform': such \
+rows become uniform random values, which draw all estimates towards equal counts.
     """
 
     _mechanism = "k-ary randomised response"

@@ -22,12 +22,16 @@ from skdp.base import (
     check_ledger,
     check_names,
     check_random_state,
+    named_levels,
     read_input,
+    refuse_protected_levels,
+    warn_of_levels,
 )
 from skdp.domain import Domain
 from skdp.exact import round_up
 from skdp.frames import Table, carried_text, with_protocol
 from skdp.local._portable import Portable
+from skdp.local._promise import warn_of_promise
 from skdp.local._protocol_file import WrittenProtocol, check_carried, text_in_memory
 from skdp.local.protocol import ReportProtocol, Reports
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
@@ -71,6 +75,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
     protocol_: ReportProtocol
     guarantee_: PrivacyGuarantee
     _calls: CallCounter
+    _index_levels: tuple[Any, ...] = ()
     _ledger: PrivacyLedger | None
     _seed: int | None
 
@@ -100,14 +105,20 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range or does not fit the columns, or X is empty, 1-D, sparse or lazy.
+            If a parameter is out of range or does not fit the columns, X is empty, 1-D, sparse or lazy, or the row
+            index of X or y has a level with the name of a column.
         """
         check_ledger(self.ledger)
         check_random_state(self.random_state)
         protocol = self._make_protocol(read_input(self, X, reset=True))
+        refuse_protected_levels(X, protocol.columns)
+        refuse_protected_levels(y, protocol.columns, what="y")  # which goes on with the reports in a Pipeline
         # As they were at `fit`: parameters that are set later must not change what `guarantee_` says.
         self.protocol_, self.guarantee_ = protocol, protocol.guarantee
         self._set_fitted(protocol)
+        self._index_levels = named_levels(X)
+        warn_of_levels(X)
+        warn_of_promise(self.epsilon, protocol)
         self._written = WrittenProtocol(self, protocol)
         self._seed, self._ledger, self._calls = self.random_state, self.ledger, CallCounter()
         return self
@@ -160,12 +171,14 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if X has other columns or values that cannot be reported, or the record ids are missing,
-            too few, repeated, or not wanted.
+            Before `fit`, or if X has other columns or values that cannot be reported, or a level of its row index has
+            the name of a column, or the record ids are missing, too few, repeated, or not wanted.
         BudgetExceeded
             If the ledger does not cover the release.
         """
         table, protocol = self._read(X), self.protocol_
+        refuse_protected_levels(X, protocol.columns)
+        warn_of_levels(X, known=self._index_levels)
         codes = protocol.prepare(table)
         records = protocol.read_records(record_id, len(table.columns[0]))
         self.charge()

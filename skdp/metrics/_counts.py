@@ -263,7 +263,8 @@ def _labels(index: pd.Index) -> list[Any]:
     # As Python objects: a categorical index, a str one and one of objects may have the same labels, and so may None and
     # nan, which pandas does not match with each other.
     if isinstance(index, pd.MultiIndex):
-        return [tuple(map(plain, label)) for label in index]
+        # Truth values are text where they share a level with numbers, as of `estimate_counts`.
+        return [tuple(str(part) if isinstance(part, bool) else part for part in map(plain, label)) for label in index]
     return [plain(label) for label in index]
 
 

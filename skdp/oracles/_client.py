@@ -98,7 +98,9 @@ def client_report(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[i
     Notes
     -----
     **Privacy.** The same channel as that of the oracle, exactly; the tests enumerate it. How many bytes are read
-    depends on the random bytes only, not on the code, nor on whether the report is the truth.
+    depends on the random bytes only, not on the code, nor on whether the report is the truth. A sampler is taken as it
+    is: of a protocol of others, take that of ``ReportTransformer.from_json(text).protocol_.oracles``, which follows
+    from the same parameters as the guarantee, or check it as ``examples/client/check.mjs`` does.
 
     Examples
     --------

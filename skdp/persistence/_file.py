@@ -15,6 +15,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 from skdp.archive import SUMS, Archive, reading, write_archive
 from skdp.base import check_ledger
 from skdp.domain import parse_json
+from skdp.local import ReportTransformer
 from skdp.persistence._estimators import read_estimator, write_estimator
 from skdp.persistence._values import Reader, Writer
 from skdp.privacy import PrivacyLedger
@@ -24,6 +25,10 @@ _FORMAT, _VERSION, _HEADER = "skdp.estimator", 1, "estimator.json"
 
 _LONGEST, _MOST_ITEMS = 1 << 24, 1 << 20
 """Characters and values of the JSON, so that reading it takes less than a few seconds and 300 MB."""
+
+
+_LONGEST_PROTOCOL = 1 << 26
+"""Bytes of a protocol of at most 2**24 characters, which its reader counts."""
 
 
 def save(estimator: BaseEstimator, path: PathType | BinaryIO, *, secrets: bool = False) -> None:
@@ -102,7 +107,7 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
     Parameters
     ----------
     path : str, path or binary file
-        The file.
+        The file: of `skdp.save`, or the protocol of reports that the method `save` of a local transformer wrote.
     ledger : PrivacyLedger, optional
         The ledger of all estimators that had one when they were saved. Without it, these refuse every release that
         would be charged.
@@ -111,7 +116,8 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
     -------
     estimator
         An estimator of the same class, with the same parameters and fitted attributes. Like a copy, it counts its
-        calls from 0, so that with a `random_state` it repeats them.
+        calls from 0, so that with a `random_state` it repeats them. Of a protocol, what `from_json` of the transformer
+        returns: it has no ledger, no seed, and no key but one of its own.
 
     Raises
     ------
@@ -133,6 +139,7 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
     See Also
     --------
     save : Writes the file.
+    skdp.read_protocol : Finds the transformer that reports carry.
 
     Notes
     -----
@@ -151,7 +158,14 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
     np.True_
     """
     check_ledger(ledger)
-    with Archive(path, "skdp.save") as file:
+    protocol = _protocol_in(path)
+    if protocol is not None:
+        if ledger is not None:
+            raise ValueError(
+                "ledger is given, but the file is a protocol, which has none: give the transformer one by set_params"
+            )
+        return ReportTransformer.from_json(protocol)
+    with Archive(path, _HEADER) as file:
         with reading("header"):
             header = parse_json(file.text(_HEADER, _LONGEST), "it", _MOST_ITEMS)
             if not isinstance(header, dict) or header.get("format") != _FORMAT:
@@ -178,6 +192,28 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
             stacklevel=2,
         )
     return estimator
+
+
+_PROTOCOL = '"skdp-protocol"'
+"""What is in the text of each protocol of reports."""
+
+
+def _protocol_in(path: Any) -> str | None:
+    """Read the protocol of reports from a file of text; None if it is another file."""
+    with ExitStack() as stack:
+        file = path if hasattr(path, "read") else stack.enter_context(open(path, "rb"))
+        start = file.tell()
+        is_object = file.read(1) == b"{"
+        file.seek(start)
+        if not is_object:
+            return None
+        content = file.read(_LONGEST_PROTOCOL + 1)
+        file.seek(start)
+    try:
+        text: str = content.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if _PROTOCOL in text else None
 
 
 def _open_private(path: Any) -> BinaryIO:

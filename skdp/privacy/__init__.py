@@ -9,12 +9,15 @@ from skdp.privacy._sampling import Sampled, subsampled_guarantee
 from skdp.privacy._share import Share as Share
 from skdp.privacy._share import read_share as read_share
 from skdp.privacy._shares import Mu, Rho
+from skdp.privacy._warnings import WeakGuaranteeWarning
 from skdp.privacy._zcdp import largest_rho as largest_rho
 from skdp.privacy._zcdp import zcdp_epsilon
 from skdp.privacy.accounting import GaussianLoss, LaplaceLoss, PureLoss, SampledGaussianLoss, StatedLoss
 from skdp.privacy.accounting import Loss as Loss
+from skdp.privacy.accounting import exponential_loss as exponential_loss
 from skdp.privacy.accounting import gaussian_loss as gaussian_loss
-from skdp.privacy.ledger import Amount, BudgetExceeded, PrivacyLedger
+from skdp.privacy.accounting import laplace_loss as laplace_loss
+from skdp.privacy.ledger import Amount, BudgetExceeded, ParallelRows, PrivacyLedger
 from skdp.privacy.ledger import closed_ledger as closed_ledger
 from skdp.privacy.shuffle import ReportPair, Shuffled, local_epsilon, shuffled_guarantee
 from skdp.privacy.statement import PrivacyStatement, StatedStep, privacy_statement
@@ -25,6 +28,7 @@ __all__ = [
     "GaussianLoss",
     "LaplaceLoss",
     "Mu",
+    "ParallelRows",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
     "PrivacyLedger",
@@ -37,6 +41,7 @@ __all__ = [
     "Shuffled",
     "StatedLoss",
     "StatedStep",
+    "WeakGuaranteeWarning",
     "check_delta",
     "check_epsilon",
     "compose",

@@ -41,7 +41,7 @@ def subsampled_guarantee(guarantee: PrivacyGuarantee, rate: float | Fraction) ->
     See Also
     --------
     Sampled : A guarantee after sampling, as the epsilon of an estimator.
-    skdp.local.shuffle_reports : Draws a secret sample of reports.
+    skdp.shuffle_reports : Draws a secret sample of reports.
 
     Notes
     -----

@@ -16,7 +16,7 @@ from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy._sampling import Sampled
 from skdp.privacy._shares import Mu, Rho
 from skdp.privacy._zcdp import zcdp_epsilon
-from skdp.privacy.accounting import GaussianLoss, Loss, PureLoss, pure_epsilon, sampled, smallest_epsilon
+from skdp.privacy.accounting import GaussianLoss, Loss, PureLoss, StatedLoss, pure_epsilon, sampled, smallest_epsilon
 
 _MOST_SQUARE = 4000.0
 """Of mu**2, for the epsilon that it buys, which is then about 500."""
@@ -71,6 +71,11 @@ class Share:
         if self.kind == "rho":
             return max(_root(8 * self.amount), self.pure)
         return 2 * self.pure
+
+    def loss(self, delta: Fraction = Fraction(0)) -> Loss:
+        """Return the loss of a part of which no more is known than this epsilon and a delta."""
+        epsilon = round_up(self.amount)
+        return StatedLoss(epsilon, round_up(delta)) if delta else PureLoss(epsilon)
 
     def stated(self, losses: Sequence[Loss], delta: Fraction, rho: Fraction | None) -> dict[str, Any]:
         """Return epsilon, delta, rho and losses of a guarantee, from the losses of the parts if they are known."""

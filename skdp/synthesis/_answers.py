@@ -21,7 +21,7 @@ from skdp.synthesis._classifier import MarginalClassifier, classifier_of
 from skdp.synthesis._count_errors import CountErrors, Quantile, Query, errors_of_counts
 from skdp.synthesis._queries import find_column, find_columns, of_columns, range_weights, read_conditions
 from skdp.synthesis.model import MOST_CELLS, GraphicalModel, Marginal, merge
-from skdp.synthesis.tables import Shapes, find_codes, with_target
+from skdp.synthesis.tables import Shapes, find_codes, undeclared_in, with_target
 from skdp.typing import ColumnLike, ColumnName, TableLike
 
 
@@ -316,11 +316,11 @@ class ModelAnswers(OnSite, BaseEstimator):
         others = of_columns(self._others, table.names)
         codes, undeclared = find_codes(table, self.domain_.select(table.names), policy, others)
         if undeclared:
-            raise ValueError(
-                f"column {undeclared[0]!r} holds a value, or a NaN or inf, outside the declared domain; every row is "
-                "answered, and none left out. Before `fit`, handle_unknown can put another value in its place: 'clip' "
-                "for bins, or {column: declared value}."
+            advice = (
+                "Every row is answered, and none left out; before `fit`, handle_unknown can put another value in its "
+                "place: 'clip' for bins, or {column: declared value}"
             )
+            raise undeclared_in(undeclared[0], self.domain_, advice)
         return np.array(codes, np.int64)
 
     def classifier(self, target: ColumnName) -> MarginalClassifier:

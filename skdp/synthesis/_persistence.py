@@ -109,7 +109,7 @@ def describe_fit(synthesizer: Any) -> tuple[dict[str, Any], dict[str, NDArray[np
 
 def read_synthesizer(kind: Any, path: Any) -> Any:
     """Read what `write_synthesizer` wrote."""
-    with Archive(path, "DPMarginalSynthesizer.save") as file:
+    with Archive(path, "header.json") as file:
         with reading("header"):
             header = json.loads(file.text("header.json"))
             if not isinstance(header, dict) or header.get("format") != _FORMAT:

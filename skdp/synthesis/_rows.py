@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import CallCounter, as_asked, check_names, read_input
+from skdp.base import CallCounter, as_asked, check_names, read_input, refuse_protected_levels
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.oracles import check_size
@@ -73,12 +73,12 @@ class ModelRows(ModelAnswers):
         --------
         Standard errors, intervals and tests that take these rows for those of persons are too short, and reject what is
         true: they leave out the noise, what was not measured, and that the number of rows may be chosen at will. Take
-        those of `skdp.synthesis.synthetic_inference`, `marginal` and `count_estimate`, which know the noise.
+        those of `skdp.synthetic_inference`, `marginal` and `count_estimate`, which know the noise.
 
         See Also
         --------
         sample_batches : The same for more rows than memory holds.
-        skdp.synthesis.synthetic_inference : Estimates with intervals that hold.
+        skdp.synthetic_inference : Estimates with intervals that hold.
         """
         check_is_fitted(self)
         if n_tables is not None:
@@ -225,6 +225,8 @@ class RowTransformer(TransformerMixin, ModelRows):
         check_names(self, table, features)
         rng = self._generator("transform", self._calls.advance())
         drawn = self._redrawn(features)
+        if drawn is not None:
+            refuse_protected_levels(X, [features[place] for place in drawn])
         domain, order = self.domain_.select(features), read_order(self.structural_zeros, self.domain_)
         if drawn is None:
             rows = list(sample(self.model_, len(table.columns[0]), rng)[: len(features)])

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils import Tags
 
-from skdp.base import CallCounter, all_or_nothing, check_choice, declares_missing, one_thread
+from skdp.base import CallCounter, all_or_nothing, check_choice, declares_missing, one_thread, warn_of_released_size
 from skdp.central import CentralEstimator, draw_sample
 from skdp.central.statistics import rows_within
 from skdp.domain import Domain, DomainLike
@@ -176,7 +176,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     where rows lie within them, follow from these counts alone.
 
     With `discover`, a value that only one person has is published with a probability of at most its share of delta; the
-    marginals get the other shares.
+    marginals get the other shares. As for `DPOneHotEncoder`, the values of a column are of one kind, and a record with
+    one of another kind has none that was found.
 
     `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, that is the number
     of records: its rows have the guarantee ``guarantee_.to("replace")``, which `skdp.privacy.privacy_statement` states.
@@ -287,7 +288,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             Declared values. Or, with `skdp.engines`, a large table, of which only counts of declared cells are read: a
             Polars LazyFrame, a DuckDB relation, a pyarrow Dataset, or a Dask or Spark DataFrame.
         y : 1-D array-like of shape (n_samples,), optional
-            One more column, declared under its name, or as ``"target"``. Of a large table, the target is a column.
+            One more column, declared under its name, or as ``"target"`` if it has none, or that of a column of X. Of a
+            large table, the target is a column.
         groups : 1-D array-like of shape (n_samples,), optional
             The person of each row: of each at most `max_rows_per_person` rows are kept, chosen at random. For a large
             table, the name of a column, which is not modelled; the rows with the least hashes are kept.
@@ -387,6 +389,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             partial(warn_not_chosen, plan, strategy, domain.columns, [m.clique for m in self.marginals_], left_out),
             partial(warn_unknown, plan, strategy, domain.columns, fitted.unknown),
             partial(warn_undiscovered, domain, self.undiscovered_, self.n_rows_, mixed),
+            partial(warn_of_released_size, self.guarantee_, self.n_rows_),
         ]
 
     def _forget(self) -> None:

@@ -106,7 +106,6 @@ def _pandas_frames(rows: Rows) -> Iterator[tuple[str, Any]]:
         size = len(whole)
         whole.index = pd.MultiIndex.from_tuples(
             [(SECRET if place in (0, size - 1) else f"row {7 * place % size}", place) for place in range(size)],
-            names=["person", "place"],
         )
         frame = whole.iloc[1:-1]
         frame.attrs["note"] = SECRET

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from skdp.base import rows_and_target
+from skdp.privacy import PrivacyLeakWarning
 from skdp.testing._subject import Subject
 from skdp.testing._tools import columns_of, fitted, released_attributes, released_text, require, watched_draws
 
@@ -42,8 +44,9 @@ def _check_frames_in_and_out(subject: Subject) -> None:
     for kind, frame in _tables(subject):
         if isinstance(frame, pd.DataFrame):
             frame.index = pd.Index([f"row {9 * place % 12}" for place in range(12)], name="person")
-        fitted = subject.unfitted(kind=kind).fit(frame)
-        output = fitted.transform(frame)
+        with warnings.catch_warnings(action="ignore", category=PrivacyLeakWarning):  # of the name of the index
+            fitted = subject.unfitted(kind=kind).fit(frame)
+            output = fitted.transform(frame)
         require(type(output) is type(frame), f"{kind}: a {type(frame).__name__} becomes a {type(output).__name__}")
         require(len(output) == len(frame), f"{kind}: {len(frame)} rows become {len(output)}")
         if isinstance(frame, pd.DataFrame):

@@ -12,6 +12,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from skdp.testing import (
+    _audit_checks,
     _carry_checks,
     _error_checks,
     _frame_checks,
@@ -33,6 +34,7 @@ def _named(*checks: Check) -> dict[str, Check]:
 
 _ALL = _named(
     *_promise_checks.CHECKS,
+    *_audit_checks.CHECKS,
     *_randomness_checks.CHECKS,
     *_error_checks.CHECKS,
     *_leak_checks.CHECKS,
@@ -101,10 +103,11 @@ def check_privatizer(
     """Check that a transformer which privatises its rows satisfies the contract of this library.
 
     The counterpart of scikit-learn's `check_estimator` for privacy: the enumerated channel satisfies the stated
-    guarantee; reports follow that channel; estimates are unbiased with correct standard errors; every row, call,
-    column, copy, thread and process draws fresh random bits; hundreds of calls of small tables are alike; nothing
-    private is stored, shown or carried over in dtypes, categories, metadata or memory (`check_form`); releases are
-    charged before they are made; and lazy frames are refused.
+    guarantee; reports follow that channel; an audit of reports does not refute the guarantee, with or without a
+    channel; estimates are unbiased with correct standard errors; every row, call, column, copy, thread and process
+    draws fresh random bits; hundreds of calls of small tables are alike; nothing private is stored, shown or carried
+    over in dtypes, categories, metadata or memory (`check_form`); releases are charged before they are made; and lazy
+    frames are refused.
 
     Parameters
     ----------
@@ -145,6 +148,15 @@ def check_privatizer(
     **Privacy.** Only generated rows, or X, are used; they are not protected, so X must be public. The checks look for
     common mistakes. A transformer that passes them is not proven private: `channel` is the author's statement, and
     tests of samples do not detect small deviations.
+
+    The audit (the check ``check_reports_keep_the_guarantee``, by the method of `skdp.evaluation.audit_epsilon`) draws a
+    million reports of up to six records that differ in all columns; fewer of reports with more than 16 columns. It is
+    made at an epsilon between 0.5 and 3, to which the parameter ``epsilon`` is set if it is a number outside. It finds
+    a transformer that states 4/5 of its true epsilon if it reports one of up to 16 values, two columns of a few values,
+    some bits, hashes of skdp, or numbers. It does not see an epsilon that is only some percent too large; one that
+    shows only between other records, at another epsilon or in rare events, such as reports of the one true value of
+    hundreds; and what takes a computation that it does not know, such as the hash function of another library: give
+    that to `skdp.evaluation.audit_epsilon` as a statistic.
 
     A transformer that memoises its reports (its parameter ``secret_key`` is set, and `transform` takes ``record_id``)
     must satisfy all of this for new records: where a check gives no ids, new ones are generated. Further checks are

@@ -113,12 +113,17 @@ class Subject:
 
     def epsilon_at_most(self, most: float) -> dict[str, Any]:
         """Return the parameters for a small epsilon, if it is a number."""
+        return self.epsilon_between(0.0, most)
+
+    def epsilon_between(self, least: float, most: float) -> dict[str, Any]:
+        """Return the parameters that bring epsilon between two numbers, if it is a number outside."""
         epsilon, single = (self.parameters.get(name) for name in ("epsilon", "instantaneous_epsilon"))
-        if not isinstance(epsilon, Real) or epsilon <= most:
+        if not isinstance(epsilon, Real) or least <= float(epsilon) <= most:
             return {}
+        usual = min(max(float(epsilon), least), most)
         # The epsilon of a single report must remain below it.
-        rest = {"instantaneous_epsilon": most * float(single) / float(epsilon)} if isinstance(single, Real) else {}
-        return {"epsilon": most} | rest
+        rest = {"instantaneous_epsilon": usual * float(single) / float(epsilon)} if isinstance(single, Real) else {}
+        return {"epsilon": usual} | rest
 
     def rows(self, size: int, seed: int = SEED) -> Rows:
         """Generate legal rows."""

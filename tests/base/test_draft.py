@@ -56,7 +56,7 @@ def test_every_value_of_the_table_is_declared(values, bins):
     ],
 )
 def test_ends_are_round(values, interval):
-    frame = pd.DataFrame({"x": np.array(values, float)})
+    frame = pd.DataFrame({"x": np.repeat(np.array(values, float), 2)})  # whole numbers that never repeat number rows
     if interval is None:
         with pytest.raises(ValueError, match="cannot cut into bins"):
             draft_domain(frame, bins=2)
@@ -76,11 +76,12 @@ def test_what_each_column_becomes():
         {
             "flag": [True] * n,
             "day": [dt.date(2020, 1, 1), dt.date(2020, 1, 2)] * (n // 2),
-            "level": pd.Categorical(["low"] * n, ["low", "mid", "high"]),
+            "level": pd.Categorical(["low"] * n, ["low", "mid", "high"], ordered=True),
             "half": [0.5, 1.0] * (n // 2),
             "holes": [1.0, None] * (n // 2),
             "income": [None, *range(1, n)],
             "name": [f"person {index}" for index in range(n)],
+            "word": [f"word {index % 110}" for index in range(n)],
             "mixed": pd.Series([1, "a"] * (n // 2), dtype=object),
             "blob": [b"a"] * n,
             "empty": [None] * n,
@@ -99,14 +100,16 @@ def test_what_each_column_becomes():
     text = str(caught[0].message)
     assert caught[0].filename == __file__
     for phrase in (
-        "column 'name': is left out: it has more than 100 distinct values",
+        "column 'name': is left out: it looks like an identifier of records or persons, as no value of it occurs twice",
+        "column 'word': is left out: it has more than 100 distinct values",
         "column 'mixed': is left out: it mixes values of several kinds",
         "column 'blob': is left out: it holds values of type bytes",
         "column 'empty': is left out: it holds no value",
     ):
         assert phrase in text
-    assert "person" not in text
-    assert "name" in draft(frame, max_values=n).columns
+    assert "person 1" not in text
+    assert "word 1" not in text
+    assert "word" in draft(frame, max_values=n).columns
 
 
 def test_the_file_says_what_to_do_and_what_was_left_out():
@@ -234,3 +237,53 @@ def test_the_draft_says_which_numbers_have_fractions():
     whole = draft(pd.DataFrame({"x": np.arange(100.0)}), bins=5)
     assert not whole["x"].real
     assert "real" not in whole.to_toml()
+
+
+N_ROWS = 3000
+RNG = np.random.default_rng(42)
+IDENTIFIERS = {
+    "row": np.arange(N_ROWS),
+    "shuffled": RNG.permutation(N_ROWS * 2)[:N_ROWS],
+    "number": RNG.choice(9 * 10**8, N_ROWS, replace=False) + 10**8,
+    "as text": [f"{number:07}" for number in RNG.permutation(N_ROWS)],
+    "mail address": [f"person{row}@example.org" for row in range(N_ROWS)],
+    "sometimes missing": [None, None, *(f"x{row}" for row in range(N_ROWS - 2))],
+    "PersonID": np.repeat(np.arange(N_ROWS // 3), 3),
+    "case_id": np.repeat(np.arange(N_ROWS // 10), 10),
+}
+OTHERS = {
+    "age": RNG.integers(0, 100, N_ROWS),
+    "income": RNG.lognormal(10, 1, N_ROWS).round(),
+    "cents": (100 * RNG.lognormal(10, 1, N_ROWS)).round(),
+    "measured": RNG.normal(size=N_ROWS),
+    "region_id": RNG.integers(1, 6, N_ROWS),
+    "valid": RNG.choice(["yes", "no"], N_ROWS),
+    "year": 1900 + np.arange(N_ROWS) // 30,
+    "word": RNG.choice(["idea", "video"], N_ROWS),
+}
+
+
+def test_identifiers_are_named_and_not_drafted():
+    frame = pd.DataFrame(IDENTIFIERS | OTHERS)
+    for table in (frame, pl.from_pandas(frame), pa.table(frame)):
+        with pytest.warns(PrivacyLeakWarning) as caught:
+            domain = draft_domain(table)
+        assert set(domain.columns) == set(OTHERS)
+        for name in IDENTIFIERS:
+            assert f"column {name!r}: is left out: it looks like an identifier" in str(caught[0].message)
+    text = draft_domain_toml(frame)
+    assert "Column 'row' is left out: it looks like an identifier" in text
+    assert set(Domain.from_toml(text).columns) == set(OTHERS)
+
+
+def test_a_declared_dtype_is_no_identifier():
+    letters = pd.Categorical(
+        [f"s{row}" for row in range(60)], categories=[f"s{row}" for row in range(61)], ordered=True
+    )
+    assert draft(pd.DataFrame({"state": letters}))["state"].values[:2] == ("s0", "s1")
+
+
+def test_few_rows_tell_nothing():
+    """A page has few names, and a series one number a year."""
+    frame = pd.DataFrame({"year": [*range(1990, 2026)], "who": [f"person {row}" for row in range(36)]})
+    assert draft(frame).columns == ("year", "who")

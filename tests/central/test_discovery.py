@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import Domain
+from skdp import Domain, DPGroupBy, DPMarginalSynthesizer, DPOneHotEncoder, DPTargetEncoder, PrivacyLedger
 from skdp.central.statistics import _discovery, count_distinct, discover_values
 from skdp.central.statistics._discovery import discovery_threshold
 from skdp.coding import ColumnError
@@ -186,15 +186,121 @@ def test_no_row_decides_how_a_value_is_written(rows):
 @each(
     "column, match",
     [
-        (pd.Series(["a", 1], dtype=object), "several kinds"),
-        (pd.Series([1, True], dtype=object), "several kinds"),
-        (pd.Series([pd.Timestamp(0)]), "holds values of type datetime"),
-        (pd.Series([b"a"], dtype=object), "holds values of type bytes"),
+        (pd.to_datetime(pd.Series([], dtype=object)), "dtype datetime64"),
+        (np.array([b"a"]), "dtype bytes_;"),  # its width would be that of the longest value
+        (pl.Series([], dtype=pl.List(pl.Int8)), "dtype List"),
+        (pa.chunked_array([], pa.binary()), "dtype binary"),
+        (pd.Series(pd.cut([1, 2], 2)), "dtype category"),
     ],
 )
-def test_other_columns_are_refused(column, match):
+def test_other_dtypes_are_refused_whatever_the_rows_are(column, match):
     with pytest.raises(ColumnError, match=match):
         count_distinct(column)
+
+
+class Text(str):
+    __slots__ = ()
+
+
+class date:
+    """An object that is called as a date is."""
+
+
+class Hidden:
+    @property
+    def __class__(self):
+        raise RuntimeError
+
+
+COUNTED_AS = [  # a record, and the value that it counts as, if any
+    *([value, ()] for value in (b"x", (1, 2), [1], {}, {1}, date(), Hidden(), 1j, Decimal(1), Decimal("sNaN"))),
+    *([value, ()] for value in (pd.Timestamp(0), np.datetime64(0, "s"), dt.datetime(2020, 1, 1), dt.timedelta(1))),
+    *([value, ()] for value in (math.inf, -math.inf, 10**400, Fraction(7 * 10**400, 3), Fraction(1, 3))),
+    *([value, (None,)] for value in (None, math.nan, pd.NA, pd.NaT, np.float32("nan"))),
+    *([value, (1,)] for value in (1, 1.0, Fraction(1), np.int8(1), np.float16(1))),
+    *([value, (True,)] for value in (True, np.bool_(True))),
+    *([value, ("a",)] for value in ("a", np.str_("a"), Text("a"))),
+    [dt.date(2020, 1, 1), (dt.date(2020, 1, 1),)],
+]
+
+
+def objects(rows):
+    column = np.empty(len(rows), object)
+    column[:] = rows
+    return column
+
+
+@each("value, counted", COUNTED_AS)
+@each("others", [["a", "b"], [1, 2.5], [True, False], [None, None], [dt.date(2020, 1, 1), dt.date(2020, 1, 2)]])
+def test_a_record_of_any_kind_counts_for_its_own_value_or_for_nothing(value, counted, others):
+    """It was an error, which shows that there is such a record, and with which one person could stop a release."""
+    without, with_it = (
+        [((type(value), value), count) for value, count in zip(*count_distinct(objects(rows)), strict=True)]
+        for rows in (others, [*others, value])
+    )
+    expected = dict(without)
+    for known in counted:
+        expected[type(known), known] = expected.get((type(known), known), 0) + 1
+    assert dict(with_it) == expected
+    order = [key for key, _ in with_it if key in dict(without)]
+    assert order == [key for key, _ in without]
+
+
+def test_objects_are_counted_as_columns_of_their_own_dtype_are():
+    """One record that is an object makes objects of all others in pandas."""
+    for rows in (["b", "a", None], [2.5, 1.0, -0.0, math.nan], [3, 2], [True, False]):
+        typed = pd.Series(rows)
+        values, counts = count_distinct(typed)
+        as_objects, of_objects = count_distinct(objects(typed.tolist()))
+        assert [*map(repr, values)] == [*map(repr, as_objects)]
+        assert counts.tolist() == of_objects.tolist()
+
+
+@each(
+    "values, noisy_counts, kept",
+    [
+        ([], [], []),
+        ([None], [9], [None]),
+        (["a", 1, "b", None], [5, 9, 5, 7], ["a", "b", None]),
+        (["a", 1, "b", True], [5, 11, 5, 12], [True]),
+        ([True, 1, "a"], [5, 5, 5], ["a"]),
+        ([1, "a"], [-2, -5], [1]),
+        (
+            [("a", 1), ("a", "x"), ("b", None), (2, 3), (None, None)],
+            [5, 6, 5, 9, 5],
+            [("a", "x"), ("b", None), (None,) * 2],
+        ),
+    ],
+)
+def test_values_of_the_most_frequent_kind_are_published(values, noisy_counts, kept):
+    places = _discovery.of_one_kind(values, noisy_counts)
+    assert [values[place] for place in places] == kept
+
+
+def test_which_kind_is_published_reveals_no_more_than_promised():
+    """All that can be published of two kinds, where one person adds or is the last of one of them."""
+    epsilon, delta = Fraction(1), Fraction(1, 10)
+    threshold = discovery_threshold(epsilon=epsilon, delta=delta)
+    ratio, most = number(-epsilon).exp(), 40  # larger noise has a chance of e**-40
+    noise = {z: (1 - ratio) / (1 + ratio) * ratio ** abs(z) for z in range(-most, most + 1)}
+    values = ["a", 1]
+
+    def law(counts):
+        chances = dict.fromkeys([(), ("a",), (1,)], Decimal(0))
+        levels = [
+            [(count + z, p) for z, p in noise.items()] if count else [(-math.inf, Decimal(1))] for count in counts
+        ]
+        for (text, p), (figure, q) in itertools.product(*levels):
+            named = [(v, c) for v, c in zip(values, (text, figure), strict=True) if c >= threshold]
+            places = _discovery.of_one_kind([v for v, _ in named], [c for _, c in named])
+            chances[tuple(named[place][0] for place in places)] += p * q
+        return list(chances.values())
+
+    for counts in [(0, 0), (threshold, 0), (threshold + 1, 1), (2, threshold), (threshold, threshold)]:
+        before = law(counts)
+        for after in (law((counts[0] + 1, counts[1])), law((counts[0], counts[1] + 1))):
+            for one, other in ((before, after), (after, before)):
+                assert divergence(one, other, number(epsilon).exp()) <= number(delta) + Decimal(10) ** -15
 
 
 @each(
@@ -217,3 +323,46 @@ def test_frequent_values_of_adult_like_columns_are_found():
     column = pl.Series(["Private"] * 4000 + ["State-gov"] * 200 + [None] * 100 + ["Never-worked"])
     found = discover_values(SeededSource(1), *count_distinct(column), epsilon=1, delta=1e-9)
     assert found == ["Private", "State-gov", None]
+
+
+ROWS = ["a"] * 400 + ["b"] * 300
+FOUND = {"delta": 1e-6, "random_state": 0}
+
+
+def one_hot(rows, **promise):
+    encoder = DPOneHotEncoder(2.0, categories="private", **promise).fit(pd.DataFrame({"x": rows}))
+    return encoder.categories_[0].tolist(), encoder.transform(pd.DataFrame({"x": rows})).shape[1]
+
+
+def target_encoder(rows, **promise):
+    encoder = DPTargetEncoder(2.0, categories="private", bounds=(0, 1), **promise)
+    encoder.fit(pd.DataFrame({"x": rows}), np.zeros(len(rows)))
+    return encoder.domain_
+
+
+def groups(rows, **promise):
+    groups = DPGroupBy(["x", "y"], 2.0, keys="private", statistics="count", **promise)
+    groups.fit(pd.DataFrame({"x": rows, "y": ["z"] * len(rows)}))
+    return groups.to_frame().index.tolist()
+
+
+def groups_of_persons(rows, **promise):
+    groups = DPGroupBy("x", 2.0, keys="private", statistics="count", max_rows_per_person=2, **promise)
+    groups.fit(pd.DataFrame({"x": rows}), groups=np.arange(len(rows)) // 2)
+    return groups.to_frame().index.tolist()
+
+
+def synthesizer(rows, **promise):
+    synthesizer = DPMarginalSynthesizer(3.0, discover=0.5, **promise)
+    synthesizer.fit(pd.DataFrame({"x": rows, "y": pd.Series([True] * len(rows))}))
+    return synthesizer.domain_
+
+
+@each("fit", [one_hot, target_encoder, groups, groups_of_persons, synthesizer])
+def test_no_record_of_another_kind_changes_the_form_of_a_release(fit):
+    """No error, no warning (both are errors here), the same categories: whether such a record is there or not."""
+    expected = fit(objects(ROWS), **FOUND)
+    for value, _ in COUNTED_AS:
+        ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+        assert fit(objects([*ROWS, value]), ledger=ledger, **FOUND) == expected, repr(type(value))
+        assert ledger.spent.epsilon > 0

@@ -98,10 +98,11 @@ class TestSensitivity:
             # A record adds rows / scale on each level; together this is epsilon.
             assert sum(rows / scale for scale in drawn) == share.amount
             assert len(drawn) == 2 + 3
+            assert sum(loss.count for loss in plan.losses) == 2 + 3
+            assert sum(loss.count * loss.epsilon for loss in plan.losses) == pytest.approx(float(share.amount))
         else:
             assert sum(rows**2 / variance for variance in drawn) == share.mu_squared
             assert [loss.mu for loss in plan.losses] == [pytest.approx(math.sqrt(share.mu_squared))]
-        assert (plan.losses == ()) == (share.kind == "epsilon")
 
     def test_few_quantiles_are_choices(self):
         table, share = read_table(np.zeros((4, 1))), Share("epsilon", Fraction(1))

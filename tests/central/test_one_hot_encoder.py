@@ -229,5 +229,5 @@ def test_mistakes_cost_nothing(parameters, error, message):
 def test_private_categories_of_large_tables_and_odd_columns_are_refused():
     with pytest.raises(TypeError, match=r"categories='private' needs the values.*skdp\.engines"):
         finder().fit(pl.from_pandas(WORDS).lazy())
-    with pytest.raises(ValueError, match="column 'day' holds values of type datetime"):
+    with pytest.raises(ValueError, match=r"column 'day' is of dtype datetime64.*; only text, numbers"):
         finder().fit(pd.DataFrame({"day": pd.to_datetime(["2020-01-01"])}))

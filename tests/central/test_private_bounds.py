@@ -10,16 +10,23 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.stats import gamma
+from scipy.stats import binom, gamma
 
 from skdp import (
+    DPPCA,
     BudgetExceeded,
+    DPGroupBy,
     DPKBinsDiscretizer,
+    DPLinearRegression,
     DPMean,
     DPMinMaxScaler,
     DPQuantileBinarizer,
+    DPRidge,
+    DPSelectKBest,
     DPSimpleImputer,
     DPStandardScaler,
+    DPTargetEncoder,
+    DPVarianceThreshold,
     PrivacyLedger,
     privacy_statement,
 )
@@ -295,6 +302,82 @@ class TestAccuracy:
             with pytest.warns(UserWarning, match=r"the noise hides where the values of \['x0'\] are"):
                 fitted = kind(0.5, bounds="private", random_state=0).fit(np.full((rows, 1), 7.0))
             assert fitted.bounds_.tolist() == [[*NOWHERE]]
+
+
+NOT_FOUND = {"a": "private", "b": (0, 1000)}
+
+
+@pytest.mark.filterwarnings("ignore:the noise:UserWarning")
+class TestErrorsWhereNothingIsFound:
+    """They were those of values clipped to (-1, 1): [.94, 1.00] for a mean of 500."""
+
+    X = pd.DataFrame({"a": np.linspace(400, 600, 40), "b": np.linspace(400, 600, 40)})
+    y = pd.Series(np.linspace(0, 1, 40), name="y")
+
+    def test_of_means(self):
+        mean = DPMean(bounds=NOT_FOUND, random_state=0).fit(self.X)
+        assert mean.interval_[0].tolist() == [-math.inf, math.inf]
+        assert mean.std_error_[0] == math.inf
+        assert np.isfinite([mean.std_error_[1], *mean.interval_[1]]).all()
+        imputer = DPSimpleImputer(epsilon=1.0, strategy="mean", bounds=NOT_FOUND, random_state=0).fit(self.X)
+        assert np.isinf(imputer.statistics_std_error_).tolist() == [True, False]
+
+    @pytest.mark.filterwarnings("ignore:the private test:UserWarning")
+    def test_of_a_mean_that_is_refused(self):
+        promise = {"mechanism": "propose_test_release", "delta": 1e-6, "min_n": 1000, "random_state": 0}
+        refused = DPMean(bounds=NOT_FOUND, **promise).fit(self.X)
+        assert np.isnan(refused.interval_).all()
+
+    def test_of_variances(self):
+        scaler = DPStandardScaler(bounds=NOT_FOUND, random_state=0).fit(self.X)
+        errors = np.array([scaler.mean_std_error_, scaler.scale_std_error_])
+        assert np.isinf(errors).tolist() == [[True, False]] * 2
+        # All values are clipped to 1, where they vary in nothing but noise: the scale is the public one.
+        assert scaler.drowned_.tolist() == [True, False]
+        assert scaler.scale_[0] == pytest.approx(math.sqrt(1 / 3))
+        assert DPStandardScaler(with_std=False, bounds=NOT_FOUND, random_state=0).fit(self.X).scale_ is None
+        selector = DPVarianceThreshold(0.01, epsilon=1.0, bounds=NOT_FOUND, random_state=0).fit(self.X)
+        assert np.isinf(selector.variances_std_error_).tolist() == [True, False]
+        assert selector.get_support()[0]  # it was dropped as a constant
+
+    def test_of_groups(self):
+        promise = {"keys": {"g": ["u", "v"]}, "statistics": ["count", "mean", "sum"], "random_state": 0}
+        groups = DPGroupBy("g", 1.0, bounds=NOT_FOUND, **promise).fit(self.X.assign(g=["u", "v"] * 20))
+        for name, estimates in groups.estimates_.items():
+            open_ends = [math.inf, -math.inf, math.inf]
+            assert (estimates[:, 1:] == open_ends).all() == name.startswith("a_"), name
+            assert np.isfinite(estimates[:, 0]).all()
+
+    def test_of_models(self):
+        for kind in (DPLinearRegression, DPRidge):
+            model = kind(epsilon=1.0, bounds=NOT_FOUND, target_bounds=(0, 1), random_state=0).fit(self.X, self.y)
+            assert np.isinf([*model.coef_std_error_, model.intercept_std_error_]).all()
+        model = DPLinearRegression(1.0, bounds=(0, 1000), target_bounds="private", fit_intercept=False, random_state=0)
+        assert np.isinf(model.fit(self.X, self.y).coef_std_error_).all()
+        assert model.intercept_std_error_ == 0
+        pca = DPPCA(1, epsilon=1.0, bounds=NOT_FOUND, random_state=0).fit(self.X)
+        assert np.isinf(pca.explained_variance_std_error_).all()
+        best = DPSelectKBest(2, epsilon=1.0, bounds=NOT_FOUND, target_bounds=(0, 1), random_state=0)
+        assert best.fit(self.X, self.y).scores_std_error_[0] == 1
+        words = pd.DataFrame({"g": ["u", "v"] * 20})
+        encoder = DPTargetEncoder(1.0, categories=[["u", "v"]], bounds="private", random_state=0).fit(words, self.y)
+        assert encoder.target_mean_std_error_ == math.inf
+
+    def test_intervals_cover(self):
+        """Those of the values where nothing is found, and of the clipped ones where something is."""
+        n_open, n_covered, n_all = 0, 0, 0
+        for kind, n, epsilon in itertools.product(["far", "skewed", "heavy", "negative"], [40, 400, 4000], [0.3, 2.0]):
+            for seed in range(4):
+                values = column(kind, n, seed)
+                mean = DPMean(epsilon, bounds="private", random_state=100 * n + seed).fit(values[:, np.newaxis])
+                (low, high), is_found = mean.interval_[0], mean.bounds_.tolist() != [[*NOWHERE]]
+                n_open += not is_found
+                assert is_found or low < values.mean() < high
+                n_covered += low <= values.clip(*mean.bounds_[0]).mean() <= high
+                n_all += 1
+        assert 20 < n_open < n_all - 20
+        found = n_all - n_open
+        assert n_covered - n_open >= binom.ppf(1e-6, found, 0.95)
 
 
 class TestPromise:

@@ -161,9 +161,12 @@ FIT_QUICKLY = {"marginals": "independent", "max_iter": 3, "random_state": 5}
 def test_synthetic_rows_have_dtypes_that_are_declared(domain, tables):
     """A missing value made floats of integers, with fractions, and objects of truth values."""
     families = {}
+    is_numeric = isinstance(domain, Interval) or not isinstance(domain[0], bool | str)
     for values in tables:
         rows = {}
         for kind, frame in frames(values):
+            if "small" in kind and not is_numeric:  # a dtype of numbers is refused, whatever the rows are
+                continue
             synthesizer = DPMarginalSynthesizer(domain={"x": domain}, handle_unknown="ignore", **FIT_QUICKLY)
             made = synthesizer.fit(frame).sample(30)
             column = made["x"]

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
 
-import skdp.engines._registry
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, PrivacyLedger, privacy_statement
 from skdp.central import _base
+from skdp.central.linear_model import _moments
 from skdp.central.statistics import LOOKS, UNIT, GaussianNoise
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
 from skdp.privacy import Mu, Rho
@@ -81,7 +81,7 @@ class TestPersons:
         """Sums change by at most as much for each row: noise three times as large costs the same."""
         drawn, whole = [], GaussianNoise.draw
         monkeypatch.setattr(GaussianNoise, "draw", lambda self, *more: drawn.append(self) or whole(self, *more))
-        pure, joint = [], skdp.central.linear_model._moments.joint_noise
+        pure, joint = [], _moments.joint_noise
         monkeypatch.setattr(
             "skdp.central.linear_model._moments.joint_noise", lambda *what: pure.append(what[0]) or joint(*what)
         )
@@ -90,7 +90,7 @@ class TestPersons:
             pure.clear()
             model.set_params(max_rows_per_person=rows).fit(X, y, groups=WHO)
             if pure:
-                assert [(share.pure, share.rows) for share in pure] == [(2, rows)]
+                assert {(share.pure, share.rows) for share in pure} == {(2, rows)}
                 continue
             # Each draw but the steps is counted once; mu is rounded down.
             spent = sum(
@@ -157,3 +157,13 @@ def test_a_search_charges_each_fit():
     search = GridSearchCV(DPRidge(1.0, ledger=ledger, **REGRESSION), {"alpha": [0.1, 10]}, cv=folds).fit(X, NUMBER)
     assert ledger.spent.epsilon == 5.0
     assert "each fit is a release" in str(privacy_statement(search))
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+def test_a_target_may_have_the_name_of_the_column_that_it_is_computed_from(library):
+    """As in ``y = X["a"] > 0``."""
+    frame = library({"a": [0.5, -1.0, 2.0] * 20, "b": [0.1, 0.2, 0.3] * 20})
+    model = DPLogisticRegression(50.0, classes=[False, True], bounds=(-3, 3), max_iter=3, random_state=0)
+    model.fit(frame, frame["a"] > 0)
+    assert model.guarantee_.scope == ("a", "b", "target")
+    assert len(model.predict(frame)) == 60

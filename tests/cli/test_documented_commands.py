@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
+import sys
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from skdp import RandomizedResponseEncoder
+from skdp import PrivacyLedger, RandomizedResponseEncoder, save
 from skdp.cli import main
 from skdp.engines import privatize_file
 
@@ -44,7 +47,12 @@ def test_commands_run(block, tmp_path, monkeypatch):
     people.to_parquet("people.parquet")
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people[["sex"]])
     encoder.save("protocol.json")
+    save(encoder, "model.zip")
     privatize_file("people.csv", "reports.jsonl", encoder)
+    if "statement reports.parquet" in block:
+        privatize_file("people.csv", "reports.parquet", encoder)
+    if "--budget" not in block:
+        PrivacyLedger("ledger.jsonl", epsilon=3.0).charge(encoder.guarantee_, "survey")
     main(["tally", "reports.jsonl", "--protocol", "protocol.json", "--out", "tuesday.json"])
     Path("model.py").write_text(
         "from skdp import RandomizedResponseEncoder\n"
@@ -56,4 +64,19 @@ def test_commands_run(block, tmp_path, monkeypatch):
         if domain is not None and command[1] != "draft-domain":
             Path(domain).write_text(TOML)  # the draft, checked
         if command[:1] == ["skdp"] and command[1] != "report":
-            assert main(command[1:]) == 0
+            with redirected(command, monkeypatch) as words:
+                assert main(words[1:]) == 0
+
+
+@contextmanager
+def redirected(command, monkeypatch):
+    """Do what a shell does with ``< file`` and ``> file``."""
+    words = list(command)
+    with ExitStack() as stack, monkeypatch.context() as patched:
+        for sign, name, mode in (("<", "stdin", "rb"), (">", "stdout", "wb")):
+            if sign in words:
+                place = words.index(sign)
+                file = stack.enter_context(open(words[place + 1], mode))
+                patched.setattr(sys, name, stack.enter_context(io.TextIOWrapper(file)))
+                del words[place : place + 2]
+        yield words

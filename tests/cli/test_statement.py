@@ -1,11 +1,19 @@
 """``skdp statement``."""
 
+import io
 import sys
 
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
+import skdp
 from skdp.cli import main
-from skdp.privacy import PrivacyStatement
+from skdp.engines import privatize_file, privatize_files, tally_files
+from skdp.privacy import PrivacyStatement, privacy_statement
+from tests.conftest import each
 
 CODE = """
 import pandas as pd
@@ -77,7 +85,8 @@ def test_what_is_refused(folder, capsys):
     )
     assert "old.html exists already" in refuse(capsys, "no.py:x", "--out", "old.html")
     assert (folder / "old.html").read_text() == "mine"
-    assert "expected MODULE_OR_FILE:OBJECT, such as model.py:pipeline, got 'model'" in refuse(capsys, "model")
+    assert "MODULE_OR_FILE:OBJECT, such as model.py:pipeline; got 'model', which is no file" in refuse(capsys, "model")
+    assert "there is no file none.csv" in refuse(capsys, "none.csv")
     assert "there is no file no.py" in refuse(capsys, "no.py:encoder")
     assert "No module named 'no_such_module'" in refuse(capsys, "no_such_module:encoder")
     assert "has no 'decoder'" in refuse(capsys, "code/model.py:decoder")
@@ -86,3 +95,175 @@ def test_what_is_refused(folder, capsys):
     assert "latin.json is no UTF-8 text" in refuse(capsys, "latin.json")
     assert "there is no file no.json" in refuse(capsys, "no.json")
     assert not (folder / "a.txt").exists()
+
+
+PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "age": range(100)})
+ENCODER = skdp.RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Reports in all forms, and what else states a guarantee."""
+    folder = tmp_path_factory.mktemp("files")
+    PEOPLE.to_parquet(folder / "people.parquet")
+    for ending in ("csv", "csv.gz", "jsonl", "parquet", "arrow"):
+        privatize_file(folder / "people.parquet", folder / f"reports.{ending}", ENCODER)
+    (folder / "reports.jsonl").rename(folder / "reports.ndjson")
+    (folder / "reports.jsonl.skdp.json").rename(folder / "reports.ndjson.skdp.json")
+    privatize_files([folder / "people.parquet"], folder / "release", ENCODER)
+    tally_files(folder / "reports.csv", target=folder / "tally.json")
+    encoder = skdp.RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(PEOPLE[["sex"]])
+    encoder.save(folder / "protocol.json")
+    skdp.save(encoder, folder / "model.zip")
+    return folder
+
+
+OF_REPORTS = [
+    "reports.csv",
+    "reports.csv.gz",
+    "reports.ndjson",
+    "reports.parquet",
+    "reports.arrow",
+    "release",
+    "release/manifest.json",
+    "tally.json",
+    "protocol.json",
+]
+
+
+@each("name", [*OF_REPORTS, "model.zip"])
+def test_files_state_what_they_promise(files, name, capsys):
+    assert main(["statement", str(files / name)]) == 0
+    printed = capsys.readouterr().out
+    assert "Guarantee: epsilon = 1, local model, replacing one record's values of: sex" in printed
+    assert "age" not in printed
+
+
+@each("name", OF_REPORTS)
+def test_the_protocol_of_files_is_read(files, name):
+    for place in (files / name, str(files / name)):
+        transformer = skdp.read_protocol(place)
+        assert type(transformer) is skdp.RandomizedResponseEncoder
+        assert transformer.guarantee_.epsilon == 1
+        assert transformer.categories_[0].tolist() == ["f", "m"]
+
+
+def test_columns_beside_reports_are_unprotected(tmp_path, capsys):
+    encoder = skdp.UnaryEncodingTransformer(1.0, categories={"sex": ["f", "m"]})
+    reports = encoder.fit_transform(PEOPLE[["sex"]])
+    reports.assign(age=PEOPLE["age"]).to_parquet(tmp_path / "reports.parquet")
+    assert main(["statement", str(tmp_path / "reports.parquet"), "--out", str(tmp_path / "page.json")]) == 0
+    statement = PrivacyStatement.from_json((tmp_path / "page.json").read_text())
+    assert statement.rows[["column", "protection"]].values.tolist() == [["sex", "rows"], ["age", "released as is"]]
+    assert statement.total.scope == ("sex",)
+    assert "age: released as is." in statement.to_dict()["not_covered"]
+
+
+def test_reports_in_a_module_are_stated(folder, capsys):
+    code = CODE + "\nreports = encoder.transform(people).assign(age=1)\n"
+    (folder / "code" / "model.py").write_text(code)
+    assert main(["statement", "code/model.py:reports"]) == 0
+    printed = capsys.readouterr().out
+    assert "Guarantee: epsilon = 1" in printed
+    assert "released as is" in printed
+
+
+def test_a_table_says_its_protocol_or_none():
+    table = PEOPLE[["sex"]]
+    encoder = skdp.RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
+    for reports in (encoder.fit_transform(table), encoder.fit(pa.table(table)).transform(pa.table(table))):
+        assert type(skdp.read_protocol(reports)) is skdp.RandomizedResponseEncoder
+    reports = encoder.fit(pl.from_pandas(table)).transform(pl.from_pandas(table))
+    for other in (reports, reports.lazy(), table, np.zeros((3, 1))):
+        assert skdp.read_protocol(other) is None
+    with pytest.raises(TypeError, match=r"frame must be .* got int"):
+        skdp.read_protocol(3)
+
+
+def test_a_transformer_of_any_class_is_found_and_estimates():
+    encoder = skdp.NumericPerturber(1.0, bounds={"age": (0, 100)})
+    reports = encoder.fit_transform(PEOPLE[["age"]].astype(float))
+    transformer = skdp.read_protocol(reports)
+    assert type(transformer) is skdp.NumericPerturber
+    pd.testing.assert_frame_equal(transformer.estimate_mean(reports), encoder.estimate_mean(reports))
+
+
+def test_files_of_another_kind_are_refused(files, capsys):
+    assert skdp.read_protocol(files / "people.parquet") is None
+    error = refuse(capsys, files / "people.parquet")
+    assert "does not say how its reports were made: give the protocol that save of the encoder wrote" in error
+    with pytest.raises(ValueError, match=r"model.zip holds no reports: if skdp.save wrote it, skdp.load reads it"):
+        skdp.read_protocol(files / "model.zip")
+    with pytest.raises(ValueError, match=r"use skdp\.load$"):
+        skdp.RandomizedResponseEncoder.load(files / "model.zip")
+    with pytest.raises(FileNotFoundError):
+        skdp.read_protocol(files / "none.parquet")
+
+
+def test_a_damaged_note_is_refused(files, tmp_path):
+    reports = ENCODER.fit_transform(PEOPLE[["sex"]])
+    reports.attrs["skdp.protocol"] = reports.attrs["skdp.protocol"].replace('"epsilon": 1.0', '"epsilon": 0.5')
+    with pytest.raises(ValueError, match=r"reports would be misread|another guarantee"):
+        skdp.read_protocol(reports)
+
+
+def test_load_reads_a_protocol(files, tmp_path):
+    encoder = skdp.load(files / "protocol.json")
+    assert type(encoder) is skdp.RandomizedResponseEncoder
+    assert encoder.guarantee_.epsilon == 1
+    stream = io.BytesIO((files / "protocol.json").read_bytes())
+    assert skdp.load(stream).to_json() == encoder.to_json()
+    with pytest.raises(ValueError, match="the file is a protocol, which has none"):
+        skdp.load(files / "protocol.json", ledger=skdp.PrivacyLedger(epsilon=1.0))
+    for text in ("{", "{}", "{\u20ac".encode("utf-16").decode("latin-1")):
+        (tmp_path / "other.json").write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match=r"no protocol of a local transformer|no file that skdp.save wrote"):
+            skdp.load(tmp_path / "other.json")
+
+
+def charged_ledger(*place):
+    ledger = skdp.PrivacyLedger(*place, epsilon=9.0)
+    encoder = skdp.RandomizedResponseEncoder(2.0, categories={"sex": ["f", "m"]}, ledger=ledger)
+    encoder.fit_transform(PEOPLE[["sex"]])
+    encoder.transform(PEOPLE[["sex"]])
+    skdp.DPMean(0.5, bounds=(0, 100), ledger=ledger, random_state=0).fit(PEOPLE[["age"]])
+    return ledger
+
+
+def test_a_ledger_states_its_charges(tmp_path, capsys):
+    ledger = charged_ledger(tmp_path / "ledger.jsonl")
+    statement = privacy_statement(ledger)
+    rows = statement.rows[["column", "step", "epsilon", "relation"]].values.tolist()
+    assert rows == [["sex", "RandomizedResponseEncoder, 2 times", 4, "replace"], ["age", "DPMean", 1, "replace"]]
+    assert (statement.total.epsilon, statement.total.relation) == (5, "replace")  # 2 + 2 + twice 0.5
+    assert statement.total.trust == "central"
+    assert not statement.total.secure
+    assert ledger.spent.epsilon == 5
+    assert PrivacyStatement.from_json(statement.to_json()).to_dict() == statement.to_dict()
+    assert "Budget: epsilon 9, delta 0" in statement.to_html()
+    (tmp_path / "record.json").write_text(ledger.to_json())
+    for name in ("ledger.jsonl", "record.json"):
+        assert main(["statement", str(tmp_path / name)]) == 0
+        printed = capsys.readouterr().out
+        assert "Guarantee: epsilon = 5, central model, replacing" in printed
+        assert "columns that left without a charge are not known to it" in printed
+        assert "No column is released unprotected" not in printed
+    assert ledger.spent.epsilon == 5
+
+
+def test_a_ledger_without_charges_promises_nothing_yet(tmp_path, capsys):
+    ledger = skdp.PrivacyLedger(tmp_path / "ledger.jsonl", epsilon=1.0)
+    assert privacy_statement(ledger).total is None
+    assert main(["statement", str(tmp_path / "ledger.jsonl")]) == 0
+    printed = capsys.readouterr().out
+    assert "No column has a guarantee" in printed
+    assert "released unprotected" not in printed
+
+
+def test_a_ledger_for_adding_and_removing_stays_one():
+    ledger = skdp.PrivacyLedger(epsilon=1.0)
+    for _ in range(3):
+        ledger.charge(skdp.PrivacyGuarantee(0.1, relation="add_remove", trust="central"), "survey")
+    statement = privacy_statement(ledger)
+    assert (statement.total.epsilon, statement.total.relation) == (0.3, "add_remove")
+    assert statement.total.scope == ("all columns",)

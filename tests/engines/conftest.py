@@ -33,7 +33,7 @@ def _to_dask(table, partitions=3):
 
     # Nor does Arrow make categories of codes without a sign, in every version.
     signed = [
-        field.with_type(pa.dictionary(pa.int32(), field.type.value_type))
+        field.with_type(pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered))
         if pa.types.is_dictionary(field.type)
         else field
         for field in table.schema

@@ -87,3 +87,17 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
     tracemalloc.stop()
     assert pa.total_allocated_bytes() - before < size // 4
     assert "real = true" not in (tmp_path / "domain.toml").read_text()  # edges are fractions
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_identifiers_of_a_large_file_are_not_drafted(tmp_path, monkeypatch, suffix, capsys):
+    monkeypatch.setattr(_files_draft, "ROWS", 300)
+    frame = pd.DataFrame({"customer": rows + 1, "mail": [f"p{row}@example.org" for row in rows], "age": rows % 90})
+    path = written(frame, tmp_path / f"in{suffix}")
+    assert main(["draft-domain", str(path), str(tmp_path / "domain.toml")]) == 0
+    text = (tmp_path / "domain.toml").read_text()
+    assert "[columns.age]" in text
+    assert "[columns.customer]" not in text
+    told = capsys.readouterr().err
+    for name in ("customer", "mail"):
+        assert f"Column {name!r} is left out: it looks like an identifier of records or persons" in told

@@ -14,7 +14,6 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow.compute import field
 
-import skdp.engines._registry  # noqa: F401 so that `fit` knows the engines
 from skdp import BudgetExceeded, Domain, DPHistogram, DPMarginalSynthesizer, DPMean, Interval, PrivacyLedger
 from skdp.frames import open_large, read_table
 from skdp.synthesis.tables import CodedRecords, LargeRecords, _records, read_codes

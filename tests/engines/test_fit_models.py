@@ -5,7 +5,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-import skdp.engines._registry  # noqa: F401 so that `fit` knows the engines
 from skdp import (
     DPCategoricalNB,
     DPGaussianNB,

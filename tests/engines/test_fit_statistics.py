@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-import skdp.engines._registry  # noqa: F401 so that `fit` knows the engines
 from skdp import (
     DPGroupBy,
     DPKBinsDiscretizer,

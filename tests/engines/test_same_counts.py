@@ -150,7 +150,7 @@ def test_values_of_another_kind_are_other_values_on_any_engine(engine, declared)
     encoder = RandomizedResponseEncoder(categories={"price": declared})
     with pytest.raises(ValueError, match="column 'price'") as caught:
         privatize(engine.frame(table), encoder)
-    assert "1.5" not in str(caught.value)
+    assert "1.5" not in str(caught.value).replace(repr(declared), "what is declared")
 
 
 # The dtypes that text has in pandas 2 and 3, also in Dask

@@ -47,7 +47,7 @@ from skdp.evaluation.curves._cache import CellStore, digest
 from skdp.evaluation.curves._cells import read_groups
 from skdp.evaluation.curves._scoring import _name_of
 from skdp.metrics import fairness_report
-from tests.conftest import each
+from tests.conftest import each, without_weak
 
 EPSILON = "columns__private__encoder__epsilon"
 ENCODER = "columns__private__encoder"
@@ -847,7 +847,7 @@ class NoEncoding(TransformerMixin, BaseEstimator):
         ({"scoring": ["accuracy", "accuracy"]}, ValueError, "scoring has two metrics of one name"),
         ({"scoring": "acuracy"}, ValueError, "acuracy"),
         ({"scoring": lambda estimator, X, y: "high"}, TypeError, "scoring '<lambda>' must return a number, got str"),
-        ({"scoring": "theil_index"}, ValueError, "scoring 'theil_index' needs privileged= and positive_label="),
+        ({"scoring": "theil_index"}, ValueError, "scoring 'theil_index' needs privileged="),
         (
             {"scoring": "theil_index", "privileged": "a", "positive_label": "yes"},
             ValueError,
@@ -969,8 +969,8 @@ class TestWeights:
 def test_an_undefined_score_is_said_once():
     with pytest.warns(UndefinedMetricWarning, match=r"in 6 of 6 fits\)") as caught:
         curve(scoring={"precision": _with_never, "again": _with_never}, data=table())
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
+    (warning,) = without_weak(caught)
+    assert warning.filename == __file__
 
 
 def _with_never(estimator, X, y):

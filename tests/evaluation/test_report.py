@@ -552,7 +552,8 @@ class TestCommand:
             (["--columns", "sex"], "--data and --columns go together"),
             (["--edges", "age=0,1"], "--edges goes with --data"),
             (["--target", "rich"], "--target goes with --data"),
-            (["--data", "OWN", "--columns", "sex", "--target", "rich"], "--target and --positive go together"),
+            (["--data", "OWN", "--columns", "sex", "--positive", "1"], "--positive goes with --target"),
+            (["--data", "OWN", "--columns", "sex", "--target", "age"], "--target goes with --positive, unless all its"),
             (["--data", "OWN", "--columns", "sex", "--privileged", "M"], "--sensitive and --privileged go together"),
             (
                 ["--data", "OWN", "--columns", "sex", "--sensitive", "sex", "--privileged", "M"],

@@ -718,11 +718,11 @@ def test_categories_that_are_read_from_the_data_are_refused():
     rows = pd.DataFrame({"a": ["x", "y"] * 20})
     for encoder in (RandomizedResponseEncoder, FrequencyOracleEncoder):
         # Whether all categories occur must not decide on an error.
-        for table in (rows, rows.astype("category"), rows.astype(pd.CategoricalDtype(["x", "y", "z"]))):
+        for table in (rows, rows.astype("category"), rows.astype(pd.CategoricalDtype(["y", "x", "z"]))):
             with pytest.raises(ValueError, match="the categories of 'a' must be declared: memoize=True"):
                 encoder(memoize=True, secret_key=SecretKey.generate()).fit(table)
-        for declared in (pd.CategoricalDtype(["x", "y"], ordered=True), pd.CategoricalDtype(["y", "x"])):
-            encoder(memoize=True, secret_key=SecretKey.generate()).fit(rows.astype(declared))
+        declared = pd.CategoricalDtype(["x", "y"], ordered=True)
+        encoder(memoize=True, secret_key=SecretKey.generate()).fit(rows.astype(declared))
 
 
 class Unwritable:

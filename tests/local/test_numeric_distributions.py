@@ -106,4 +106,4 @@ def test_intervals_cover(shape):
         found = fitted.estimate_distribution(fitted.transform(draws[shape](2_000).reshape(-1, 1)), n_bins=4)
         inside.append((found["lower"] <= truth) & (truth <= found["upper"]))
     assert np.isfinite(found["std_error"]).all()
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.05)
+    assert np.mean(inside) >= 0.93

@@ -595,7 +595,7 @@ class TestIntervalsOfDistributions:
             inside.append((found["lower"] <= truth) & (truth <= found["upper"]))
             errors.append(found["frequency"] - truth)
             stated.append(found["std_error"])
-        assert np.mean(inside) == pytest.approx(0.95, abs=0.045)
+        assert np.mean(inside) >= 0.93
         assert (np.std(errors, axis=0) < 1.3 * np.mean(stated, axis=0)).all()
 
     def test_they_are_within_0_and_1_and_wider_for_a_higher_level(self):
@@ -613,8 +613,9 @@ class TestIntervalsOfDistributions:
             fitted.estimate_distribution(reports, confidence_level=1)
 
     @pytest.mark.slow
-    def test_too_few_reports_have_no_errors(self):
+    def test_too_few_reports_have_intervals_too(self):
         fitted = NumericPerturber(1.0, mechanism="optimal", bounds=(0, 1), random_state=0).fit([[0.5]])
         found = fitted.estimate_distribution(fitted.transform(np.full((200, 1), 0.3)), n_bins=16)
-        assert np.isinf(found["std_error"]).all()
-        assert found[["lower", "upper"]].to_numpy().tolist() == [[0, 1]] * 16
+        assert np.isfinite(found["std_error"]).all()
+        assert (found["upper"] - found["lower"]).max() > 0.5
+        assert found["upper"].iloc[4] == 1  # where all values are: 0.3 of 16 bins

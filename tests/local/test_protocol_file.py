@@ -32,12 +32,13 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.engines import estimate_file
+from skdp.engines import estimate_file, tally_files
 from skdp.local import ReportTransformer, SecretKey
 from tests.conftest import each, often
 
 CLIENT = Path(__file__).parent.parent.parent / "examples" / "client"
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "f", "m"] * 50, "rooms": [1, 2, 3, 1] * 50})
+HOURS = pd.DataFrame({"hours": [0.0, 0.1, 0.3, 7.0, np.nan] * 40, "sex": ["f", "m", "f", "m", "m"] * 40})
 VALUES = {"sex": ["f", "m"], "rooms": [1, 2, 3]}
 KEY = SecretKey(b"a key that nobody may see in a file")
 FITTED = {
@@ -60,6 +61,34 @@ FITTED = {
     "auto": (FrequencyOracleEncoder(1.0, categories=VALUES), PEOPLE),
     "sketch": (FrequencyOracleEncoder(1.0, oracle="count_mean_sketch", categories=VALUES), PEOPLE),
     "bins": (RandomizedResponseEncoder(1.0, categories={"rooms": Interval(0, 4, bins=4)}), PEOPLE[["rooms"]]),
+    "bins and missing": (
+        RandomizedResponseEncoder(
+            2.0, categories={"hours": Interval(edges=[0, 0.1, 0.3, 7], missing=True), "sex": ["f", "m"]}
+        ),
+        HOURS,
+    ),
+    "joint bins": (
+        RandomizedResponseEncoder(
+            2.0, strategy="joint", categories={"hours": Interval(0, 7, bins=3, missing=True), "sex": ["f", "m"]}
+        ),
+        HOURS,
+    ),
+    "sampled bins": (
+        RandomizedResponseEncoder(
+            2.0, strategy="sample", categories={"hours": Interval(0, 7, bins=7, missing=True), "sex": ["f", "m"]}
+        ),
+        HOURS,
+    ),
+    "bits of bins": (
+        UnaryEncodingTransformer(2.0, categories={"hours": Interval(-1, 8, bins=3, missing=True), "sex": ["f", "m"]}),
+        HOURS,
+    ),
+    "bins of dates": (
+        RandomizedResponseEncoder(
+            1.0, categories={"day": Interval(edges=[date(2020, 1, 1), date(2020, 2, 1), date(2020, 3, 1)])}
+        ),
+        pd.DataFrame({"day": [date(2020, 1, 1), date(2020, 2, 1)]}),
+    ),
     "dates": (
         RandomizedResponseEncoder(1.0, categories={"day": [date(2020, 1, 1), date(2020, 1, 2), None]}),
         pd.DataFrame({"day": [date(2020, 1, 1), None]}),
@@ -79,7 +108,30 @@ FITTED = {
     "bounds of all": (NumericPerturber(1.0, mechanism="laplace", bounds=(0, 5)), PEOPLE[["rooms"]]),
     "rappor": (RapporEncoder(1.0, n_bits=16), PEOPLE[["sex"]]),
 }
-MADE_BY_CLIENTS = ["response", "joint", "sample", "unary", "subset", "hashing", "large hashing", "hadamard", "sketch"]
+MADE_BY_CLIENTS = [
+    "response",
+    "joint",
+    "sample",
+    "unary",
+    "subset",
+    "hashing",
+    "large hashing",
+    "hadamard",
+    "sketch",
+    "bins",
+    "bins and missing",
+    "joint bins",
+    "sampled bins",
+    "bits of bins",
+]
+NOT_MADE_BY_CLIENTS = {
+    "permanent": "makes no permanent ones",
+    "unbiased": "not output='unbiased'",
+    "bins of dates": "column 'day' has bins of dates",
+    "dates": "column 'day' has declared values other than text",
+    "numbers": "reports of declared values",
+    "rappor": "reports of declared values",
+}
 
 
 def reports_of(name):
@@ -252,10 +304,46 @@ def test_clients_are_given_what_they_need(name):
     assert [column["name"] for column in client["columns"]] == list(encoder.protocol_.domain.columns)
 
 
-@each("name", ["permanent", "unbiased", "bins", "dates", "numbers", "rappor"])
-def test_reports_that_the_client_cannot_make_are_not_offered(name):
+@each("name", NOT_MADE_BY_CLIENTS)
+def test_reports_that_the_client_cannot_make_are_not_offered(name, tmp_path):
     encoder, table = FITTED[name]
-    assert json.loads(encoder.fit(table).to_json())["client"] is None
+    encoder.fit(table).save(tmp_path / "protocol.json")
+    content = json.loads((tmp_path / "protocol.json").read_text())
+    assert content["client"] is None
+    assert NOT_MADE_BY_CLIENTS[name] in content["no_client"]
+    ReportTransformer.load(tmp_path / "protocol.json")
+
+
+@each("name", ["response", "bins"])
+def test_no_reason_is_given_where_there_is_a_client(name):
+    encoder, table = FITTED[name]
+    assert "no_client" not in json.loads(encoder.fit(table).to_json())
+
+
+def test_bins_that_hold_no_float_of_their_own_are_not_offered():
+    edges = [0.0, 1.0, np.nextafter(1.0, 2.0), 2.0]
+    encoder = RandomizedResponseEncoder(1.0, categories={"rooms": Interval(edges=edges)}).fit(
+        PEOPLE[["rooms"]].iloc[:1]
+    )
+    assert json.loads(encoder.to_json())["client"] is not None  # the middle of the narrow bin is its lower edge
+    edges = [0.0, np.nextafter(1.0, 2.0), np.nextafter(np.nextafter(1.0, 2.0), 2.0), 2.0]
+    encoder = RandomizedResponseEncoder(1.0, categories={"rooms": Interval(edges=edges)}).fit(
+        PEOPLE[["rooms"]].iloc[:1]
+    )
+    content = json.loads(encoder.to_json())
+    assert content["client"] is None
+    assert "bins without a number between their edges" in content["no_client"]
+
+
+@each("change", [True, 1.0, "1"])
+def test_a_client_with_a_number_of_another_type_is_refused(change):
+    """They are equal in Python, but not in other languages: `0 === "0"` is false."""
+    encoder = HadamardResponseEncoder(2.0, categories={"sex": ["f", "m"]}, n_blocks=1).fit(PEOPLE[["sex"]])
+    content = json.loads(encoder.to_json())
+    assert content["client"]["samplers"][0]["n_blocks"] == 1
+    content["client"]["samplers"][0]["n_blocks"] = change
+    with pytest.raises(ValueError, match="another client"):
+        ReportTransformer.from_json(json.dumps(content))
 
 
 def test_a_transformer_of_arrays_is_one_again():
@@ -278,38 +366,71 @@ def test_seeds_of_hashes_may_be_text():
         encoder.tally(reports.astype({"rooms_seed": str}).assign(rooms_seed="-1"))
 
 
-@pytest.mark.long
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
-class TestJavaScript:
-    def test_all_vectors(self):
-        subprocess.run(["node", "--test", CLIENT], check=True, capture_output=True)
+NEEDS_NODE = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
 
+
+@NEEDS_NODE
+def test_the_client_passes_its_own_tests():
+    """Its vectors, and random protocols, of which it refuses those that tell more than they state."""
+    done = subprocess.run(["node", "--test", CLIENT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def lines_of_the_client(name, folder):
+    """Return the reports that the client makes of a table, 50 of each record, as JSON lines."""
+    encoder, table = FITTED[name]
+    encoder.fit(table).save(folder / "protocol.json")
+    table.to_json(folder / "people.json", orient="records")
+    script = f"""
+        import {{ readFileSync }} from "node:fs";
+        import {{ report }} from {json.dumps((CLIENT / "skdp.mjs").as_uri())};
+        const read = (name) => JSON.parse(readFileSync(name, "utf8"));
+        const protocol = read("protocol.json");
+        const people = read("people.json");
+        for (let i = 0; i < 50; i++) for (const one of people) console.log(JSON.stringify(report(protocol, one)));
+    """
+    command = ["node", "--input-type=module", "-e", script]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.long
+@NEEDS_NODE
+class TestJavaScript:
     @pytest.mark.parametrize("name", MADE_BY_CLIENTS)
     def test_reports_are_accepted_and_estimated(self, name, tmp_path):
         encoder, table = FITTED[name]
-        encoder.fit(table).save(tmp_path / "protocol.json")
-        table.to_json(tmp_path / "people.json", orient="records")
-        script = f"""
-            import {{ readFileSync }} from "node:fs";
-            import {{ report }} from {json.dumps((CLIENT / "skdp.mjs").as_uri())};
-            const read = (name) => JSON.parse(readFileSync(name, "utf8"));
-            const protocol = read("protocol.json");
-            const people = read("people.json");
-            for (let i = 0; i < 50; i++) for (const one of people) console.log(JSON.stringify(report(protocol, one)));
-        """
-        done = subprocess.run(
-            ["node", "--input-type=module", "-e", script], cwd=tmp_path, check=True, capture_output=True, text=True
-        )
-        reports = pd.DataFrame([json.loads(line) for line in done.stdout.splitlines()])
+        lines = lines_of_the_client(name, tmp_path)
+        reports = pd.DataFrame([json.loads(line) for line in lines.splitlines()])
         assert len(reports) == 50 * len(table)
         if name == "large hashing":
             assert encoder.tally(reports).n_reports == len(reports)
             return
         found = encoder.estimate_counts(reports)
-        columns = list(table) if encoder.strategy == "joint" else None
-        true = table.value_counts(columns) if columns else pd.concat({c: table[c].value_counts() for c in table})
-        off = (found["count"] - 50 * true.reindex(found.index).fillna(0)) / found["std_error"]
+        codes = encoder.protocol_.domain.encode([table[name] for name in table])
+        labels = [encoder.protocol_.domain[name].labels for name in table]
+        cells = pd.DataFrame(
+            {name: np.array(own, object)[code] for name, own, code in zip(table, labels, codes, strict=True)}
+        )
+        if encoder.strategy == "joint":
+            true = cells.value_counts(list(cells), dropna=False)
+        elif len(cells.columns) == 1:
+            true = cells.iloc[:, 0].value_counts(dropna=False)
+        else:
+            true = pd.concat({name: cells[name].value_counts(dropna=False) for name in cells})
+        true = true.reindex(found.index).fillna(0)
+        n_attributes = len(encoder.protocol_.attributes)
+        assert true.sum() == len(table) * n_attributes
+        off = (found["count"] - 50 * true) / found["std_error"]
         assert off.abs().max() < 5.5
+
+    @pytest.mark.parametrize("name", ["bins and missing", "sampled bins"])
+    def test_lines_of_bins_are_tallied(self, name, tmp_path):
+        (tmp_path / "reports.jsonl").write_text(lines_of_the_client(name, tmp_path))
+        encoder = ReportTransformer.load(tmp_path / "protocol.json")
+        tally = tally_files(tmp_path / "reports.jsonl", encoder)
+        n_reports = 50 * len(HOURS)
+        expected = [n_reports, n_reports] if encoder.strategy == "split" else [n_reports]
+        assert (list(tally.sizes) if encoder.strategy == "split" else [sum(tally.sizes)]) == expected
 
 
 @pytest.mark.slow
@@ -335,7 +456,9 @@ def test_the_collector_keeps_reports_and_refuses_others(tmp_path):
     try:
         assert ask("/estimate")[0] == 404
         assert ask("/")[1].startswith("<!doctype html>")
-        assert {ask(f"/{module.name}")[0] for module in CLIENT.glob("*.mjs") if module.name != "skdp.test.mjs"} == {200}
+        assert {
+            ask(f"/{module.name}")[0] for module in CLIENT.glob("*.mjs") if not module.name.endswith(".test.mjs")
+        } == {200}
         assert json.loads(ask("/protocol.json")[1])["client"]["report_columns"] == ["sex"]
         for row in encoder.transform(PEOPLE[["sex"]])["sex"][:8]:
             assert ask("/report", json.dumps({"sex": row}).encode())[0] == 200

@@ -148,7 +148,7 @@ def test_weights_without_noise_are_those_of_aif360(make):
 def test_unbiased_weights_make_labels_and_true_groups_independent(make):
     people, _, true, _ = table(40_000)
     encoder, reports = encode(make, people, 2.0, strategy="joint")
-    given = {"privileged": "Male", "positive_label": 1, "columns": "sex"}
+    given = {"privileged": "Male", "positive_label": 1, "columns": "sex", "method": "unbiased"}
     before = reweigh(true, people["sex"], np.ones(len(true)))
     found = reweigh(true, people["sex"], private_reweighing(true, reports, encoder, **given))
     assert before < -0.15
@@ -177,7 +177,7 @@ def test_the_mean_weight_over_the_randomness_is_that_of_the_true_group():
     """Exact for given factors: the channel times the weights of the reports."""
     people, _, true, _ = table()
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
-    weights = private_reweighing(true, reports, encoder, privileged="Male", positive_label=1)
+    weights = private_reweighing(true, reports, encoder, privileged="Male", method="unbiased")
     joint = joint_distribution(true, None, reports, encoder)["count"].to_numpy().reshape(2, 2)
     factors = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0) / joint.sum() / joint
     channel = np.array(encoder.channel()[0], float)
@@ -185,6 +185,58 @@ def test_the_mean_weight_over_the_randomness_is_that_of_the_true_group():
     for label in (0, 1):
         by_report = [weights[(true == label) & (seen == male)][0] for male in (False, True)]
         np.testing.assert_allclose(channel @ by_report, factors[label])
+
+
+def unequal():
+    """A tenth of the women and two fifths of the men have the positive label."""
+    people = pd.DataFrame({"sex": ["Female"] * 10_000 + ["Male"] * 10_000})
+    return people, (np.random.default_rng(0).random(20_000) < np.repeat([0.1, 0.4], 10_000)).astype(int)
+
+
+def parity(weights, true, groups):
+    """The difference in the weighted share of positive labels, women minus men."""
+    women = (groups == "Female").to_numpy()
+    return np.average(true[women], weights=weights[women]) - np.average(true[~women], weights=weights[~women])
+
+
+@pytest.mark.parametrize("make", ENCODERS)
+def test_at_small_epsilon_no_weight_is_negative(make):
+    """Estimators take them, each label keeps its total, and the groups are nearer to each other than without."""
+    people, true = unequal()
+    encoder, reports = encode(make, people, 0.5)
+    unbiased = private_reweighing(true, reports, encoder, privileged="Male", method="unbiased")
+    assert (unbiased < 0).any()
+    with pytest.warns(UserWarning, match="% of the unbiased weights are negative"):
+        weights = private_reweighing(true, reports, encoder, privileged="Male")
+    assert weights.min() >= 0
+    for label in (0, 1):
+        assert weights[true == label].sum() == pytest.approx((true == label).sum())
+    before, after = parity(np.ones(len(true)), true, people["sex"]), parity(weights, true, people["sex"])
+    assert before < after < 0.05
+    assert abs(after) < 0.9 * abs(before)
+    LogisticRegression().fit(np.arange(20_000)[:, np.newaxis], true, sample_weight=weights)
+
+
+def test_of_several_reports_those_that_say_more_get_the_weight():
+    """Of the four reports of unary encoding two say nothing: without their weight, the groups are balanced."""
+    people, true = unequal()
+    encoder, reports = encode(UnaryEncodingTransformer, people, 2.0)
+    unbiased = private_reweighing(true, reports, encoder, privileged="Male", method="unbiased")
+    clipped = np.maximum(unbiased, 0)
+    with pytest.warns(UserWarning, match="negative"):
+        weights = private_reweighing(true, reports, encoder, privileged="Male")
+    assert (unbiased < 0).any()
+    assert parity(clipped, true, people["sex"]) < -0.06
+    assert abs(parity(weights, true, people["sex"])) < 0.03
+
+
+def test_unbiased_weights_stay_where_none_is_negative():
+    people, _, true, _ = table(20_000)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 3.0)
+    both = [
+        private_reweighing(true, reports, encoder, privileged="Male", method=m) for m in ("nonnegative", "unbiased")
+    ]
+    np.testing.assert_array_equal(*both)
 
 
 def test_weights_serve_a_classifier():

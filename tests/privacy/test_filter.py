@@ -108,6 +108,29 @@ def test_deltas_of_releases_without_a_rho_have_the_rest(make):
     ledger.charge(PrivacyGuarantee(0.1), "answer")
 
 
+def test_what_a_filter_has_spent_is_never_more_than_its_budget(make):
+    """Sums of epsilons and deltas are not what is limited: those of releases with a rho have no part in it."""
+    ledger = make(epsilon=2.0, delta=1e-6, filter_delta=5e-7)
+    assert ledger.spent == (0, 0)
+    before = 0.0
+    releases = [gaussian(0.05)] * 10 + [PrivacyGuarantee(0.1, 1e-7)] * 4 + [gaussian(0.1)] * 10
+    for number, release in enumerate(releases):
+        ledger.charge(release, "release")
+        spent = ledger.spent
+        assert before < spent.epsilon <= 2
+        assert spent.delta == pytest.approx(5e-7 + 1e-7 * min(max(number - 9, 0), 4))
+        assert spent.delta + ledger.remaining().delta == pytest.approx(1e-6)
+        assert tuple(ledger.balance().loc["spent", ["epsilon", "delta"]]) == spent
+        before = spent.epsilon
+    assert ledger.spent.epsilon < 0.6 * sum(release.epsilon for release in releases)
+    full = make(epsilon=1.0, delta=1e-6, filter_delta=1e-6)
+    full.charge(PrivacyGuarantee(1.0), "answer")
+    assert full.spent == (1, 1e-6)
+    assert admitted(small := make(epsilon=1.0, delta=D, filter_delta=D), PrivacyGuarantee(0.01)) > 300
+    assert 0.99 < small.spent.epsilon <= 1
+    assert "epsilon=1.0" in repr(small)
+
+
 def test_without_a_filter_all_is_as_before(make):
     ledger = make(epsilon=1.0, delta=2e-6)
     ledger.charge(gaussian(0.1), "noise")

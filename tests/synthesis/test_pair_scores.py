@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer
+from skdp.privacy import WeakGuaranteeWarning
 
 N = 3000
 RNG = np.random.default_rng(0)
@@ -78,12 +79,14 @@ def test_a_strong_pair_without_room_is_named():
     assert synthesizer.pair_scores_["measured"].sum() == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", WeakGuaranteeWarning)
         synthesizer.set_params(max_cells=216).fit(pd.DataFrame(copies))
 
 
 def test_pairs_that_have_room_are_not_named():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", WeakGuaranteeWarning)
         fitted()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from skdp import DPHistogram, DPLogisticRegression, DPMean, PrivacyGuarantee, PrivacyLedger
-from skdp.privacy import Rho
+from skdp.privacy import LaplaceLoss, PureLoss, Rho
 from skdp.randomness import (
     SeededSource,
     cube_noise,
@@ -221,6 +222,18 @@ def test_a_ledger_is_not_charged():
     ledger = PrivacyLedger(epsilon=1.0)
     check_sensitivity(DPMean(Rho(0.1, delta=1e-6), bounds=(0, 10), ledger=ledger), pd.DataFrame({"value": X}))
     assert ledger.spent == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "passed"),
+    [(LaplaceLoss(1.0, 10), True), (PureLoss(1.0), True), (PureLoss(1.0, 0.7), False), (LaplaceLoss(1.0, 1000), True)],
+)
+def test_stated_losses_cover_what_is_drawn(loss, passed):
+    """A thousand links are as good as ten, but for a little; a share of the total variation is not."""
+    claim = replace(CLAIM, losses=(loss,))
+    found = replay_release(broken.Curator(), broken.TABLE, broken.TABLE[:-1], guarantee=claim)
+    assert found.passed == passed
+    assert all("the stated losses" in finding for finding in found.findings)
 
 
 def test_errors_and_missing_guarantees():

@@ -12,6 +12,7 @@ from skdp.central.frameworks._propose_test_release import read_number as read_nu
 from skdp.central.frameworks._propose_test_release import read_positive_delta as read_positive_delta
 from skdp.central.frameworks._sample_and_aggregate import MOST_CHUNKS as MOST_CHUNKS
 from skdp.central.frameworks._sample_and_aggregate import sample_and_aggregate as sample_and_aggregate
+from skdp.central.frameworks._sample_and_aggregate import totals_losses as totals_losses
 from skdp.central.frameworks._smooth_sensitivity import SmoothNoise as SmoothNoise
 from skdp.central.frameworks._smooth_sensitivity import laplace_divergence as laplace_divergence
 from skdp.central.frameworks._smooth_sensitivity import smooth_sensitivity_release as smooth_sensitivity_release

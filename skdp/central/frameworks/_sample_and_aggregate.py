@@ -6,6 +6,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from skdp.central.frameworks._chunks import Take, isolated, kept_generators, ope
 from skdp.central.frameworks._propose_test_release import Release
 from skdp.central.statistics import GRID, Noise, integer_noise, ratio, to_places, to_value
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share, laplace_loss, read_share
 from skdp.randomness import ByteSource
 from skdp.typing import ColumnLike, TableLike
 
@@ -132,7 +133,8 @@ def sample_and_aggregate(
     if default is not None:
         defaults = _to_integers(_read_default(default, ends), ends)
     what, mechanism = "sample_and_aggregate", "sample and aggregate"
-    guarantee, source = charge(what, share, ledger, random_state, mechanism=mechanism)
+    losses = totals_losses(share)
+    guarantee, source = charge(what, share, ledger, random_state, mechanism=mechanism, losses=losses)
     total, answered = [0] * len(ends), 0
     with kept_generators():
         for members in random_chunks(source, chunks, rows):
@@ -184,6 +186,15 @@ def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
     # loss is at most epsilon in both cases: the number costs nothing more. For Gaussian noise, half of the change of
     # either counts as a quarter of rho or mu**2; half of an epsilon, as at most half of rho.
     return integer_noise(share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2), integer_noise(share, 2)
+
+
+def totals_losses(share: Share, n_columns: int = 1) -> tuple[Loss, ...]:
+    """Return the losses of such totals of each of some columns, for a share of epsilon; of others, rho says as much."""
+    if share.kind != "epsilon":
+        return ()
+    # Each link changes the place of one chunk, or the number of those that gave one: it has at most half of epsilon, as
+    # a change of a place by up to the width is two of up to half of it. So a row is at most two links.
+    return (replace(laplace_loss((share / n_columns).amount, 2 * share.rows), count=n_columns),)
 
 
 def noisy_totals(

@@ -16,12 +16,14 @@ from skdp.base import check_flag, read_bounds
 from skdp.central._base import Plan
 from skdp.central._supervised import read_rows, split_all_bounds, target_places
 from skdp.central.linear_model._base import Floats, LinearModel
-from skdp.central.linear_model._moments import ExactMoments
+from skdp.central.linear_model._moments import ExactMoments, products_noise
 from skdp.central.statistics import (
     UNIT,
     GaussianNoise,
+    Noise,
     Rows,
     find_limits,
+    losses_of,
     sum_columns,
     warn_of_few,
     widths,
@@ -63,11 +65,13 @@ class _LinearRegression(RegressorMixin, LinearModel):
             sum_columns(table, large, ends, missing=False)  # a missing value is an error before anything is charged
         goal = partial(target_places, name=table.names[-1], ends=ends[-1:], start=starts[-1:])
         rows = read_rows(table, large, ends[:-1], starts[:-1], goal)
-        kind = "discrete K-norm" if share.kind == "epsilon" else GaussianNoise.name
+        noise: Noise = GaussianNoise(share.mu_squared)
+        if share.kind == "epsilon":
+            noise = products_noise(share, len(table.names), UNIT)
         return Plan(
-            f"noisy sums of products, {kind}",
+            f"noisy sums of products, {noise.name}",
             partial(self._release, rows, widths(ends, starts), starts, penalty, share),
-            losses=(GaussianNoise(share.mu_squared).loss,) if share.kind == "rho" else (),
+            losses=losses_of([noise]),
         )
 
     def _release(
@@ -100,6 +104,12 @@ class _LinearRegression(RegressorMixin, LinearModel):
         self.intercept_ = float(intercept * scales[-1] + starts[-1])
         self.intercept_std_error_ = float(error * scales[-1])
         self.ridge_ = solved.ridge
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        # A column that is clipped to nothing also changes what the others say.
+        self.coef_std_error_[:] = np.inf
+        if self.fit_intercept:
+            self.intercept_std_error_ = math.inf
 
     def predict(self, X: TableLike) -> NDArray[np.float64]:
         """Return the expected target of rows.
@@ -157,7 +167,7 @@ class DPLinearRegression(_LinearRegression):
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
         Their standard errors: of the sample, if errors have one variance, of the noise, and of what the ridge takes
-        from the coefficients, as far as the noise lets it be seen.
+        from the coefficients, as far as the noise lets it be seen. Infinite if private bounds are not found.
     intercept_ : float
         The noisy constant; 0 without `fit_intercept`.
     intercept_std_error_ : float

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics import UNIT, GaussianNoise, Rows, in_units, joint_noise, largest_moments
+from skdp.central.statistics import UNIT, GaussianNoise, Noise, Rows, in_units, joint_noise, largest_moments
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
 
@@ -116,6 +116,11 @@ class Moments:
         return self.target_error**2 * np.eye(len(squares)) + self.product_error**2 * spread
 
 
+def products_noise(share: Share, n_columns: int, largest: int) -> Noise:
+    """Return the noise of the products of all pairs of columns, one of them constant, with each other and a target."""
+    return joint_noise(share, largest**2, (n_columns + 1) * (n_columns + 2) // 2)
+
+
 @dataclass(frozen=True)
 class ExactMoments:
     """Exact integer sums of products of rows of a bounded norm; they live inside `fit` only."""
@@ -141,7 +146,7 @@ class ExactMoments:
         pairs = np.triu_indices(size)
         parts = self.sums[pairs].tolist(), self.sums[:-1, -1].tolist(), [int(self.sums[-1, -1])]
         if share.kind == "epsilon":
-            joint = joint_noise(share, self.largest**2, sum(map(len, parts)))
+            joint = products_noise(share, size, self.largest)
             noisy = joint.add(source, [number for part in parts for number in part])
             errors = [joint.error] * 3
             drawn = [noisy[: len(parts[0])], noisy[len(parts[0]) : -1], noisy[-1:]]

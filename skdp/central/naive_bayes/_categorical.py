@@ -165,7 +165,7 @@ class DPCategoricalNB(NaiveBayes):
         tables = [part.reshape(-1, len(classes.values))[:, classes.order].T for part in counts]
         noise = self._noise(share, d)
         release = partial(self._release, tables, every, classes, noise)
-        return Plan(f"{noise.name} on counts by class", release, losses=losses_of(share, [noise]))
+        return Plan(f"{noise.name} on counts by class", release, losses=losses_of([noise]))
 
     def _release(
         self, tables: list[NDArray[np.int64]], every: Domain, classes: Classes, noise: Noise, source: ByteSource
@@ -187,7 +187,7 @@ class DPCategoricalNB(NaiveBayes):
         domain = self.domain_.select(self.domain_.columns[:-1])
         codes, undeclared = find_codes(table, domain, self.handle_unknown)
         if undeclared:
-            raise undeclared_error(undeclared[0], "categories")
+            raise undeclared_error(undeclared[0], domain, "categories")
         # An undeclared value says nothing.
         known = [np.pad(shares, ((0, 0), (0, 1))) for shares in self.feature_log_prob_]
         found: Floats = np.sum([shares.T[one] for shares, one in zip(known, codes, strict=True)], axis=0)

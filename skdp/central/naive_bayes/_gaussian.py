@@ -165,7 +165,7 @@ class DPGaussianNB(NaiveBayes):
         sums = sums_by_class(table, large, classes, ends)
         noise = self._noise(share, len(ends))
         release = partial(self._release, sums, ends, classes, noise)
-        return Plan(f"{noise.name} on sums by class", release, losses=losses_of(share, [noise]))
+        return Plan(f"{noise.name} on sums by class", release, losses=losses_of([noise]))
 
     def _release(
         self, sums: list[list[ColumnSums]], ends: Floats, classes: Classes, noise: Noise, source: ByteSource

@@ -21,6 +21,7 @@ from skdp.central.statistics._groups import mean_estimates as mean_estimates
 from skdp.central.statistics._groups import sum_estimates as sum_estimates
 from skdp.central.statistics._large_rows import LargeRows as LargeRows
 from skdp.central.statistics._moments import REFUSED as REFUSED
+from skdp.central.statistics._moments import UNIFORM_VARIANCE as UNIFORM_VARIANCE
 from skdp.central.statistics._moments import Estimate as Estimate
 from skdp.central.statistics._moments import largest_sum as largest_sum
 from skdp.central.statistics._moments import moments_of as moments_of
@@ -33,6 +34,7 @@ from skdp.central.statistics._moments import two_sums as two_sums
 from skdp.central.statistics._noise import GaussianNoise as GaussianNoise
 from skdp.central.statistics._noise import Noise as Noise
 from skdp.central.statistics._noise import as_float as as_float
+from skdp.central.statistics._noise import choice_loss as choice_loss
 from skdp.central.statistics._noise import choice_name as choice_name
 from skdp.central.statistics._noise import choose as choose
 from skdp.central.statistics._noise import integer_noise as integer_noise
@@ -73,6 +75,7 @@ from skdp.central.statistics._rows import Rows as Rows
 from skdp.central.statistics._rows import find_limits as find_limits
 from skdp.central.statistics._rows import in_units as in_units
 from skdp.central.statistics._rows import largest_moments as largest_moments
+from skdp.central.statistics._rows import limit_losses as limit_losses
 from skdp.central.statistics._rows import warn_of_few as warn_of_few
 from skdp.central.statistics._rows import widths as widths
 from skdp.central.statistics._shrinkage import shrunk_shifts as shrunk_shifts

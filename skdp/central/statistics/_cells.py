@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import read_domain
+from skdp.base import undeclared_error as error_of_undeclared
 from skdp.central.statistics._sums import dtypes_of, most_values
 from skdp.coding import is_missing, kind_of
 from skdp.domain import Categories, Codes, Domain, Grid, Interval
@@ -102,7 +103,7 @@ def count_cells(
 ) -> list[NDArray[np.int64]]:
     """Count the records of each cell of some marginals; in each, those with an undeclared value are in no cell."""
     code = partial(find_codes, handle_unknown=handle_unknown, missing=missing)
-    refuse = partial(undeclared_error, name=name, missing=missing)
+    refuse = partial(undeclared_error, domain=domain, name=name, missing=missing)
     codes, undeclared = code(table, domain)
     if undeclared:
         raise refuse(undeclared[0])
@@ -145,12 +146,13 @@ def find_codes(
     return codes, undeclared
 
 
-def undeclared_error(column: Any, name: str, *, known: str = "declared", missing: bool = False) -> ValueError:
+def undeclared_error(
+    column: Any, domain: Domain, name: str, *, known: str = "declared", missing: bool = False
+) -> ValueError:
     """Make the error of a value that is not declared; it shows no value."""
     what = "a value" if missing else "a value, or a NaN or inf,"
-    return ValueError(
-        f"column {column!r} holds {what} outside the {known} {name}. Declare it, or set handle_unknown='ignore'."
-    )
+    where = f"{known} {name}"
+    return error_of_undeclared(column, domain[column], what=what, where=where, missing_is_undeclared=not missing)
 
 
 def find_missing(column: Any) -> NDArray[np.bool_]:

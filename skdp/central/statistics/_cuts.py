@@ -52,6 +52,11 @@ class Cuts:
         return place * PARTS - (PARTS * here - mass) // (until - here)
 
 
+def n_halvings(probabilities: Sequence[Fraction]) -> int:
+    """Return the number of levels of the recursion for some quantiles."""
+    return len(probabilities).bit_length()
+
+
 def cut_positions(
     counts: NDArray[np.int64], probabilities: Sequence[Fraction], share: Share, source: ByteSource
 ) -> list[int]:
@@ -65,7 +70,7 @@ def cut_positions(
     # adaptively, with an equal share each.
     # .. [1] H. Kaplan, S. Schnapp, U. Stemmer (2022). Differentially private approximate quantiles. ICML.
     cuts = Cuts(np.append(0, np.cumsum(counts)))
-    share /= len(probabilities).bit_length()
+    share /= n_halvings(probabilities)
     ranks = [Fraction(0), *probabilities, Fraction(1)]
     found = [0] * len(probabilities) + [0, cuts.last]
 

@@ -4,32 +4,84 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import date
 from fractions import Fraction
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.coding import ColumnError, ValueCoder, distinct_values, kind_of
+from skdp.coding import (
+    ANY,
+    ColumnError,
+    ValueCoder,
+    distinct_values,
+    is_missing,
+    kind_of,
+    kind_of_dtype,
+    name_of_dtype,
+    objects_of,
+    plain,
+)
 from skdp.exact import exp_minus_bounds
 from skdp.oracles import check_size
 from skdp.privacy import check_delta, check_epsilon
 from skdp.randomness import ByteSource, discrete_laplace
 
-_KINDS = {"string", "number", "boolean", "date"}
+_KINDS = ("string", "number", "boolean", "date")
+"""The kinds of values that are discovered; of several that are as frequent, the first."""
+
+_MISSING = ("missing", 0)
+"""What a missing value counts as."""
 
 
 def code_values(column: Any) -> tuple[list[Any], NDArray[np.unsignedinteger]]:
-    """Return the values that occur in a column, and their codes; an infinite number is none, and has the next code."""
-    # Equal values are written alike, whichever row comes first: 1, 1.0 and ``Fraction(1)`` are 1.
-    found, missing = distinct_values(column)
-    if kinds := {kind_of(value) for value in found} - _KINDS:
-        raise ColumnError(f"holds values of type {kinds.pop()}; only text, numbers, booleans and dates are discovered")
-    finite = [value for value in found if not (isinstance(value, Real) and value in (math.inf, -math.inf))]
-    values = list(dict.fromkeys(map(_canonical, finite)))
+    """Return the values that occur in a column, and their codes; what cannot be discovered has the next code."""
+    # Only the dtype can be refused. Which values there are, and of which kinds, is private: a value of any kind is
+    # counted as one, or it is nothing, and neither an error nor the other values depend on it. Those that are published
+    # have one kind, by their noisy counts (`of_one_kind`).
+    kind = kind_of_dtype(column)
+    if kind == ANY:
+        return _code_objects(column)
+    if kind not in _KINDS:
+        raise ColumnError(f"is of dtype {name_of_dtype(column)}; only text, numbers, booleans and dates are discovered")
+    # Equal values are written alike, whichever row comes first: 1 and 1.0 are 1.
+    distinct, missing = distinct_values(column)
+    values = list(dict.fromkeys(_canonical(value) for value in distinct if kind != "number" or math.isfinite(value)))
     coder = ValueCoder([*values, None] if missing else values)
     return list(coder.values), coder.encode(column)
+
+
+def _code_objects(column: Any) -> tuple[list[Any], NDArray[np.unsignedinteger]]:
+    """Code Python objects, which may be of several kinds: 1, True and "1" are three values."""
+    keys = [_key_of(value) for value in objects_of(column)]
+    known = sorted({key for key in keys if key is not None and key != _MISSING})
+    values = [value for _, value in known]
+    if _MISSING in keys:
+        known.append(_MISSING)
+        values.append(None)
+    codes: dict[Any, int] = {key: code for code, key in enumerate(known)}
+    return values, np.array([codes.get(key, len(values)) for key in keys], np.min_scalar_type(len(values)))
+
+
+def _key_of(value: Any) -> tuple[str, Any] | None:
+    """Return the kind of a value and the value, as equal ones are written; None if it cannot be discovered."""
+    try:
+        if is_missing(value):
+            return _MISSING
+        kind = kind_of(value)
+        if kind == "date":
+            return (kind, value) if type(value) is date else None
+        if kind not in _KINDS:
+            return None
+        known = plain(value)
+        if kind == "number":
+            known = _canonical(known) if math.isfinite(known) else None
+        elif type(known) not in (str, bool):
+            return None  # its class has the name of a kind
+    except Exception:  # objects that cannot be converted or compared, and numbers beyond all floats
+        return None
+    return None if known is None else (kind, known)
 
 
 def count_codes(values: Sequence[Any], codes: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
@@ -67,10 +119,30 @@ def discover_values(
     pairs = [(value, int(count)) for value, count in zip(values, counts, strict=True) if count]
     noise = discrete_laplace(source, max_rows_per_person / check_epsilon(epsilon), len(pairs)).tolist()
     noisy = [count + shift for (_, count), shift in zip(pairs, noise, strict=True)]
-    published = [place for place, count in enumerate(noisy) if count >= threshold]
+    above = [place for place, count in enumerate(noisy) if count >= threshold]
+    kept = of_one_kind([pairs[place][0] for place in above], [noisy[place] for place in above])
+    published = [above[place] for place in kept]
     if most is not None and len(published) > most:
         published = sorted(sorted(published, key=lambda place: -noisy[place])[:most])
     return [pairs[place][0] for place in published]
+
+
+def of_one_kind(values: Sequence[Any], noisy_counts: Sequence[int]) -> list[int]:
+    """Return the places of the published values that are of the most frequent kind, or missing."""
+    # A domain has values of one kind. Which one follows from what may be published anyway. Of combinations of the
+    # values of several columns, those of one kind in the first column, then of these in the second, and so on.
+    kept = list(range(len(values)))
+    width = len(values[0]) if values and isinstance(values[0], tuple) else None
+    for column in range(1 if width is None else width):
+        kinds = {}
+        for place in kept:
+            value = values[place] if width is None else values[place][column]
+            kinds[place] = None if value is None else kind_of(value)
+        totals = {kind: sum(noisy_counts[place] for place in kept if kinds[place] == kind) for kind in _KINDS}
+        known = [kind for kind in _KINDS if kind in kinds.values()]
+        frequent = max(known, key=lambda kind: totals[kind], default=None)
+        kept = [place for place in kept if kinds[place] in (frequent, None)]
+    return kept
 
 
 def discovery_threshold(*, epsilon: Fraction | float, delta: Fraction | float, max_rows_per_person: int = 1) -> int:
@@ -141,7 +213,7 @@ def _power(base: int, exponent: int, bits: int) -> int:
 
 
 def _canonical(value: Any) -> Any:
-    """Write equal numbers alike, so that no row decides how a value is written."""
+    """Write equal numbers alike, so that no row decides how a value is written; None for one that is no float."""
     if kind_of(value) != "number":
         return value
-    return next((written for written in (int(value), float(value)) if written == value), value)
+    return next((written for written in (int(value), float(value)) if written == value), None)

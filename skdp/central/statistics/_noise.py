@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import gammainc
 
-from skdp.exact import round_up
-from skdp.privacy import Loss, Mu, PureLoss, Share, check_delta, gaussian_loss, read_share
+from skdp.privacy import Loss, Mu, Share, check_delta, gaussian_loss, laplace_loss, read_share
 from skdp.randomness import (
     ByteSource,
     cube_noise,
@@ -83,7 +82,9 @@ class LaplaceNoise(Noise):
 
     @property
     def loss(self) -> Loss:
-        return PureLoss(round_up(self.epsilon))
+        # Numbers that change by `sensitivity` in L1 norm change by 1 as many times, and each change by 1 multiplies or
+        # divides probabilities by at most e**(epsilon / sensitivity): a chain of links, as `LaplaceLoss` wants it.
+        return laplace_loss(self.epsilon, self.sensitivity)
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,9 @@ class CubeNoise(Noise):
 
     @property
     def loss(self) -> Loss:
-        return PureLoss(round_up(self.epsilon))
+        # A change of each number by at most `sensitivity` is as many changes of each by at most 1, whose links are as
+        # those of Laplace noise. With several rows of a person in several groups, there are as many links together.
+        return laplace_loss(self.epsilon, self.sensitivity)
 
 
 def integer_noise(share: Share, sensitivity: int = 1, square: int | None = None) -> Noise:
@@ -182,6 +185,13 @@ def choice_name(share: Share) -> str:
     return "permute-and-flip" if share.kind == "epsilon" else "exponential mechanism"
 
 
+def choice_loss(share: Share) -> Loss:
+    """Return the loss of `choose`, for a share of epsilon."""
+    # Permute-and-flip is defined for all real scores, and with a smaller change of these it is as much more private. So
+    # a change of scores can be divided into a chain of any number of links.
+    return laplace_loss(share.amount)
+
+
 def with_delta(share: Share, epsilon: Any, delta: float | None) -> Share:
     """Make a mu of an epsilon that is a number and a delta, if there is one."""
     if delta is None or not check_delta(delta):
@@ -200,9 +210,9 @@ def as_float(number: int | Fraction) -> float:
     return float(min(max(number, -_MOST), _MOST))
 
 
-def losses_of(share: Share, noises: Sequence[Noise]) -> tuple[Loss, ...]:
-    """Return the losses of the parts of a release; of an epsilon, which says as much, none."""
-    return () if share.kind == "epsilon" else tuple(noise.loss for noise in noises)
+def losses_of(noises: Sequence[Noise]) -> tuple[Loss, ...]:
+    """Return the losses of the parts of a release that is nothing but numbers with noise."""
+    return tuple(noise.loss for noise in noises)
 
 
 # Cube noise of scale 1 in D dimensions has the density e^-max|z| up to a factor: a mixture of uniform distributions on

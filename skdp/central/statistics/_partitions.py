@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.central.statistics._cells import declared_domain
-from skdp.central.statistics._discovery import code_values, count_codes, discover_values, discovery_threshold
+from skdp.central.statistics._discovery import (
+    code_values,
+    count_codes,
+    discover_values,
+    discovery_threshold,
+    of_one_kind,
+)
 from skdp.central.statistics._noise import GaussianNoise
 from skdp.central.statistics._private_bounds import PRIVATE
 from skdp.coding import ColumnError, shielded
@@ -122,9 +128,13 @@ class WeightThreshold(Discovery):
     def find(self, source: ByteSource, columns: Sequence[Coded], persons: NDArray[np.intp] | None) -> list[list[Any]]:
         totals = total_weights([codes for _, codes in columns], [len(values) for values, _ in columns], persons)
         noisy = totals + self.noise.draw(source, totals.size)
-        published, found, start = noisy >= self.threshold, [], 0
+        published = noisy >= self.threshold
+        found = []
+        start = 0
         for values, _ in columns:
-            found.append([value for value, out in zip(values, published[start:], strict=False) if out])
+            above = start + np.flatnonzero(published[start : start + len(values)])
+            named = [values[place - start] for place in above]
+            found.append([named[place] for place in of_one_kind(named, noisy[above].tolist())])
             start += len(values)
         return found
 

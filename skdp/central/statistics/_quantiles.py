@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Real
 from typing import Any, Literal, TypeAlias
@@ -13,13 +13,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import read_bounds, read_numbers
-from skdp.central.statistics._cuts import cut_positions
-from skdp.central.statistics._noise import GaussianNoise, Noise, choice_name, choose, integer_noise
+from skdp.central.statistics._cuts import cut_positions, n_halvings
+from skdp.central.statistics._noise import (
+    GaussianNoise,
+    Noise,
+    choice_loss,
+    choice_name,
+    choose,
+    integer_noise,
+)
 from skdp.central.statistics._ranges import LARGEST
 from skdp.central.statistics._sums import most_rows
 from skdp.frames import LargeTable, Table, read_table
 from skdp.oracles import check_size
-from skdp.privacy import Loss, Share
+from skdp.privacy import Loss, Share, exponential_loss
 from skdp.randomness import ByteSource
 
 FINEST = 1_000_000
@@ -225,17 +232,24 @@ def plan_quantiles(
     share: Share,
 ) -> QuantilePlan:
     """Read the columns of a table, and plan the release of their quantiles, of ascending probabilities."""
-    # How they are released depends on the numbers of quantiles and candidates.
+    # How they are released depends on the numbers of quantiles and candidates. What is lost is stated for a share of
+    # epsilon; of rho, a choice by the exponential mechanism loses less than its epsilon says.
     ranks = rank_columns(table, large, candidates)
+    pure = share.kind == "epsilon"
     if _FEW < len(probabilities) <= _HALVED and all(values.size >= _FINE for values in candidates):
+        n_levels = n_halvings(probabilities) * len(ranks)
         return QuantilePlan(
-            lambda source: halved_quantiles(ranks, probabilities, candidates, share, source), "exponential mechanism"
+            lambda source: halved_quantiles(ranks, probabilities, candidates, share, source),
+            "exponential mechanism",
+            (replace(exponential_loss((share / n_levels).amount), count=n_levels),) if pure else (),
         )
     if len(probabilities) < _COUNTED:
+        n_choices = len(probabilities) * len(ranks)
         return QuantilePlan(
-            lambda source: ranked_quantiles(ranks, probabilities, candidates, share, source), choice_name(share)
+            lambda source: ranked_quantiles(ranks, probabilities, candidates, share, source),
+            choice_name(share),
+            (replace(choice_loss(share / n_choices), count=n_choices),) if pure else (),
         )
-    pure = share.kind == "epsilon"
     levels = [level_sizes(2 * values.size - 1) for values in candidates]
     parts = [share / (len(ranks) * len(sizes)) for sizes in levels]
     noises = [integer_noise(part) if pure else GaussianNoise(part.mu_squared, part.rows**2) for part in parts]
@@ -245,8 +259,12 @@ def plan_quantiles(
         found = [counted_quantiles(one, probabilities, sizes, noise, source) for one, sizes, noise in trees]
         return np.array([values[row] for values, row in zip(candidates, found, strict=True)])
 
-    # What is lost does not depend on the number of levels, which may be that of bounds that are yet to be found.
-    losses = () if pure else (GaussianNoise(share.mu_squared).loss,)
+    # A record changes one count of each level by 1. The number of levels is that of declared candidates, or of a public
+    # number of steps; between bounds that are yet to be found there are always enough candidates for all levels.
+    losses: tuple[Loss, ...] = (GaussianNoise(share.mu_squared).loss,)
+    if pure:
+        pairs = zip(levels, noises, strict=True)
+        losses = tuple(replace(noise.loss, count=len(sizes)) for sizes, noise in pairs)
     return QuantilePlan(draw, f"{noises[0].name} on nested counts", losses)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller, one_thread, together
 from skdp.central.statistics._noise import Noise, as_float, integer_noise
-from skdp.privacy import Share
+from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
 
 UNIT = 1 << 14
@@ -252,6 +252,15 @@ def find_limits(
         square, _ = choose_limit(rows, sizes, cut, source, most)
         rest -= _SIZE_PART + _MEAN_PART
     return Bounded(rows, square, middle, n_rows, error, share * rest)
+
+
+def limit_losses(share: Share, *, centred: bool) -> tuple[tuple[Loss, ...], Share]:
+    """Return the losses of `find_limits` for a share of epsilon, and the share that it leaves."""
+    sizes = integer_noise(share * _SIZE_PART).loss
+    if not centred:
+        return (sizes,), share * (1 - _SIZE_PART)
+    # How far a row changes the sums depends on the limit of the norm that is found first.
+    return (replace(sizes, count=2), (share * _MEAN_PART).loss()), share * (1 - 2 * _SIZE_PART - _MEAN_PART)
 
 
 def choose_limit(rows: Rows, noise: Noise, cut: float, source: ByteSource, most: float = math.inf) -> tuple[int, float]:

@@ -133,8 +133,10 @@ class StreamedTable(ArrowTable):
 
     def _read(self, names: list[str]) -> Iterator[Any]:
         (file,) = self._frame.files
-        source = SourceFile(self._frame.filesystem, file)
-        return _ipc_tables(source, names) if _is_ipc(self._frame) else text_batches(source, names)
+        if _is_ipc(self._frame):
+            return _ipc_tables(SourceFile(self._frame.filesystem, file), names)
+        delimiter = self._frame.format.parse_options.delimiter
+        return text_batches(SourceFile(self._frame.filesystem, file, delimiter), names)
 
 
 def _marked(tables: Iterable[Any], marks: NDArray[np.bool_]) -> Iterator[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import MISSING_TEXTS, draft_domain_toml, type_texts
+from skdp.base import MISSING_TEXTS, MOST_ROWS, draft_domain_toml, type_texts, unrepeated_columns
 from skdp.engines._engine import ROWS
 from skdp.engines._extras import Extra
 from skdp.engines.files._formats import TableFile
@@ -26,13 +26,18 @@ def draft_file(table: TableFile, *, bins: int, max_values: int) -> str:
     most = max(bins, max_values) + 1
     ends = _ends_of_texts if table.format == "csv" else _ends
     kept: dict[str, Any] = {}
+    head = None
     for rows in _small(table.tables(None, table.names, in_order=False)):
+        if head is None or head.num_rows < MOST_ROWS:
+            first = rows.slice(0, MOST_ROWS).select(table.names)
+            head = first if head is None else pyarrow.concat_tables([head, first])
         for name in table.names:
             column = _plain(rows[name])
             if name in kept:
                 column = pyarrow.chunked_array([*kept[name].chunks, *column.chunks], column.type)
             kept[name] = _condense(column, most, ends)
-    return draft_domain_toml(_table(table, kept), bins=bins, max_values=max_values)
+    unrepeated = set() if head is None else unrepeated_columns(_typed(table, head))
+    return draft_domain_toml(_table(table, kept), bins=bins, max_values=max_values, unrepeated=unrepeated)
 
 
 def _small(tables: Iterable[Any]) -> Iterator[Any]:
@@ -57,7 +62,11 @@ def _table(table: TableFile, kept: dict[str, Any]) -> Any:
         name: column.take(pyarrow.array(np.arange(longest) % max(1, len(column)))) if len(column) else column
         for name, column in kept.items()
     }
-    rows = pyarrow.table(made)
+    return _typed(table, pyarrow.table(made))
+
+
+def _typed(table: TableFile, rows: Any) -> Any:
+    """Give the columns of a CSV file the types that their texts have."""
     if table.format != "csv":
         return rows
     return type_texts(pd.DataFrame({name: pd.Series(rows[name].to_pylist(), dtype=object) for name in table.names}))

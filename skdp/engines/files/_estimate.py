@@ -26,6 +26,7 @@ def estimate_file(
     postprocess: str = "none",
     confidence_level: float = 0.95,
     progress: Progress = NoBar,
+    delimiter: str | None = None,
 ) -> pd.DataFrame:
     """Estimate counts, or means, from the reports in a file, in memory of a few batches.
 
@@ -49,6 +50,9 @@ def estimate_file(
         Coverage of each interval, between 0 and 1.
     progress : callable, optional
         As for `privatize_file`.
+    delimiter : str, optional
+        What separates the values of a row in a CSV file that is read: one character. By default a comma, and a tab
+        where the name ends in ``.tsv``.
 
     Returns
     -------
@@ -93,7 +97,7 @@ def estimate_file(
     """
     place = check_path(target)
     form = None if place is None else format_of(place)
-    (path,) = checked_paths(source)
+    (path,) = checked_paths(source, delimiter)
     found: Any = transformer_of([path], transformer)
     estimates = _estimate(found, sum_file(path, found, progress), postprocess, confidence_level)
     if place is not None and form is not None:

@@ -19,7 +19,7 @@ from skdp.engines._errors import UnreadableError
 from skdp.engines._extras import Extra
 from skdp.engines._json import first_line, json_batches, types_of_columns, write_json_lines
 from skdp.engines._registry import is_damage
-from skdp.engines._source_file import SourceFile
+from skdp.engines._source_file import SourceFile, check_delimiter, delimiter_of
 from skdp.engines.backends.batches import arrow_tables, write_tables
 from skdp.engines.files._said import only_one, said_by_sidecar
 from skdp.frames import read_table
@@ -28,7 +28,7 @@ pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset")
 
 FORMATS = {
     ".csv": "csv", ".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc", ".jsonl": "jsonl",
-    ".csv.gz": "csv.gz", ".jsonl.gz": "jsonl.gz",
+    ".csv.gz": "csv.gz", ".jsonl.gz": "jsonl.gz", ".tsv": "tsv", ".tsv.gz": "tsv.gz",
 }  # fmt: skip
 
 
@@ -40,14 +40,28 @@ def format_of(path: Path | SourceFile) -> str:
     return FORMATS[ending]
 
 
+def is_csv(form: str) -> bool:
+    """Return whether a format is CSV, with whatever delimiter."""
+    return form.startswith(("csv", "tsv"))
+
+
 class TableFile:
     """A table in a file."""
 
-    def __init__(self, place: str | os.PathLike[str] | SourceFile, typed_as: TableFile | None = None) -> None:
+    def __init__(
+        self,
+        place: str | os.PathLike[str] | SourceFile,
+        typed_as: TableFile | None = None,
+        delimiter: str | None = None,
+    ) -> None:
+        check_delimiter(delimiter)
         # Of JSON lines, the first line of the first of several files says the types of what is not declared.
         self._typed_as = self if typed_as is None else typed_as
-        self.path = path = place if isinstance(place, SourceFile) else SourceFile.at(place)
-        self.format = format_of(path).removesuffix(".gz")
+        self.path = path = place if isinstance(place, SourceFile) else SourceFile.at(place, delimiter)
+        form = format_of(path).removesuffix(".gz")
+        self.format = "csv" if is_csv(form) else form
+        if path.given_delimiter is not None and self.format != "csv":
+            raise ValueError(f"delimiter is for CSV files, and {path.name} is another one")
         if not path.exists():
             raise FileNotFoundError(f"there is no file {path.path if path.is_local else path.name}")
         if self.is_text:
@@ -71,7 +85,14 @@ class TableFile:
         """Check that there are some columns. The others are not shown: they are a row, if a CSV file has no header."""
         absent = [name for name in columns if name not in self.names]
         if absent:
-            raise ValueError(f"{self.path.name} lacks the columns {absent}")
+            raise ValueError(f"{self.path.name} lacks the columns {absent}{self.advice()}")
+
+    def advice(self) -> str:
+        """Say what other delimiters in a header are a sign of; it may be a row, and is not shown."""
+        header = "".join(self.names)
+        if self.format == "csv" and any(sign in header for sign in ";,\t|"):
+            return ": if another character than its delimiter separates the values, give `delimiter`"
+        return ""
 
     def protocol(self) -> str | None:
         """Return the protocol that the file says its reports are of."""
@@ -100,7 +121,10 @@ class TableFile:
     def fingerprint(self) -> dict[str, Any]:
         """Describe the file so that a change of it shows; the file is read."""
         with self.path.open_raw() as file:
-            return {"format": self.format, "content": hashlib.file_digest(file, "sha256").hexdigest()}
+            found = {"format": self.format, "content": hashlib.file_digest(file, "sha256").hexdigest()}
+        if self.format == "csv" and self.path.delimiter != ",":
+            found["delimiter"] = self.path.delimiter
+        return found
 
     def sample(self, domain: Domain | None, columns: list[str]) -> Any:
         """Make a table without rows."""
@@ -167,7 +191,7 @@ def check_readable(domain: Domain | None, reports: Any, schema: Any, form: str) 
                 read = pyarrow.concat_tables(TableFile(path).tables(alone, [name]))
                 found = alone.encode(read_table(read).columns)
             if not np.array_equal(found, [codes[name]]):
-                what = "CSV" if form.startswith("csv") else "JSON lines"
+                what = "CSV" if is_csv(form) else "JSON lines"
                 raise ValueError(
                     f"column {name!r}: its declared values cannot be read from a {what} file as what they are: write "
                     "the reports to a Parquet or Arrow file"
@@ -184,5 +208,7 @@ def write_file(tables: Iterable[Any], schema: Any, path: Path, form: str) -> Non
             with ipc.new_file(file, schema) as writer:
                 for table in tables:
                     writer.write_table(table)
+        elif is_csv(form):
+            write_csv(tables, schema, file, delimiter_of(f".{form}"))
         else:
-            (write_csv if form.startswith("csv") else write_json_lines)(tables, schema, file)
+            write_json_lines(tables, schema, file)

@@ -23,7 +23,7 @@ from skdp.engines._extras import Extra
 from skdp.engines._registry import is_damage
 from skdp.engines._source_file import SourceFile
 from skdp.engines.files._formats import TableFile
-from skdp.frames import LargeTable, Summary, register_large_tables
+from skdp.frames import LargeTable, Summary
 
 pyarrow, compute = Extra("pyarrow"), Extra("pyarrow.compute")
 
@@ -144,6 +144,3 @@ def _types(name: str, values: Any) -> tuple[str, Any]:
         float: ("float64", pyarrow.float64()),
     }
     return known.get(kind or str, ("str", pyarrow.string()))
-
-
-register_large_tables(lambda data: data if isinstance(data, FileTable) else None)

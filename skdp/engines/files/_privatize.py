@@ -39,14 +39,15 @@ def privatize_file(
     resume: bool = False,
     progress: Progress = NoBar,
     check: bool = True,
+    delimiter: str | None = None,
 ) -> Path:
     r"""Privatise the table in a file, and write the reports to another one, in memory of a few batches.
 
-    The names say the formats: ``.csv``, ``.parquet``, ``.jsonl`` (an object a line), or ``.arrow`` (also
-    ``.feather``, ``.ipc``; files, not streams); ``.csv.gz`` and ``.jsonl.gz`` are gzipped. Of a CSV file, the types
-    are those of the domain, and each value is read by itself, so that none depends on other rows: declared numbers
-    and bins of numbers are numbers, decimals are exact, true and false are booleans, dates and datetimes are ISO
-    8601, all else is text; what pandas takes for missing is missing, unless it is declared. The columns of a
+    The names say the formats: ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl`` (an object a line), or ``.arrow`` (also
+    ``.feather``, ``.ipc``; files, not streams); ``.csv.gz``, ``.tsv.gz`` and ``.jsonl.gz`` are gzipped. Of a CSV file,
+    the types are those of the domain, and each value is read by itself, so that none depends on other rows: declared
+    numbers and bins of numbers are numbers, decimals are exact, true and false are booleans, dates and datetimes are
+    ISO 8601, all else is text; what pandas takes for missing is missing, unless it is declared. The columns of a
     `NumericPerturber` are numbers; those of a `RapporEncoder`, and kept columns, are text, or missing where empty.
     In JSON lines, null and a name that is left out are missing; dates and datetimes are text, and decimals text or
     numbers; what is not declared (kept columns, ids) has the type that it has in the first line, which names the
@@ -71,6 +72,9 @@ def privatize_file(
         Takes the number of rows (None if it is not known), and returns what shows the progress, such as a bar of tqdm.
     check : bool, default=True
         Whether all rows are read once before the charge, as for `privatize`; what is resumed was checked.
+    delimiter : str, optional
+        What separates the values of a row in a CSV file that is read: one character. By default a comma, and a tab
+        where the name ends in ``.tsv``.
 
     Returns
     -------
@@ -132,7 +136,7 @@ def privatize_file(
     """
     check_flags(resume=resume, check=check)
     check_transformer(transformer)
-    table = TableFile(source)
+    table = TableFile(source, delimiter=delimiter)
     left = resume and target is not None and WorkingFolder(Path(target).absolute()).is_left()
     place = Path(target).absolute() if left else check_path(target)
     if place is None:

@@ -13,6 +13,7 @@ from skdp.engines._errors import UnreadableError
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness
 from skdp.engines.files._checkpoint import WorkingFolder
+from skdp.engines.files._formats import is_csv
 from skdp.local import ReportProtocol, ReportTransformer
 from skdp.local.memo import keyed_digests
 
@@ -132,7 +133,7 @@ def output_schema(trial: Any, protocol: ReportProtocol, keep: Sequence[str], *, 
             declared = domain[field.name] if field.name in domain.columns else None
             values = pyarrow.int64() if declared is not None and type_of_values(declared) is int else values
         if form not in ("parquet", "ipc") and (pyarrow.types.is_nested(values) or pyarrow.types.is_binary(values)):
-            what = "CSV" if form.startswith("csv") else "JSON lines"
+            what = "CSV" if is_csv(form) else "JSON lines"
             raise ValueError(f"column {field.name!r} is of type {values}, which a {what} file cannot hold")
         fields.append(pyarrow.field(field.name, values))
     return pyarrow.schema(fields)

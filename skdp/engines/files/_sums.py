@@ -16,7 +16,7 @@ from skdp.engines._atomic import Progress
 from skdp.engines._batch_release import check_transformer, fit_on_schema
 from skdp.engines._engine import ReportSums
 from skdp.engines._extras import Extra
-from skdp.engines._source_file import SourceFile, first_repeated
+from skdp.engines._source_file import SourceFile, check_delimiter, first_repeated
 from skdp.engines.files._counted import TALLIES_KEY, Source, digests_of, numbered, numbers_in, refuse_overlap
 from skdp.engines.files._formats import TableFile
 from skdp.engines.files._json_lines import sum_lines
@@ -27,7 +27,7 @@ from skdp.local import ReportProtocol, ReportTransformer, stated
 
 pyarrow = Extra("pyarrow")
 
-_LINES, _TALLY = (".jsonl", ".ndjson"), ".json"
+LINES, TALLY = (".jsonl", ".ndjson"), ".json"
 
 
 def said_by(path: Source) -> str | None:
@@ -36,10 +36,10 @@ def said_by(path: Source) -> str | None:
         return path.protocol()
     if isinstance(path, SourceFile):
         return TableFile(path).protocol()
-    if path.suffix not in (*_LINES, _TALLY):
+    if path.suffix not in (*LINES, TALLY):
         return TableFile(path).protocol()
     _check_there(path)
-    return said_by_sidecar(path) if path.suffix in _LINES else json.dumps(_read_tally(path)[PROTOCOL_KEY])
+    return said_by_sidecar(path) if path.suffix in LINES else json.dumps(_read_tally(path)[PROTOCOL_KEY])
 
 
 def transformer_of(paths: Iterable[Source], transformer: Any = None) -> ReportTransformer:
@@ -68,7 +68,7 @@ def sum_file(path: Source, transformer: ReportTransformer, progress: Progress) -
     reports = ReportSums(protocol)
     if _is_tally(path):
         return _tally_of(path, protocol)
-    if isinstance(path, Path) and path.suffix in _LINES:
+    if isinstance(path, Path) and path.suffix in LINES:
         with closing(progress(None)) as bar:
             return reports.total(sum_lines(path, reports, bar))
     sums, tables = reports.zeros(), _tables(path, transformer)
@@ -101,7 +101,7 @@ def _summed(path: Source) -> list[str]:
 
 
 def _is_tally(path: Source) -> TypeGuard[Path]:
-    return isinstance(path, Path) and path.suffix == _TALLY
+    return isinstance(path, Path) and path.suffix == TALLY
 
 
 def tally_text(tally: Any, transformer: ReportTransformer, paths: Iterable[Source]) -> str:
@@ -125,10 +125,11 @@ def _weakness(protocol: dict[str, Any]) -> tuple[bool, float]:
     return guarantee.get("secure") is not True, guarantee["epsilon"]
 
 
-def checked_paths(sources: Any) -> list[Source]:
+def checked_paths(sources: Any, delimiter: str | None = None) -> list[Source]:
     """Take one path, URL or folder of a release, or several."""
     given = [sources] if isinstance(sources, str | os.PathLike | ReleasedFolder | SourceFile) else list(sources)
-    found = list(map(source_at, given))
+    check_delimiter(delimiter)
+    found = [source_at(place, delimiter) for place in given]
     again = first_repeated(
         (None, str(source)) if isinstance(source, Path) else (source.filesystem, source.path) for source in found
     )
@@ -137,11 +138,16 @@ def checked_paths(sources: Any) -> list[Source]:
     return found
 
 
-def source_at(place: Any) -> Source:
+def source_at(place: Any, delimiter: str | None = None) -> Source:
     """Open the folder of a release or of its manifest, and take another path or URL for a file."""
     if isinstance(place, ReleasedFolder | SourceFile):
         return place
-    return ReleasedFolder.at(place) or (SourceFile.at(place) if "://" in os.fspath(place) else Path(place))
+    folder = ReleasedFolder.at(place)
+    if folder is not None:
+        return folder
+    if delimiter is not None and os.fspath(place).removesuffix(".gz").endswith((".csv", ".tsv")):
+        return SourceFile.at(place, delimiter)
+    return SourceFile.at(place) if "://" in os.fspath(place) else Path(place)
 
 
 def _check_there(path: Path) -> None:

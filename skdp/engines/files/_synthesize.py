@@ -30,10 +30,12 @@ def synthesize_file(
     real_columns: Collection[str] = (),
     save: str | os.PathLike[str] | None = None,
     progress: Progress = NoBar,
+    delimiter: str | None = None,
 ) -> Path:
     r"""Fit a synthesizer to the table in a file, and write synthetic rows to another one, in memory of a few batches.
 
-    The names say the formats: ``.csv``, ``.parquet``, or ``.arrow`` (also ``.feather``, ``.ipc``; files, not streams).
+    The names say the formats: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (also ``.feather``, ``.ipc``; files, not
+    streams).
     Only the declared columns are read and written, in the order of the table, once for each round of `fit`.
 
     Synthetic columns have the types of a Parquet or Arrow file. Of a CSV file, the types are those of the domain, and
@@ -62,6 +64,9 @@ def synthesize_file(
     progress : callable, optional
         Called for each time that the table is read, and for writing. Takes the number of rows (None if it is not
         known), and returns what shows the progress, such as a bar of tqdm.
+    delimiter : str, optional
+        What separates the values of a row in a CSV file that is read: one character. By default a comma, and a tab
+        where the name ends in ``.tsv``.
 
     Returns
     -------
@@ -118,7 +123,7 @@ def synthesize_file(
     model = check_path(save)
     if model == place:
         raise ValueError("save and target must be two files")
-    form, table = format_of(place), TableFile(source)
+    form, table = format_of(place), TableFile(source, delimiter=delimiter)
     rows = open_file(table, domain, person_column, progress)
     schema = _schema_of_rows(rows.sample, domain)
     with written_beside(place) as beside:

@@ -19,6 +19,7 @@ def tally_files(
     target: str | os.PathLike[str] | None = None,
     progress: Progress = NoBar,
     allow_copies: bool = False,
+    delimiter: str | None = None,
 ) -> Any:
     """Sum up the reports, or the tallies, of many files, in memory of a few batches.
 
@@ -41,6 +42,9 @@ def tally_files(
     allow_copies : bool, default=False
         Whether files may have the same content, or tallies sum up the same one, as small files of different reports
         may. By default that is an error, as reports would be counted twice.
+    delimiter : str, optional
+        What separates the values of a row in a CSV file that is read: one character. By default a comma, and a tab
+        where the name ends in ``.tsv``.
 
     Returns
     -------
@@ -87,7 +91,7 @@ def tally_files(
     >>> tally.n_reports, list(counts.index)
     (1000, ['f', 'm'])
     """
-    paths, place = checked_paths(sources), check_path(target)
+    paths, place = checked_paths(sources, delimiter), check_path(target)
     if place is not None and place.suffix != ".json":
         raise ValueError(f"{place.name} must end in .json")
     check_flags(allow_copies=allow_copies)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from scipy.stats import beta
 
@@ -59,6 +60,18 @@ def _by_rows(audited: Audited, n: int, delta: float, level: float) -> Found | No
     )
     bound = epsilon_lower_bound((likelier, other), (size, size), delta=delta, level=level)
     return bound, reach, drawn + 2 * size, event
+
+
+def bound_by_rows(
+    fitted: Any, tables: Sequence[Any], *, delta: float, confidence: float, n_draws: int = _ROWS
+) -> tuple[float, str] | None:
+    """Bound the epsilon of `transform` by rows alone, and name the event; None if many equal rows are refused."""
+    audited = Audited(fitted.transform, list(tables), each_row=True, fitted=fitted)
+    found = _by_rows(audited, n_draws, delta, 1 - confidence)
+    if found is None:
+        return None
+    lower, _, _, event = found
+    return lower, "" if event is None else event.name
 
 
 def _choice_draws(n: int, n_tables: int) -> int:

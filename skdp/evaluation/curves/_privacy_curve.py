@@ -215,7 +215,9 @@ def privacy_curve(
     _check_modes(estimator, step, privatize, baseline)
     labels: dict[str, Any] = {"privileged": privileged, "positive_label": positive_label}
     weights = None if sample_weight is None else _read_weights(sample_weight, len(targets))
-    scores = read_scoring(scoring, estimator, **labels, grouped=features is not None, weighted=weights is not None)
+    scores = read_scoring(
+        scoring, estimator, targets, **labels, grouped=features is not None, weighted=weights is not None
+    )
     store = None if cache is None else CellStore(cache)
     study = Study(
         estimator,

@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 
 from skdp.evaluation.curves._cache import Row
 from skdp.metrics import fairness_report
+from skdp.metrics.fairness import find_positive_label, read_column
 
 ALL = "all"
 """The name of the group of all rows."""
@@ -77,7 +78,14 @@ def _fairness(
 
 
 def read_scoring(
-    scoring: Any, estimator: Any, *, privileged: Any, positive_label: Any, grouped: bool, weighted: bool
+    scoring: Any,
+    estimator: Any,
+    targets: Any,
+    *,
+    privileged: Any,
+    positive_label: Any,
+    grouped: bool,
+    weighted: bool,
 ) -> tuple[Measure, ...]:
     measures: list[Measure] = []
     fair: dict[str, str] = {}
@@ -96,9 +104,10 @@ def read_scoring(
             measures.append(partial(_score, name, asked))
         if weighted and callable(asked) and {"sample_weight", "sample_params"}.isdisjoint(_parameters(asked)):
             raise ValueError(f"scoring {name!r} takes no weights of rows; score it in a call without sample_weight=")
-    if fair and (privileged is None or positive_label is None):
-        raise ValueError(f"scoring {next(iter(fair.values()))!r} needs privileged= and positive_label=")
+    if fair and privileged is None:
+        raise ValueError(f"scoring {next(iter(fair.values()))!r} needs privileged=")
     if fair:
+        positive_label = find_positive_label(positive_label, y=read_column(targets, "y"))
         measures.append(partial(_fairness, fair, {"privileged": privileged, "positive_label": positive_label}))
     if not grouped and (fair or by_group):
         raise ValueError("scoring by group needs sensitive_features=, a column name of X or an array of its length")

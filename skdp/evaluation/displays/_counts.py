@@ -243,12 +243,16 @@ def _match(true_counts: Any, index: pd.Index) -> pd.Series:
 def _plain(index: pd.Index) -> list[Any]:
     """Read labels in a form that can be compared: a missing value is None, and an index of one level has no tuples."""
     index = index.get_level_values(0) if index.nlevels == 1 else index
-    return [
-        tuple(None if pd.isna(part) else part for part in label)
-        if isinstance(label, tuple)
-        else (None if pd.isna(label) else label)
-        for label in index
-    ]
+    return [tuple(map(_plain_part, label)) if isinstance(label, tuple) else _plain_label(label) for label in index]
+
+
+def _plain_part(part: Any) -> Any:
+    """Read one of several labels: truth values are text where they share a level with numbers."""
+    return str(part) if isinstance(part, bool | np.bool_) else _plain_label(part)
+
+
+def _plain_label(label: Any) -> Any:
+    return None if pd.isna(label) else label
 
 
 def _split(estimates: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

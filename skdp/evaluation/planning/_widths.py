@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from itertools import chain
@@ -17,6 +18,7 @@ from skdp.domain import Domain
 from skdp.evaluation.curves import compare_to_baseline
 from skdp.local import LocalTableEncoder, OracleEncoder, OracleProtocol
 from skdp.metrics.private_groups import parity_half_width
+from skdp.privacy import WeakGuaranteeWarning
 
 Quantity = Literal["count", "frequency", "parity"]
 Width = Callable[[int], float]
@@ -44,7 +46,8 @@ def width_at(estimator: Any, epsilon: Any, question: Question) -> Width:
         domain, share = declared_domain(estimator), 1.0 if question.share is None else question.share
         per = (lambda n_rows: n_rows) if question.of == "frequency" else (lambda n_rows: 1)
         return lambda n_rows: planned_half_width(copy, domain, n_rows * share, question.level) / per(n_rows)
-    fitted = copy.set_params(categories=declared_domain(estimator)).fit(_declared_row(estimator))
+    with warnings.catch_warnings(action="ignore", category=WeakGuaranteeWarning):  # of an epsilon that is only tried
+        fitted = copy.set_params(categories=declared_domain(estimator)).fit(_declared_row(estimator))
     if question.of == "parity":
         own = {"columns": question.columns, "level": question.level, **question.parity}
         return lambda n_rows: parity_half_width(fitted, n_rows, **own)

@@ -116,7 +116,7 @@ def study_report(
     target : column name, optional
         The column that classifiers predict from all others. Without it, accuracy and fairness are left out.
     positive_label : label, optional
-        The favourable label of the target.
+        The favourable label of the target. By default 1, if all labels are 0 and 1, or False and True.
     sensitive : column name, optional
         The protected column whose groups are compared. Without it, fairness is left out.
     privileged : value or list of values, optional

@@ -22,6 +22,7 @@ from skdp.coding import is_missing
 from skdp.domain import Domain, Interval
 from skdp.evaluation.report._counts import declared_codes
 from skdp.local import RandomizedResponseEncoder
+from skdp.metrics.fairness import find_positive_label
 
 PARAM_NAME = "columns__private__encoder__epsilon"
 """The name of the epsilon parameter of `Study.model`."""
@@ -201,7 +202,7 @@ def _positive(column: pd.Series, label: Any) -> pd.Series:
     """Return which rows have the positive label."""
     if column.isna().any():
         raise ValueError(f"`target`: column {column.name!r} has missing values; leave these rows out")
-    positive = column.isin([label])
+    positive = column.isin([find_positive_label(label, target=column)])
     if min(positive.sum(), (~positive).sum()) < _FEWEST:
         raise ValueError(
             f"`positive_label` must be the value of `target` {column.name!r} in at least {_FEWEST} rows, and another "

@@ -21,6 +21,9 @@ from skdp.base import (
     check_random_state,
     coins,
     read_array,
+    refuse_protected_levels,
+    warn_of_levels,
+    warn_of_loss,
 )
 from skdp.frames import Table, is_frame, read_table
 from skdp.local.heavy_hitters._growing import Candidate, grow
@@ -207,14 +210,19 @@ class HeavyHitters(OnSite, BaseEstimator):
         coder, protocol = self._protocol()
         self._search(protocol)
         table = _read_words(words)
+        refuse_protected_levels(words, table.names, what="words")
+        warn_of_levels(words)
         values = _listed(table.columns[0])
         if not values:
             raise ValueError("Found 0 words; at least 1 is required")
         check_words(values)
         protocol.check_size(len(values))
         vectors = coder.vectors(values)
+        guarantee = self._guarantee(protocol)
+        if not isinstance(self.epsilon, Shuffled):
+            warn_of_loss(guarantee.epsilon)
         if self.ledger is not None:
-            self.ledger.charge(self._guarantee(protocol), type(self).__name__)
+            self.ledger.charge(guarantee, type(self).__name__)
         if not hasattr(self, "_calls"):
             self._calls = CallCounter()
         source = coins(self.random_state, type(self).__name__, self._calls.advance(), "report")

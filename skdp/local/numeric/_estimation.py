@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
 from statistics import NormalDist
 from typing import Any
 
@@ -9,19 +12,27 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import check_confidence_level
+from skdp.base import check_confidence_level, one_thread
 from skdp.domain import Interval
 from skdp.local._tallies import NumericTally
+from skdp.local.numeric._share_bounds import (
+    Z_95,
+    GroupedReports,
+    Knots,
+    knots_of_lattice,
+    knots_of_range,
+    rounded,
+)
 from skdp.oracles import NumericMechanism, check_size
 from skdp.oracles.numeric import bin_positions, estimate_frequencies
 
 # The protocol is a NumericProtocol, which imports this module.
 
 _BINS = 32
-_PARTS, _FINEST, _EXACT = 4, 64, 1e-6
-"""Of the unbiased estimate: parts of a bin, parts of all bins, and the error of its equations."""
 _CELLS = 512
 """About the number of bins that are estimated, and merged in the end: smoothing must not reach far."""
+_WHOLE = 1e-9
+"""The relative error of floats up to which a quotient is a whole number."""
 
 
 def _reach(confidence_level: float) -> float:
@@ -48,65 +59,153 @@ def estimate_means(protocol: Any, tally: NumericTally, confidence_level: float) 
     return pd.DataFrame(rows, columns=["mean", "std_error", "lower", "upper"], index=index)
 
 
-def estimate_distributions(
-    protocol: Any, tally: NumericTally, n_bins: int | None, smooth: bool, confidence_level: float
-) -> pd.DataFrame:
+@dataclass(frozen=True)
+class DistributionOptions:
+    """The parameters of `estimate_distribution`."""
+
+    n_bins: int | None = None
+    spacing: Any = None
+    smooth: bool = True
+    confidence_level: float = 0.95
+
+
+def estimate_distributions(protocol: Any, tally: NumericTally, options: DistributionOptions) -> pd.DataFrame:
     """Estimate the distribution of each column over bins of equal width."""
-    reach = _reach(confidence_level)
     mechanism, steps = protocol.mechanism, protocol.mechanism.steps
-    bins = check_size(min(_BINS, steps) if n_bins is None else n_bins, least=1, most=steps, name="n_bins")
+    reach = _reach(options.confidence_level)
+    default = min(_BINS, steps)
+    bins = check_size(default if options.n_bins is None else options.n_bins, least=1, most=steps, name="n_bins")
     if mechanism.n_reports == 2 < bins + 1:
         raise ValueError(
             "two numbers are all that is reported, and they determine the mean but not the distribution; use "
             "mechanism='square_wave'"
         )
-    fine = bins * max(1, min(_CELLS, steps) // bins) if bins > 1 else bins
-    channel = mechanism.spread(bin_positions(steps, fine))
-    unbiased, parts = _unbiased_estimator(mechanism, bins), []
-    for name, counts, places, (low, high) in zip(
-        protocol.columns, tally.counts, protocol.places_of, protocol.bounds, strict=True
-    ):
-        frequencies, centre, std_error = np.full((3, bins), np.nan)
+    lattices = _lattice_sizes(options.spacing, protocol.columns, protocol.bounds, steps)
+    tables = []
+    for place, name in enumerate(protocol.columns):
+        interval = Interval(*protocol.bounds[place], bins=bins)
+        table = pd.DataFrame(
+            {"left": interval.edges[:-1], "right": interval.edges[1:]}, index=pd.Index(interval.labels, name=name)
+        )
+        counts = tally.counts[place]
         if counts.any():
-            merged = _merge(channel, places, len(counts))
-            smoothed = estimate_frequencies(merged, counts, smooth=True)
-            frequencies = smoothed.reshape(bins, -1).sum(axis=1)
-            # What the smoothed distribution leaves of the reports says, without bias, where it is wrong.
-            estimator = None if unbiased is None else _mean_of_places(unbiased, places, len(counts))
-            shares = counts / counts.sum()
-            if estimator is not None:
-                centre = frequencies + estimator @ (shares - smoothed @ merged)
-                variance = estimator**2 @ shares - (estimator @ shares) ** 2
-                std_error = np.sqrt(np.maximum(variance, 0) / counts.sum())
-            if not smooth:
-                coarse = _merge(mechanism.spread(bin_positions(steps, bins)), places, len(counts))
-                frequencies = estimate_frequencies(coarse, counts, smooth=False)
-        interval = Interval(low, high, bins=bins)
-        table: dict[str, Any] = {
-            "left": interval.edges[:-1],
-            "right": interval.edges[1:],
-            "frequency": frequencies,
-            "std_error": np.nan_to_num(std_error, nan=np.inf),
-            "lower": np.clip(np.nan_to_num(centre - reach * std_error), 0, 1),
-            "upper": np.clip(np.nan_to_num(centre + reach * std_error, nan=1), 0, 1),
-        }
-        parts.append(pd.DataFrame(table, index=pd.Index(interval.labels, name=name)))
-    return parts[0] if len(parts) == 1 else pd.concat(parts, keys=protocol.columns, names=["column", "bin"])
+            column = _Column.of(mechanism, bins, lattices[place])
+            with one_thread():
+                shares, ends = column.estimate(counts, protocol.places_of[place], options.smooth)
+        else:  # no record reports it
+            shares = np.full(bins, np.nan)
+            ends = np.tile([0.0, np.inf, 1.0, np.inf], (bins, 1))
+        lowest, lowest_error, highest, highest_error = ends.T
+        table["frequency"] = shares
+        table["std_error"] = (highest - lowest) / (2 * Z_95) + (lowest_error + highest_error) / 2
+        table["lower"] = np.clip(lowest - reach * lowest_error, 0, 1)
+        table["upper"] = np.clip(highest + reach * highest_error, 0, 1)
+        tables.append(table)
+    return tables[0] if len(tables) == 1 else pd.concat(tables, keys=protocol.columns, names=["column", "bin"])
 
 
-def _unbiased_estimator(mechanism: NumericMechanism, bins: int) -> NDArray[np.float64] | None:
-    """Return, for each bin and report, numbers whose mean over the reports is the share of the bin."""
-    # By least squares, for numbers that are uniform in each of several parts of a bin, or at an end of the range, where
-    # what lies beyond is moved to. None if the mechanism has too few reports to distinguish these parts.
-    steps = mechanism.steps
-    parts = max(1, min(_PARTS, steps // bins, _FINEST // bins))
-    ends = np.zeros((2, steps + 1))
-    ends[0, 0] = ends[1, -1] = 1
-    channel = mechanism.spread(np.vstack([bin_positions(steps, bins * parts), ends]))
-    members = np.eye(bins)[:, np.append(np.repeat(np.arange(bins), parts), [0, bins - 1])]
-    weights = 1 / np.sqrt(np.maximum(channel.mean(axis=0), 1e-300))
-    estimator: NDArray[np.float64] = members @ np.linalg.pinv((channel * weights).T, rcond=1e-9) * weights
-    return estimator if np.abs(estimator @ channel.T - members).max() < _EXACT else None
+@dataclass(frozen=True)
+class _Column:
+    """The values that a column may have, for estimates of the shares of its bins."""
+
+    mechanism: NumericMechanism
+    bins: int
+    knots: Knots
+    is_lattice: bool
+
+    @classmethod
+    def of(cls, mechanism: NumericMechanism, bins: int, n_values: int | None) -> _Column:
+        steps = mechanism.steps
+        knots = knots_of_range(steps, bins) if n_values is None else knots_of_lattice(steps, bins, n_values)
+        return cls(mechanism, bins, knots, n_values is not None)
+
+    def estimate(
+        self, counts: NDArray[np.int64], places: NDArray[np.intp], smooth: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the share of each bin, and four numbers for its interval, of shape (n_bins, 4)."""
+        # The lower end without its error, the standard error of this end, and the same of the upper end.
+        smoothed, model = self._fit(counts, places)
+        reports = GroupedReports.of(self.mechanism, self.knots, counts, places)
+        ends = np.empty((self.bins, 4))
+        for place in range(self.bins):
+            touches, inside = self.knots.touches[place], self.knots.inside[place]
+            highest, highest_error = reports.bound(model, touches.astype(float))
+            lowest, lowest_error = reports.bound(model, -inside.astype(float))
+            ends[place] = -lowest, lowest_error, highest, highest_error
+        if smooth:
+            lower, upper = ends[:, 0] - Z_95 * ends[:, 1], ends[:, 2] + Z_95 * ends[:, 3]
+            return _nearest_shares(smoothed, np.clip(lower, 0, 1), np.clip(upper, 0, 1)), ends
+        values = rounded(self.knots.positions, self.mechanism.steps) if self.is_lattice else self._cells(self.bins)
+        channel = _merge(self.mechanism.spread(values), places, len(counts))
+        likeliest = estimate_frequencies(channel, counts, smooth=False)
+        return self._shares_of_bins(likeliest) if self.is_lattice else likeliest, ends
+
+    def _fit(
+        self, counts: NDArray[np.int64], places: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the smoothed shares of the bins, and the smoothed distribution over the knots."""
+        if self.is_lattice:
+            values = rounded(self.knots.positions, self.mechanism.steps)
+            channel = _merge(self.mechanism.spread(values), places, len(counts))
+            frequencies = estimate_frequencies(channel, counts, smooth=True)
+            return self._shares_of_bins(frequencies), frequencies
+        n_cells = self.bins
+        if self.bins > 1:
+            n_cells = self.bins * max(1, min(_CELLS, self.mechanism.steps) // self.bins)
+        channel = _merge(self.mechanism.spread(self._cells(n_cells)), places, len(counts))
+        frequencies = estimate_frequencies(channel, counts, smooth=True)
+        cell_of_knot = np.floor(self.knots.positions * (n_cells / self.mechanism.steps)).astype(int)
+        model = frequencies[cell_of_knot.clip(max=n_cells - 1)]
+        return frequencies.reshape(self.bins, -1).sum(axis=1), model / model.sum()
+
+    def _cells(self, n_cells: int) -> NDArray[np.float64]:
+        return bin_positions(self.mechanism.steps, n_cells)
+
+    def _shares_of_bins(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Add up the shares of the values of a lattice."""
+        shares: NDArray[np.float64] = self.knots.inside @ frequencies
+        return shares
+
+
+def _lattice_sizes(spacing: Any, names: tuple[Any, ...], bounds: NDArray[np.float64], steps: int) -> list[int | None]:
+    """Return for each column the number of values that are multiples of the spacing; None where none is declared."""
+    spacings = spacing if isinstance(spacing, Mapping) else dict.fromkeys(names, spacing)
+    if unknown := [name for name in spacings if name not in names]:
+        raise ValueError(f"spacing names columns that the reports do not have: {unknown}; they have {list(names)}")
+    sizes: list[int | None] = []
+    for name, (low, high) in zip(names, bounds, strict=True):
+        step = spacings.get(name)
+        if step is None:
+            sizes.append(None)
+            continue
+        if not isinstance(step, Real) or isinstance(step, bool):
+            raise TypeError(f"spacing of column {name!r} must be a number > 0, or None, got {type(step).__name__}")
+        width = float(step)
+        if not (np.isfinite(width) and width > 0):
+            raise ValueError(f"spacing of column {name!r} must be a finite number > 0, got {step!r}")
+        n_gaps = (high - low) / width
+        if not 1 <= np.rint(n_gaps) <= steps or abs(n_gaps - np.rint(n_gaps)) > _WHOLE * n_gaps:
+            raise ValueError(
+                f"spacing of column {name!r} must divide its bounds {low:g} to {high:g} into at most grid_size={steps} "
+                f"equal parts, got {step!r}"
+            )
+        sizes.append(int(np.rint(n_gaps)) + 1)
+    return sizes
+
+
+def _nearest_shares(
+    shares: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the nearest shares between limits that add up to 1, or the same shares where there are none."""
+    # Those of least squares: a constant is added, and what passes a limit is moved to it.
+    if ((lower <= shares) & (shares <= upper)).all() or lower.sum() >= 1 or upper.sum() <= 1:
+        return shares
+    from scipy.optimize import brentq  # slow to import
+
+    def excess(constant: float) -> float:
+        return float(np.clip(shares + constant, lower, upper).sum()) - 1
+
+    return np.clip(shares + brentq(excess, -1, 1), lower, upper)
 
 
 def _merge(channel: NDArray[np.float64], places: NDArray[np.intp], n_values: int) -> NDArray[np.float64]:
@@ -114,8 +213,3 @@ def _merge(channel: NDArray[np.float64], places: NDArray[np.intp], n_values: int
     merged = np.zeros((n_values, len(channel)))
     np.add.at(merged, places, channel.T)
     return merged.T
-
-
-def _mean_of_places(estimator: NDArray[np.float64], places: NDArray[np.intp], n_values: int) -> NDArray[np.float64]:
-    """Return the columns of reports, the mean of those that are the same number."""
-    return _merge(estimator, places, n_values) / np.maximum(np.bincount(places, minlength=n_values), 1)

@@ -198,17 +198,17 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
     >>> round(float(people["age"].mean()), 1)
     38.6
 
-    The distribution of age is best estimated by the square wave:
+    The distribution of age is best estimated by the square wave. All ages are whole numbers:
 
     >>> perturber = NumericPerturber(2.0, mechanism="square_wave", bounds=(0, 100), random_state=0)
-    >>> perturber.estimate_distribution(perturber.fit_transform(people), n_bins=5).round(3)
+    >>> perturber.estimate_distribution(perturber.fit_transform(people), n_bins=5, spacing=1).round(3)
                left  right  frequency  std_error  lower  upper
     age
-    [0, 20)     0.0   20.0      0.063      0.010  0.040  0.081
-    [20, 40)   20.0   40.0      0.530      0.019  0.489  0.562
-    [40, 60)   40.0   60.0      0.339      0.021  0.312  0.394
-    [60, 80)   60.0   80.0      0.063      0.017  0.015  0.083
-    [80, 100]  80.0  100.0      0.004      0.009  0.000  0.030
+    [0, 20)     0.0   20.0      0.070      0.019  0.019  0.092
+    [20, 40)   20.0   40.0      0.508      0.028  0.450  0.560
+    [40, 60)   40.0   60.0      0.348      0.029  0.303  0.415
+    [60, 80)   60.0   80.0      0.071      0.021  0.033  0.114
+    [80, 100]  80.0  100.0      0.003      0.004  0.000  0.016
 
     A missing value is refused, and where it is not shown:
 

@@ -15,7 +15,7 @@ from skdp.base import read_numbers
 from skdp.frames import Table, missing_for_nan, read_table
 from skdp.local._tallies import NumericTally
 from skdp.local.memo import NumericMemo
-from skdp.local.numeric._estimation import estimate_distributions, estimate_means
+from skdp.local.numeric._estimation import DistributionOptions, estimate_distributions, estimate_means
 from skdp.local.protocol import (
     Channel,
     Codes,
@@ -223,12 +223,10 @@ class NumericProtocol(ReportProtocol):
         self._check_tally(tally)
         return estimate_means(self, tally, confidence_level)
 
-    def estimate_distribution(
-        self, tally: NumericTally, n_bins: int | None, smooth: bool, confidence_level: float
-    ) -> pd.DataFrame:
+    def estimate_distribution(self, tally: NumericTally, options: DistributionOptions) -> pd.DataFrame:
         """Estimate how the values of each column are distributed over bins of equal width."""
         self._check_tally(tally)
-        return estimate_distributions(self, tally, n_bins, smooth, confidence_level)
+        return estimate_distributions(self, tally, options)
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         small = (self.mechanism.steps + 1) ** 2 <= most_entries

@@ -2,6 +2,7 @@
 
 from skdp.local.protocol._columns import SAMPLED as SAMPLED
 from skdp.local.protocol._columns import attributes_of as attributes_of
+from skdp.local.protocol._columns import concat_columns as concat_columns
 from skdp.local.protocol._columns import named_characters as named_characters
 from skdp.local.protocol._columns import plain_values as plain_values
 from skdp.local.protocol._columns import read_sampled as read_sampled

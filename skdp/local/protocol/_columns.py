@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from itertools import product
 from numbers import Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.coding import kind_of
 from skdp.domain import Domain, Interval
 
 SAMPLED = "sampled"
@@ -27,6 +30,22 @@ def value_labels(domain: Domain) -> list[str]:
     """Label each combination of values of the columns."""
     cells = product(*(domain[column].labels for column in domain.columns))
     return ["_".join("missing" if value is None else str(value) for value in cell) for cell in cells]
+
+
+def column_index(pairs: Sequence[tuple[Any, Any]], *, level: str = "category") -> pd.MultiIndex:
+    """Index the values of several columns by column and value."""
+    # To pandas, True is 1 and False is 0 where they share a level, and all of them read as the first. Truth values are
+    # text there.
+    equal_numbers = [label for _, label in pairs if kind_of(label) == "number" and label in (0, 1)]
+    if equal_numbers:
+        pairs = [(name, str(label) if kind_of(label) == "boolean" else label) for name, label in pairs]
+    return pd.MultiIndex.from_tuples(pairs, names=["column", level])
+
+
+def concat_columns(tables: Mapping[Any, pd.DataFrame], *, level: str = "category") -> pd.DataFrame:
+    """Put the estimates of several columns below each other, in one table."""
+    pairs = [(name, label) for name, table in tables.items() for label in table.index]
+    return pd.concat(list(tables.values())).set_axis(column_index(pairs, level=level))
 
 
 def named_characters(domain: Domain) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import check_choice, check_confidence_level
 from skdp.local._tallies import ReportTally
+from skdp.local.protocol._columns import column_index
 from skdp.local.protocol._sampling import SampledCounts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, project_to_simplex
 
@@ -162,7 +163,7 @@ def _cells(protocol: Any) -> pd.Index:
     if protocol.strategy == "joint" or len(protocol.domain.columns) == 1:
         return protocol.domain.cells()
     pairs = [(name, label) for name in protocol.domain.columns for label in protocol.domain[name].labels]
-    return pd.MultiIndex.from_tuples(pairs, names=["column", "category"])
+    return column_index(pairs)
 
 
 def split_counts(protocol: Any, counts: NDArray[np.float64]) -> list[NDArray[np.float64]]:

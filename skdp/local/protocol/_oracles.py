@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.base import UNIFORM, undeclared_error
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, read_table
 from skdp.local._tallies import ReportTally
@@ -41,8 +42,6 @@ from skdp.privacy.shuffle import Released, ReportPair
 from skdp.randomness import uniform_integers
 
 _MOST_BITS = 6
-
-_NO_REPORTS = "These are not reports of this encoder."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,18 +124,11 @@ class OracleProtocol(ReportProtocol):
     def prepare(self, table: Table) -> Codes:
         codes = self.domain.encode(table.columns)
         if self.unknown == "error":
-            self.refuse_undeclared(self.domain, codes, "Declare it, or set handle_unknown='uniform'.")
+            for name in undeclared(self.domain, codes):
+                raise undeclared_error(name, self.domain[name], advice=UNIFORM)
         for oracle in self.oracles:
             oracle._check_size(len(codes[0]))
         return codes
-
-    def refuse_undeclared(self, domain: Domain, codes: Codes, advice: str) -> None:
-        """Refuse codes of values that are not declared."""
-        for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
-            if column.max(initial=0) == size:
-                raise ValueError(
-                    f"column {name!r} holds a value, or a NaN or inf, outside the declared categories. {advice}"
-                )
 
     def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
         chosen = None
@@ -386,8 +378,18 @@ class ValueProtocol(OracleProtocol):
     def read_part(self, index: int, columns: list[Any], rows: NDArray[np.bool_] | slice) -> NDArray[Any]:
         domain = self.domains[index]
         codes = [column[rows] for column in domain.encode(columns)]
-        self.refuse_undeclared(domain, codes, _NO_REPORTS)
+        for name in undeclared(domain, codes):
+            raise ValueError(
+                f"column {name!r} holds a value, or a NaN or inf, outside the declared categories. These are not "
+                "reports of this encoder."
+            )
         return codes[0] if len(codes) == 1 else domain.join(codes)
 
     def _add_distinct(self, support: Any, index: int, columns: list[Any], counts: NDArray[np.int64]) -> None:
         np.add.at(support, self.read_part(index, columns, slice(None)).astype(np.intp), counts)
+
+
+def undeclared(domain: Domain, codes: Codes) -> list[Any]:
+    """List the columns with codes of values that are not declared."""
+    triples = zip(domain.columns, domain.sizes, codes, strict=True)
+    return [name for name, size, column in triples if column.max(initial=0) == size]

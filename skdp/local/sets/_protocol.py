@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import check_choice, check_confidence_level
+from skdp.base import check_choice, check_confidence_level, undeclared_error
 from skdp.coding import ColumnError, flatten_lists
 from skdp.domain import Domain, Interval
 from skdp.frames import Table
@@ -24,6 +24,7 @@ from skdp.local.protocol import (
     Reports,
     SampledCounts,
     check_columns,
+    concat_columns,
     plain_values,
     read_report_table,
     read_whole_numbers,
@@ -157,7 +158,7 @@ class SetProtocol(ListProtocol):
             tables[name] = found.table(level, n_cells=cells, **given)
         if len(self.columns) == 1 or (columns is not None and len(asked) == 1):
             return tables[asked[0]]
-        return pd.concat(tables, names=["column", "category"])
+        return concat_columns(tables)
 
     @property
     def meaning(self) -> dict[str, Any]:
@@ -200,10 +201,7 @@ def read_sets(domain: Domain, name: Any, column: Any, unknown: str) -> NDArray[n
     (codes,) = domain.select([name]).encode([flat])
     k = len(domain[name])
     if unknown == "error" and codes.max(initial=0) == k:
-        raise ValueError(
-            f"column {name!r} holds lists with a value outside the declared categories. Declare it, or set "
-            "handle_unknown='ignore'."
-        )
+        raise undeclared_error(name, domain[name], what="lists with a value")
     rows = np.repeat(np.arange(sizes.size), sizes)
     pairs = np.sort(rows[codes < k] * k + codes[codes < k].astype(np.int64))
     pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # `np.unique` takes five times as long

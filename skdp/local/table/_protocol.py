@@ -24,6 +24,7 @@ from skdp.local.protocol import (
     Sampling,
     ValueProtocol,
     combine_samples,
+    concat_columns,
     read_report_table,
     read_sampled,
     shuffled_parts,
@@ -203,7 +204,7 @@ class TableProtocol(ReportProtocol):
             index = pd.MultiIndex.from_arrays([[], []], names=names)
             columns = [parameters.get("what", "count"), "std_error", "lower", "upper"]
             return pd.DataFrame(columns=columns, index=index, dtype=float)
-        return pd.concat(tables, names=names)
+        return concat_columns(tables)
 
     def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
         pairs = [pair for part in self.parts for pair in part.shuffle_pairs("reports")]

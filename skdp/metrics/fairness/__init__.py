@@ -1,5 +1,6 @@
 """Group fairness for known groups, and what metrics of estimated groups share with it."""
 
+from skdp.metrics.fairness._aif360 import find_positive_label as find_positive_label
 from skdp.metrics.fairness._aif360 import import_optional as import_optional
 from skdp.metrics.fairness._aif360 import is_collection as is_collection
 from skdp.metrics.fairness._aif360 import read_column as read_column

@@ -24,7 +24,7 @@ def to_aif360(
     sensitive_features: ColumnName | list[ColumnName],
     *,
     privileged: Privileged,
-    positive_label: Label,
+    positive_label: Label | None = None,
     sample_weight: ColumnLike | None = None,
     label_name: str = "label",
     metadata: Mapping[str, Any] | None = None,
@@ -44,8 +44,9 @@ def to_aif360(
         The protected attributes: columns of X. Each keeps its place, as 1.0 for privileged and 0.0 for other rows.
     privileged : mapping of column name to value or list of values
         The privileged values. For a single sensitive feature, the value or list of values is enough.
-    positive_label : label
-        The favourable label; it becomes 1.0 and any other 0.0.
+    positive_label : label, optional
+        The favourable label. By default 1, if all labels are 0 and 1, or False and True. It
+        becomes 1.0 and any other 0.0.
     sample_weight : array-like or series of shape (n_samples,), optional
         Finite weights of the rows, at least 0: aif360's ``instance_weights``. By default all are 1.
     label_name : str, default="label"
@@ -99,7 +100,7 @@ def to_aif360(
     for name, values in groups.items():
         frame[name] = indicate_privileged(frame[name], values, f"sensitive feature {name!r}")
     numeric = encode_frame(frame)
-    numeric[label_name] = _indicate_positive(labels, positive_label)
+    numeric[label_name] = _indicate_positive(labels, find_positive_label(positive_label, y=labels))
     weights = None if sample_weight is None else _read_weights(sample_weight, len(frame))
     if numeric.columns.has_duplicates:
         raise ValueError("an encoded column 'column=value' has the name of another column; rename that one")
@@ -198,6 +199,19 @@ def _read_privileged(sensitive_features: Any, privileged: Any, columns: list[Any
     if set(privileged) != set(names):
         raise ValueError(f"privileged has the keys {list(privileged)}; sensitive_features names {names}")
     return {name: privileged[name] for name in names}
+
+
+def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
+    """Return the positive label, which is 1 by default, where all labels are 0 and 1."""
+    if positive_label is not None:
+        return positive_label
+    for name, labels in columns.items():
+        if not labels.isin([0, 1]).all():
+            raise ValueError(
+                "positive_label must be given: the favourable label is 1 by default only if all labels are 0 and 1, or "
+                f"False and True, and {name} holds others"
+            )
+    return 1
 
 
 def _indicate_positive(labels: pd.Series, positive_label: Any) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from skdp.frames import is_frame, read_table
 from skdp.metrics.fairness._aif360 import (
     check_both,
     encode_frame,
+    find_positive_label,
     is_collection,
     read_column,
     read_frame,
@@ -44,6 +45,7 @@ def read_predictions(
         raise ValueError(
             f"{', '.join(first)} and {last} must have the same length, got {', '.join(sizes[:-1])} and {sizes[-1]}"
         )
+    positive_label = find_positive_label(positive_label, y_true=true, y_pred=predicted)
     check_labels(true, predicted, positive_label)
     positive = [labels.isin([positive_label]).to_numpy(dtype=bool) for labels in (true, predicted)]
     weights = read.get("sample_weight", np.ones(len(true)))

@@ -26,7 +26,7 @@ def fairness_report(
     sensitive_features: ColumnLike | TableLike,
     *,
     privileged: Privileged | None = None,
-    positive_label: Label,
+    positive_label: Label | None = None,
     by_group: bool | None = None,
     confidence_level: float | None = None,
     simultaneous: bool = False,
@@ -48,8 +48,9 @@ def fairness_report(
         The values that make a row privileged; other values make it unprivileged, and so do missing ones, unless None or
         nan is in the list. For several columns, a tuple of values or a list of them, or a mapping: a row is privileged
         if it matches in all columns. By default no group is privileged, and groups are compared with each other only.
-    positive_label : label
-        The favourable label. If there are more than two labels, it is compared with all others together.
+    positive_label : label, optional
+        The favourable label. By default 1, if all labels are 0 and 1, or False and True. If
+        there are more than two labels, it is compared with all others together.
     by_group : bool, optional
         Whether each value of the sensitive feature is a group; if not, the groups are the privileged rows and all
         others. By default only if `privileged` is not given.

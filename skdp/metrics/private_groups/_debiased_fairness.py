@@ -33,7 +33,7 @@ def debiased_fairness(
     encoder: ReportTransformer,
     *,
     privileged: Privileged | None = None,
-    positive_label: Label,
+    positive_label: Label | None = None,
     by_group: bool | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
     rows: Rows = "sampled",
@@ -59,8 +59,8 @@ def debiased_fairness(
         The declared values (of an `Interval`, the labels of the bins) that make a row privileged; others make it
         unprivileged. For several columns a tuple has one value per column. By default no group is privileged, and
         groups are compared with each other only.
-    positive_label : label
-        The favourable label.
+    positive_label : label, optional
+        The favourable label. By default 1, if all labels are 0 and 1, or False and True.
     by_group : bool, optional
         Whether each declared value, or combination of values, is a group, as for `fairness_report`.
     columns : column name or list of column names, optional

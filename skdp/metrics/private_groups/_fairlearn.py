@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from skdp.base import check_choice
 from skdp.local import ReportTransformer
 from skdp.metrics.fairness import import_optional
-from skdp.metrics.private_groups._joint import joint_distribution, read_labels
+from skdp.metrics.private_groups._joint import indicate_positive, joint_distribution, read_labels
 from skdp.metrics.private_groups._reports import check_encoder, read_groups
 from skdp.typing import ColumnLike, ColumnName, Label, TableLike
 
@@ -38,7 +38,7 @@ def private_threshold_optimizer(
     reports: TableLike,
     encoder: ReportTransformer,
     *,
-    positive_label: Label,
+    positive_label: Label | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
     constraints: str = "equalized_odds",
     n_rows: int = 100_000,
@@ -54,8 +54,8 @@ def private_threshold_optimizer(
         Numbers: predictions of 0 and 1, or scores rounded to a few levels, as each level costs precision.
     reports, encoder : dataframe or array-like, and fitted local transformer
         As for `joint_distribution`.
-    positive_label : label
-        The favourable label.
+    positive_label : label, optional
+        The favourable label. By default 1, if all labels are 0 and 1, or False and True.
     columns : column name or list of column names, optional
         The columns whose combinations are the groups; by default all of the encoder.
     constraints : str, default="equalized_odds"
@@ -113,7 +113,7 @@ def private_threshold_optimizer(
         raise ValueError("y_pred must hold numbers: predictions of 0 and 1, or scores")
     if not isinstance(n_rows, Integral) or isinstance(n_rows, bool) or int(n_rows) < 1000:
         raise ValueError(f"n_rows must be an integer of at least 1000, got {n_rows!r}")
-    positive = labels.isin([positive_label]).astype(np.int8)
+    positive = indicate_positive(labels, positive_label).astype(np.int8)
     joint = joint_distribution(positive, scores, reports, encoder, columns=columns, postprocess="simplex")
     repeats = np.rint(joint["share"].to_numpy() * n_rows).astype(np.intp)
     if abs(int(repeats.sum()) - n_rows) > 0.1 * n_rows:
@@ -155,7 +155,8 @@ def private_parity(
     Returns
     -------
     fairlearn.reductions.ClassificationMoment
-        For `ExponentiatedGradient`, whose `fit` takes the reports as ``sensitive_features``; labels must be 0 and 1.
+        For `ExponentiatedGradient`, whose `fit` takes the reports as ``sensitive_features``, a table or a series of one
+        column; labels must be 0 and 1.
         It raises a ValueError there if the reports are of another encoder or a group is too small for the noise.
 
     Raises

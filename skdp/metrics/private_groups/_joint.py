@@ -1,4 +1,4 @@
-"""Joint distributions, probabilities and weights for groups that are known from privatised reports only."""
+"""Joint distributions and probabilities of groups that are known from privatised reports only."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 
 from skdp.base import check_choice
 from skdp.local import ReportTransformer
-from skdp.metrics.fairness import Numbers, import_optional, read_column
+from skdp.metrics.fairness import Numbers, find_positive_label, read_column
 from skdp.metrics.private_groups._reports import (
     GroupReports,
-    find_privileged,
-    indicate_privileged_rows,
     read_groups,
 )
 from skdp.oracles import project_to_simplex
-from skdp.typing import ColumnLike, ColumnName, Label, Privileged, TableLike
+from skdp.typing import ColumnLike, ColumnName, TableLike
 
 
 def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
@@ -32,6 +30,15 @@ def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
     if not len(groups):
         raise ValueError("reports has no rows")
     return [pd.Categorical(values) for values in given.values()]
+
+
+def indicate_positive(y_true: pd.Categorical, positive_label: Any) -> NDArray[np.bool_]:
+    """Return which labels are the positive one."""
+    # By the categories as a series: a Categorical of Booleans holds no 1.
+    values = pd.Series(y_true.categories)
+    is_positive = values.isin([find_positive_label(positive_label, y_true=values)]).to_numpy(dtype=bool)
+    positive: NDArray[np.bool_] = is_positive[y_true.codes]
+    return positive
 
 
 def _join_labels(groups: GroupReports, **columns: Any) -> tuple[dict[str, pd.Index], NDArray[np.intp]]:
@@ -45,7 +52,7 @@ def _join_labels(groups: GroupReports, **columns: Any) -> tuple[dict[str, pd.Ind
     return values, np.ravel_multi_index(codes, [len(known) for known in values.values()])
 
 
-def _invert_counts(groups: GroupReports, codes: NDArray[np.intp], n_combinations: int) -> tuple[Numbers, Numbers]:
+def invert_counts(groups: GroupReports, codes: NDArray[np.intp], n_combinations: int) -> tuple[Numbers, Numbers]:
     """Estimate the number of rows of each group for each combination of labels."""
     counts = np.zeros((n_combinations, groups.domain.size))
     squares = np.zeros_like(counts)
@@ -74,7 +81,8 @@ def joint_distribution(
     y_true, y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
         True and predicted labels, of any number of classes, or other values with few levels; None leaves them out.
     reports : array-like or dataframe, as returned by the encoder's `transform`
-        The privatised groups, a row for each label, matched by position.
+        The privatised groups, a row for each label, matched by position. Of an encoder of one column, which reports in
+        one column, a series or a 1-D array is enough.
     encoder : local transformer
         The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
     columns : column name or list of column names, optional
@@ -134,16 +142,16 @@ def joint_distribution(
     check_choice("postprocess", postprocess, ("none", "simplex"))
     groups = read_groups(reports, encoder, columns)
     labels, codes = _join_labels(groups, y_true=y_true, y_pred=y_pred)
-    counts, variances = _invert_counts(groups, codes, math.prod(map(len, labels.values())))
+    counts, variances = invert_counts(groups, codes, math.prod(map(len, labels.values())))
     if postprocess == "simplex":
-        counts = _project_rows(counts)
+        counts = project_rows(counts)
     return pd.DataFrame(
         {"count": counts.ravel(), "std_error": np.sqrt(variances).ravel(), "share": counts.ravel() / len(groups)},
         index=_cross(labels, groups.domain.cells()),
     )
 
 
-def _project_rows(counts: Numbers) -> Numbers:
+def project_rows(counts: Numbers) -> Numbers:
     return np.array([project_to_simplex(row, max(row.sum(), 0.0)) for row in counts])
 
 
@@ -213,113 +221,9 @@ def posterior_groups(
     groups = read_groups(reports, encoder, columns)
     labels, codes = _join_labels(groups, y_true=y_true, y_pred=y_pred)
     n_combinations = math.prod(map(len, labels.values()))
-    prior = _project_rows(_invert_counts(replace(groups, domain=groups.reported), codes, n_combinations)[0])
+    prior = project_rows(invert_counts(replace(groups, domain=groups.reported), codes, n_combinations)[0])
     found = []
     for rows, likelihoods in groups.likelihoods():
         weights = likelihoods * prior[codes[rows]]
         found.append(groups.sum_to_groups(weights / weights.sum(axis=1, keepdims=True)))
     return pd.DataFrame(np.concatenate(found), columns=groups.domain.cells())
-
-
-def private_reweighing(
-    y_true: ColumnLike,
-    reports: TableLike,
-    encoder: ReportTransformer,
-    *,
-    privileged: Privileged,
-    positive_label: Label,
-    columns: ColumnName | list[ColumnName] | None = None,
-    method: str = "unbiased",
-) -> Numbers:
-    """Weight rows by aif360's `Reweighing`, with groups that are known from reports only.
-
-    Parameters
-    ----------
-    y_true : array-like or series of shape (n_samples,), or dataframe of one column
-        True labels. Of several classes, all but the positive one count as negative.
-    reports, encoder : dataframe or array-like, and fitted local transformer
-        As for `joint_distribution`.
-    privileged : value or list of values, or tuple or list of tuples
-        As for `debiased_fairness`.
-    positive_label : label
-        The favourable label.
-    columns : column name or list of column names, optional
-        The columns that form the group; by default all of the encoder.
-    method : {"unbiased"}, default="unbiased"
-        How the weight of a row follows from the weights of the groups: by the unbiased indicators of its group, so that
-        the mean of a row's weight over the noise is that of its true group; at small epsilon some are negative.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        Weights for ``sample_weight``.
-
-    Raises
-    ------
-    ImportError
-        If aif360 is not installed.
-    NotFittedError, TypeError, ValueError
-        As for `joint_distribution`, or if no row of a group is estimated to have one of the labels.
-
-    Notes
-    -----
-    **Privacy.** For the groups, this is post-processing of reports, without privacy cost. The labels are unprotected.
-
-    The weights of label and group are the counts expected under their independence over the estimated ones. Weighting
-    by the probability of the group given report r and label y is not offered: its weights ``P(y) P(r) / P(y, r)`` are
-    those of reports treated as true groups.
-
-    References
-    ----------
-    .. [1] F. Kamiran, T. Calders (2012). Data preprocessing techniques for classification without discrimination.
-       Knowledge and Information Systems 33.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder
-    >>> people = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
-    >>> hired = pd.Series([1] * 1_000 + [0] * 3_000 + [1] * 3_000 + [0] * 3_000)
-    >>> encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["Female", "Male"]}, random_state=0)
-    >>> reports = encoder.fit_transform(people)
-    >>> weights = private_reweighing(hired, reports, encoder, privileged="Male", positive_label=1)
-    >>> rows = pd.DataFrame({"all": weights, "hired": weights * hired}).groupby(people["sex"]).sum()
-    >>> (rows["hired"] / rows["all"]).round(2).to_dict()
-    {'Female': 0.39, 'Male': 0.41}
-    """
-    if method == "posterior":
-        raise ValueError(
-            "method='posterior' was removed, as its weights are those of reports treated as true groups; use "
-            "method='unbiased'"
-        )
-    check_choice("method", method, ("unbiased",))
-    groups = read_groups(reports, encoder, columns)
-    cells = find_privileged(privileged, groups.domain)
-    (labels,) = read_labels(groups, y_true=y_true)
-    positive = labels.isin([positive_label])
-    if positive.all() or not positive.any():
-        raise ValueError("y_true must hold labels that equal positive_label, and others")
-    codes = positive.astype(np.intp)
-    counts = _project_rows(_invert_counts(groups, codes, 2)[0])
-    table = np.stack([counts[:, ~cells].sum(axis=1), counts[:, cells].sum(axis=1)], axis=1)
-    if not (table > 0).all():
-        raise ValueError("no row of a group is estimated to have one of the labels: too few rows for this much noise")
-    factors = _reweigh(table)
-    own = indicate_privileged_rows(groups, cells)
-    return factors[codes, 0] * (1 - own) + factors[codes, 1] * own
-
-
-def _reweigh(table: Numbers) -> Numbers:
-    """Return the weight of each label and group from their counts, by aif360."""
-    label, group = np.indices((2, 2)).reshape(2, 4)
-    dataset = import_optional("aif360.datasets").BinaryLabelDataset(
-        df=pd.DataFrame({"group": group, "label": label, "count": table.ravel()}, dtype=float),
-        label_names=["label"],
-        protected_attribute_names=["group"],
-        instance_weights_name="count",
-    )
-    reweighing = import_optional("aif360.algorithms.preprocessing.reweighing").Reweighing(
-        unprivileged_groups=[{"group": 0.0}], privileged_groups=[{"group": 1.0}]
-    )
-    weights: Numbers = reweighing.fit_transform(dataset).instance_weights
-    return weights.reshape(2, 2) / table

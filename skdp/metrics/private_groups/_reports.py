@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.base import read_array
 from skdp.coding import is_missing
 from skdp.domain import Domain
-from skdp.frames import carried_text
+from skdp.frames import carried_text, is_frame
 from skdp.local import OracleProtocol, ReportTransformer, check_carried
 from skdp.metrics.fairness import is_collection
 from skdp.oracles import FrequencyOracle
@@ -74,14 +77,35 @@ class GroupReports:
 def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports:
     """Read the reports of the columns that make up the group."""
     chosen = check_encoder(encoder, columns)
-    check_carried(carried_text(reports), encoder)
     protocol = encoder.protocol_
+    reports = _as_table(reports, protocol.report_columns)
+    check_carried(carried_text(reports), encoder)
     domain, oracles = protocol.domain, protocol.oracles
     parts = [part for part, _ in protocol.parts(protocol.read(reports))]
     if len(oracles) == 1:
         return GroupReports(domain.select(chosen), domain, oracles, tuple(parts))
     of_group, places = domain.select(chosen), [domain.columns.index(name) for name in chosen]
     return GroupReports(of_group, of_group, *(tuple(of[place] for place in places) for of in (oracles, parts)))
+
+
+def _as_table(reports: Any, names: list[Any]) -> Any:
+    """Make a table of one column of a series or 1-D array; anything else stays as it is."""
+    # As fairlearn takes sensitive features: ``reports["sex"]``. A series without a name is matched by position.
+    if is_frame(reports):
+        return reports
+    table: Any
+    if isinstance(reports, pd.Series):
+        table = reports.to_frame(names[0] if reports.name is None else reports.name)
+    elif isinstance(series := nw.from_native(reports, pass_through=True, allow_series=True), nw.Series):
+        table = series.alias(series.name or str(names[0])).to_frame().to_native()
+    else:
+        array = read_array(reports, "reports")
+        if array.ndim != 1:
+            return reports
+        table = array[:, np.newaxis]
+    if len(names) > 1:
+        raise ValueError(f"the reports of this encoder have the columns {names}, got a single column")
+    return table
 
 
 def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:

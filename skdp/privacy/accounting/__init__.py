@@ -1,6 +1,7 @@
 """The certified accountant: what mechanisms lose, and how much they lose together."""
 
 from skdp.privacy.accounting._channels import PureLoss, StatedLoss
+from skdp.privacy.accounting._channels import exponential_loss as exponential_loss
 from skdp.privacy.accounting._concentrated import least_rho as least_rho
 from skdp.privacy.accounting._lists import MOST_LOSSES as MOST_LOSSES
 from skdp.privacy.accounting._lists import check_losses as check_losses
@@ -12,6 +13,7 @@ from skdp.privacy.accounting._lists import total_epsilon as total_epsilon
 from skdp.privacy.accounting._loss import Loss as Loss
 from skdp.privacy.accounting._noise import GaussianLoss, LaplaceLoss
 from skdp.privacy.accounting._noise import gaussian_loss as gaussian_loss
+from skdp.privacy.accounting._noise import laplace_loss as laplace_loss
 from skdp.privacy.accounting._noise import pure_epsilon as pure_epsilon
 from skdp.privacy.accounting._noise import pure_mu as pure_mu
 from skdp.privacy.accounting._sampled import SampledGaussianLoss

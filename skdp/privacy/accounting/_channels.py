@@ -165,3 +165,14 @@ class PureLoss(Loss):  # numpydoc ignore=PR02
     @classmethod
     def _of(cls, record: Fields, count: int) -> Self:
         return cls(record.number("epsilon", at_least_0), record.number("share", at_least_0), count=count)
+
+
+def exponential_loss(epsilon: Fraction) -> PureLoss:
+    """Return a loss of the exponential mechanism whose scores, times its rate, change by epsilon from each other."""
+    # The odds of any set of candidates change by a factor of at most e**epsilon ([1]_). So the total variation is at
+    # most the largest difference of two probabilities with such odds, which is tanh(epsilon / 4): `PureLoss` has the
+    # share ``tanh(epsilon / 4) / tanh(epsilon / 2) = (1 + tanh(epsilon / 4)**2) / 2`` of that of randomised response.
+    # .. [1] J. Dong, D. Durfee, R. Rogers (2020). Optimal differential privacy composition for exponential mechanisms.
+    #    ICML.
+    tanh = 1 - 2 / (exp_bounds(min(epsilon, Fraction(700)) / 2)[1] + 1)
+    return PureLoss(round_up(epsilon), round_up((1 + tanh**2) / 2))

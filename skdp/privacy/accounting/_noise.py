@@ -13,6 +13,7 @@ from scipy.special import erf, erfinv, ndtr, ndtri
 
 from skdp.exact import round_up
 from skdp.privacy._json import Fields
+from skdp.privacy.accounting._channels import PureLoss
 from skdp.privacy.accounting._loss import MOST, Loss, Radii, at_least_0, read_whole, whole
 
 _LEVELS = 1 << 11
@@ -28,8 +29,8 @@ class LaplaceLoss(Loss):  # numpydoc ignore=PR02
     epsilon : float
         The L1 sensitivity over the scale of the noise, finite and at least 0.
     sensitivity : int
-        The L1 sensitivity of the integers, from 1 to 2**40: the larger, the less their loss (1 is as bad as randomised
-        response, and beyond 1,000 it hardly matters).
+        The L1 sensitivity of the integers, from 1 to 2**40: 1 is as bad as randomised response, any multiple of it is
+        better, and beyond 1,000 it hardly matters.
     count : int, default=1
         The number of such releases, from 1 to 2**40.
 
@@ -40,14 +41,22 @@ class LaplaceLoss(Loss):  # numpydoc ignore=PR02
 
     Notes
     -----
-    **Privacy.** For any number of integers with noise of one scale, the worst change is that of one of them by the
-    whole sensitivity. Proof. Let q be e^(-1 / scale). For a change of one integer by a, noise between the two centres
-    is enough to know, and has the densities ``q**y m(y)`` and ``q**(a - y) m(y)`` on y = 0 to a, where ``(1 + q) m`` is
-    1 at both ends and 1 - q between them. For changes by a and b, y is the sum and m the convolution. It is, strictly
-    between the ends 0 and a + b, at least ``2 (1 - q) / (1 + q)**2``, which is at least ``(1 - q) / (1 + q)``, as of
-    one change by a + b. So in the mixture of both inputs the absolute loss is, with the same largest value, never
-    stochastically larger; and given the absolute loss, the pair is randomised response, which a larger one dominates.
-    Induction gives any number of integers. A smaller change has a smaller divergence, as the law is log-concave.
+    **Privacy.** With ``s = sensitivity``, this is the loss of every release for which a chain of at most s inputs leads
+    from each input to its neighbours, where each link is epsilon / s-differentially private. Proof. Let F be the
+    largest power of a test of one link, by its level: with ``d = epsilon / s`` it is at most ``min(e**d a, 1 -
+    e**-d (1 - a))``. A test of both ends of two links has at most the power F(F(a)), and so on ([1]_, theorem 2.14).
+    Discrete Laplace noise attains this: on integers that are 1 apart its tests are those of randomised response, and
+    the power for a change by s is F, s times. Fewer links have less power.
+
+    So it holds for integers that change by s in L1 norm, with discrete Laplace noise: each link changes one of them by
+    1. It holds for other noise in which a link is a change by 1 in the norm that is protected, such as
+    `skdp.randomness.cube_noise` of integers that change by at most s each; and for all s at once where inputs can be
+    divided as finely as one likes, such as the scores of `skdp.randomness.permute_and_flip`.
+
+    References
+    ----------
+    .. [1] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B
+       84(1).
 
     Examples
     --------
@@ -73,7 +82,7 @@ class LaplaceLoss(Loss):  # numpydoc ignore=PR02
 
     def _doubled(self) -> Self:
         if 2 * self.sensitivity > MOST:
-            return replace(self, epsilon=2 * self.epsilon)  # a coarser grid is worse
+            return replace(self, epsilon=2 * self.epsilon)  # one link for each two: worse
         return replace(self, epsilon=2 * self.epsilon, sensitivity=2 * self.sensitivity)
 
     def _or(self, other: LaplaceLoss) -> Self:
@@ -99,6 +108,16 @@ class LaplaceLoss(Loss):  # numpydoc ignore=PR02
     def _of(cls, record: Fields, count: int) -> Self:
         epsilon = record.number("epsilon", at_least_0)
         return cls(epsilon, read_whole(record, "sensitivity"), count=count)
+
+
+def laplace_loss(epsilon: Fraction, sensitivity: int = MOST) -> LaplaceLoss | PureLoss:
+    """Return the loss of a chain of `sensitivity` links, of any number; by default of one that is as long as may be."""
+    if sensitivity == 1:
+        return PureLoss(round_up(epsilon))  # the same, in the form of other randomised response
+    # With more links than a loss has, several are one, and the last one is made as long as the others.
+    in_each = -(-sensitivity // MOST)
+    n_links = -(-sensitivity // in_each)
+    return LaplaceLoss(round_up(epsilon * n_links * in_each / sensitivity), n_links)
 
 
 def _between(rate: float, first: Any, after: Any) -> Any:

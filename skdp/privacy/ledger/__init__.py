@@ -3,6 +3,7 @@
 from skdp.privacy.ledger._admission import BudgetExceeded
 from skdp.privacy.ledger._ledger import PrivacyLedger
 from skdp.privacy.ledger._ledger import closed_ledger as closed_ledger
+from skdp.privacy.ledger._parallel import ParallelRows
 from skdp.privacy.ledger._report import Amount
 
-__all__ = ["Amount", "BudgetExceeded", "PrivacyLedger"]
+__all__ = ["Amount", "BudgetExceeded", "ParallelRows", "PrivacyLedger"]

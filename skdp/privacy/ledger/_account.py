@@ -28,10 +28,9 @@ admitted by one of them only: the adversary takes the one or the other as earlie
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from decimal import Context, Decimal, localcontext
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Self
@@ -39,23 +38,9 @@ from typing import Any, Self
 from skdp.exact import round_up
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_relation
 from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy._zcdp import largest_rho
-from skdp.privacy.accounting import (
-    GaussianLoss,
-    LaplaceLoss,
-    Loss,
-    PureLoss,
-    SampledGaussianLoss,
-    StatedLoss,
-    least_rho,
-    pure_epsilon,
-    pure_mu,
-)
-
-_EXACT = Context(prec=800)
-"""Sums of the decimals of floats, from 1e308 to 5e-324, are exact."""
-
-_INFINITE = Decimal("Infinity")
+from skdp.privacy._zcdp import largest_rho, zcdp_epsilon
+from skdp.privacy.accounting import pure_epsilon
+from skdp.privacy.ledger._sums import EXACT, INFINITE, NAMES, NOTHING, Sums, added_by, as_decimal, exactly, rounded_down
 
 
 @dataclass(frozen=True)
@@ -95,16 +80,16 @@ class Budget:
 
 @lru_cache
 def _limits(epsilon: float, delta: float, filter_delta: float, rho: float | None, mu: float | None) -> Sums:
-    endless = Sums(*[_INFINITE] * 6)
+    endless = Sums(*[INFINITE] * 6)
     if rho is not None:
-        return replace(endless, failure=Decimal(0), rho=_decimal(rho))
+        return replace(endless, failure=Decimal(0), rho=as_decimal(rho))
     if mu is not None:
-        return replace(endless, failure=Decimal(0), mu_squared=_exact(lambda: _decimal(mu) * _decimal(mu)))
+        return replace(endless, failure=Decimal(0), mu_squared=exactly(lambda: as_decimal(mu) * as_decimal(mu)))
     if not filter_delta:
-        return replace(endless, epsilon=_decimal(epsilon), delta=_decimal(delta))
+        return replace(endless, epsilon=as_decimal(epsilon), delta=as_decimal(delta))
     largest = -round_up(-largest_rho(Fraction(epsilon), Fraction(filter_delta)))
-    own = _exact(lambda: _decimal(delta) - _decimal(filter_delta))
-    return replace(endless, failure=own, pure=_decimal(epsilon), rho=_decimal(largest))
+    own = exactly(lambda: as_decimal(delta) - as_decimal(filter_delta))
+    return replace(endless, failure=own, pure=as_decimal(epsilon), rho=as_decimal(largest))
 
 
 def read_budget(
@@ -157,120 +142,30 @@ class Charge:
     time: str
     converted: PrivacyGuarantee | None = None
     """The guarantee in the relation, if it is known."""
+    added: Sums | None = None
+    """What it adds to the sums, where this is not all that the guarantee states (`_parallel`)."""
 
     @classmethod
     def of(cls, what: str, guarantee: PrivacyGuarantee, relation: Relation) -> Self:
         """Make the charge of a guarantee in the relation of the ledger."""
         charged = guarantee.to(relation)
         time = datetime.now(UTC).isoformat(timespec="microseconds")
-        return cls(what, _decimal(charged.epsilon), _decimal(charged.delta), relation, guarantee, time, charged)
+        return cls(what, as_decimal(charged.epsilon), as_decimal(charged.delta), relation, guarantee, time, charged)
 
     def to(self, relation: Relation | None) -> Charge:
         """Return the charge in another relation."""
         if relation in (None, self.relation):
             return self
         charged = self.guarantee.to(relation)
-        amounts = _decimal(charged.epsilon), _decimal(charged.delta)
+        amounts = as_decimal(charged.epsilon), as_decimal(charged.delta)
         return Charge(self.what, *amounts, relation, self.guarantee, self.time, charged)
-
-
-def _decimal(number: Any) -> Decimal:
-    """Return the shortest decimal of a number, rounded up to a float."""
-    return Decimal(repr(round_up(check_epsilon(number, zero=True))))
-
-
-def _exact(sums: Any) -> Any:
-    with localcontext(_EXACT):
-        return sums()
-
-
-def rounded_down(number: Decimal) -> float:
-    """Return the largest float whose shortest decimal is at most a number."""
-    found = float(number)
-    return found if not math.isfinite(found) or Decimal(repr(found)) <= number else math.nextafter(found, -math.inf)
-
-
-def rounded_up_total(amounts: Iterable[tuple[Decimal, int]]) -> float:
-    """Return the smallest float whose shortest decimal is at least the sum of amounts, each a number of times."""
-    return 0.0 - rounded_down(_exact(lambda: -sum((count * one for one, count in amounts), Decimal(0))))
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Sums over charges in one relation."""
-
-    epsilon: Decimal = Decimal(0)
-    delta: Decimal = Decimal(0)
-    failure: Decimal = Decimal(0)
-    """Of the deltas of charges without a rho."""
-    pure: Decimal = Decimal(0)
-    """Of the epsilons of charges that hold unless they fail; infinite with a charge of rho and delta > 0."""
-    rho: Decimal = Decimal(0)
-    mu_squared: Decimal = Decimal(0)
-    """Infinite with a charge that is not Gaussian-DP."""
-
-    def plus(self, other: Sums) -> Sums:
-        return _exact(lambda: Sums(*(ours + theirs for ours, theirs in zip(self._all(), other._all(), strict=True))))
-
-    def minus(self, other: Sums) -> Sums:
-        """Subtract sums of which none is infinite where this one is not."""
-        pairs = zip(self._all(), other._all(), strict=True)
-        return _exact(lambda: Sums(*(ours if ours == _INFINITE else ours - theirs for ours, theirs in pairs)))
-
-    def _all(self) -> list[Decimal]:
-        return [getattr(self, name) for name in _NAMES]
-
-
-_NAMES = tuple(Sums.__dataclass_fields__)
-
-
-@lru_cache(maxsize=256)  # most charges of a ledger have the same guarantees
-def _added(guarantee: PrivacyGuarantee) -> Sums:
-    """Return what a guarantee adds to all sums but those of epsilon and delta."""
-    sums = _exact(lambda: _amounts(guarantee._all_losses()))
-    # The losses are rounded up: what is stated may be less.
-    return sums if guarantee.rho is None else replace(sums, rho=min(sums.rho, Decimal(repr(guarantee.rho))))
-
-
-def _amounts(losses: tuple[Loss, ...]) -> Sums:
-    sums = Sums()
-    for loss in losses:
-        if isinstance(loss, SampledGaussianLoss):
-            loss = loss.whole
-        epsilon, mu = _written(loss._pure), _written(_mu(loss))
-        rho = _written(loss.rho if isinstance(loss, StatedLoss) else None)
-        unknown = loss._concentrated is None
-        failure = _written(loss._failure) if unknown else Decimal(0)
-        holds = epsilon is not None and (unknown or not loss._failure)
-        pure = epsilon if holds else None
-        square = mu if isinstance(loss, GaussianLoss) else epsilon
-        if rho is None and square is not None:
-            rho = square * square / 2
-            if isinstance(loss, PureLoss | LaplaceLoss):
-                rho = min(rho, Decimal(repr(least_rho(replace(loss, count=1)))))
-        one = (failure, pure, rho, None if mu is None else mu * mu)
-        added = (_INFINITE if each is None else loss.count * each for each in one)
-        sums = sums.plus(Sums(Decimal(0), Decimal(0), *added))
-    return sums
-
-
-def _mu(loss: Loss) -> Fraction | None:
-    """Return the mu of Gaussian DP of one of them, None if it has none."""
-    if isinstance(loss, GaussianLoss):
-        return Fraction(loss.mu)
-    if loss._failure or loss._pure is None:
-        return None
-    return pure_mu(loss._pure, loss.share) if isinstance(loss, PureLoss) and loss._pure else pure_mu(loss._pure)
-
-
-def _written(number: float | Fraction | None) -> Decimal | None:
-    """Return the decimal of a float as it was written; of another fraction, that of the next float."""
-    return None if number is None else Decimal(repr(round_up(Fraction(number))))
 
 
 def sums_of(charge: Charge) -> Sums:
     """Return what a charge adds."""
-    added = _added(charge.converted or charge.guarantee.to(charge.relation))
+    if charge.added is not None:
+        return charge.added
+    added = added_by(charge.converted or charge.guarantee.to(charge.relation))
     return Sums(charge.epsilon, charge.delta, added.failure, added.pure, added.rho, added.mu_squared)
 
 
@@ -280,11 +175,12 @@ class Account:
 
     budget: Budget
     """With the relation of the ledger so far."""
-    sums: Sums = Sums()
-    replaced: Sums | None = Sums()
+    sums: Sums = NOTHING
+    replaced: Sums | None = NOTHING
     """The sums of the same charges for replacing a record, None if there is no such guarantee."""
     declared: bool = True
     """Whether the relation was given with the budget."""
+    n_charges: int = 0
 
     @classmethod
     def of(cls, budget: Budget) -> Self:
@@ -309,6 +205,7 @@ class Account:
             budget=self.budget if self.budget.relation == relation else replace(self.budget, relation=relation),
             sums=sums.plus(added),
             replaced=self._replaced(charge, added),
+            n_charges=self.n_charges + 1,
         )
 
     def _replaced(self, charge: Charge, added: Sums) -> Sums | None:
@@ -333,8 +230,28 @@ class Account:
     @property
     def fits(self) -> bool:
         """Whether the budget admits all charges."""
-        over = {name for name in _NAMES if self.exceeds(name)}
+        over = {name for name in NAMES if self.exceeds(name)}
         return not over or (bool(self.budget.filter_delta) and over in ({"pure"}, {"rho"}))
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """The part of the budget that is spent, as epsilon and delta; of one in rho or mu, their sums."""
+        sums = self.sums
+        if not self.budget.filter_delta or self.empty:
+            return float(sums.epsilon), float(sums.delta)
+        # The filter is paid with the first charge, and deltas of charges with a rho are part of it. Epsilon is that of
+        # the rule by which more is left.
+        delta = exactly(lambda: sums.failure + as_decimal(self.budget.filter_delta))
+        epsilons = [float(sums.pure)]
+        if sums.rho.is_finite():
+            epsilons.append(zcdp_epsilon(Fraction(sums.rho), Fraction(self.budget.filter_delta)) if sums.rho else 0.0)
+        # Of a sum of rho that the budget admits, the epsilon may be more by rounding.
+        return min(*epsilons, self.budget.epsilon or math.inf), float(delta)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was charged."""
+        return self.sums == NOTHING
 
     def left(self) -> Sums:
         """Return what is left of each limit."""
@@ -357,7 +274,7 @@ def largest_charge(account: Account) -> tuple[float, float]:
 def _pure_of(rho: Decimal) -> float:
     """Return the largest epsilon of which epsilon**2 / 2 is at most rho."""
     epsilon = 2 * math.sqrt(max(float(rho), 0.0) / 2)
-    with localcontext(_EXACT):
-        while epsilon and _decimal(epsilon) ** 2 / 2 > rho:
+    with localcontext(EXACT):
+        while epsilon and as_decimal(epsilon) ** 2 / 2 > rho:
             epsilon = math.nextafter(epsilon, 0.0)
     return epsilon

@@ -9,21 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import pandas as pd
-
 from skdp.privacy._composition import compose, read_releases
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation
-from skdp.privacy._json import Fields, JsonRecord
-from skdp.privacy.ledger._account import given_budget, largest_charge, read_budget
-from skdp.privacy.ledger._admission import admitted
+from skdp.privacy._json import Fields
+from skdp.privacy.ledger._account import given_budget, read_budget
+from skdp.privacy.ledger._admission import admitted, check_release
 from skdp.privacy.ledger._book import MemoryBook, RecordBook, closed_book
 from skdp.privacy.ledger._file_book import FileBook
+from skdp.privacy.ledger._parallel import ParallelRows, open_rows
 from skdp.privacy.ledger._plan import PlanBook
 from skdp.privacy.ledger._record import read_book, write_book
-from skdp.privacy.ledger._report import Amount, html_charges, list_charges, show_balance
+from skdp.privacy.ledger._view import LedgerView
 
 
-class PrivacyLedger(JsonRecord):
+class PrivacyLedger(LedgerView):
     """Account for all releases about the same persons, and refuse those that exceed the budget.
 
     Parameters
@@ -57,7 +56,9 @@ class PrivacyLedger(JsonRecord):
     path : Path or None
         The file.
     spent : named tuple of float
-        Sums of epsilon and delta charged so far.
+        The epsilon and delta spent so far: sums of those charged, but with `filter_delta` what the filter counts, which
+        are `filter_delta` from the first charge on, the deltas that are not covered by it, and the epsilon of the rule
+        by which more is left: never more than the budget. `report` has the charges themselves.
 
     Raises
     ------
@@ -108,7 +109,8 @@ class PrivacyLedger(JsonRecord):
     only be read: another one that could be charged would spend the same budget twice.
 
     A search or a cross-validation charges each fit, and each `transform` that is a release. scikit-learn turns a
-    `BudgetExceeded` into a score of NaN with a warning, unless ``error_score="raise"`` is set.
+    `BudgetExceeded` into a score of NaN with a warning, unless ``error_score="raise"`` is set. Releases from parts of
+    the rows, such as folds, cost less in a loop of one's own: `parallel`.
 
     References
     ----------
@@ -135,8 +137,8 @@ class PrivacyLedger(JsonRecord):
     >>> ledger = PrivacyLedger(epsilon=5.3, delta=1e-6, filter_delta=1e-6)
     >>> for _ in range(100):
     ...     ledger.charge(PrivacyGuarantee(0.1), "answer")
-    >>> round(ledger.spent.epsilon, 1)
-    10.0
+    >>> round(ledger.spent.epsilon, 1), ledger.spent.delta
+    (5.2, 1e-06)
 
     In a file:
 
@@ -163,8 +165,7 @@ class PrivacyLedger(JsonRecord):
         budget = given_budget(
             epsilon=epsilon, delta=delta, filter_delta=filter_delta, rho=rho, mu=mu, relation=relation
         )
-        self._path: Path | None = None
-        self._book: MemoryBook | FileBook | RecordBook
+        self._path = None
         if path is None:
             if budget is None:
                 raise TypeError("PrivacyLedger needs a budget: epsilon=, rho= or mu=")
@@ -174,68 +175,6 @@ class PrivacyLedger(JsonRecord):
                 raise TypeError(f"path must be a path, got {type(path).__name__}; the budget is epsilon=")
             self._path = Path(path).resolve()
             self._book = FileBook(self._path, budget)
-
-    @property
-    def epsilon(self) -> float | None:  # numpydoc ignore=RT01
-        """The budget of privacy loss."""
-        return self._book.budget.epsilon
-
-    @property
-    def delta(self) -> float | None:  # numpydoc ignore=RT01
-        """The budget of failure probability."""
-        return self._book.budget.delta
-
-    @property
-    def filter_delta(self) -> float:  # numpydoc ignore=RT01
-        """The part of delta that pays for the filter."""
-        return self._book.budget.filter_delta
-
-    @property
-    def rho(self) -> float | None:  # numpydoc ignore=RT01
-        """The budget of zero-concentrated privacy loss."""
-        return self._book.budget.rho
-
-    @property
-    def mu(self) -> float | None:  # numpydoc ignore=RT01
-        """The budget of Gaussian privacy loss."""
-        return self._book.budget.mu
-
-    @property
-    def path(self) -> Path | None:  # numpydoc ignore=RT01
-        """The file."""
-        return self._path
-
-    @property
-    def relation(self) -> Relation | None:  # numpydoc ignore=RT01
-        """The neighbouring relation of the budget, None while it is not fixed."""
-        return self._book.account().budget.relation
-
-    @property
-    def spent(self) -> Amount:  # numpydoc ignore=RT01
-        """Epsilon and delta charged so far."""
-        sums = self._book.account().sums
-        return Amount(float(sums.epsilon), float(sums.delta))
-
-    def remaining(self) -> Amount:
-        """Return the remaining budget: what one more release without a rho may have.
-
-        Returns
-        -------
-        Amount
-            Named tuple of epsilon and delta.
-        """
-        return Amount(*largest_charge(self._book.account()))
-
-    def balance(self) -> pd.DataFrame:
-        """Return the budget, what was spent of it and what remains, in all forms.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu``: sums, and the root of that of mu**2.
-            What is not limited has a budget of nan, and infinity remains; with `filter_delta`, as in `remaining`.
-        """
-        return show_balance(self._book.account())
 
     def check(self, guarantee: PrivacyGuarantee, what: str) -> None:
         """Refuse a release that the budget does not cover now, without charging it.
@@ -254,7 +193,10 @@ class PrivacyLedger(JsonRecord):
         TypeError, ValueError, RuntimeError
             As raised by `charge`.
         """
-        _check_release(guarantee, what)
+        check_release(guarantee, what)
+        if (charge_rows := open_rows(self._book)) is not None:
+            charge_rows(guarantee, what, only_check=True)
+            return
         charge = admitted(what, guarantee, self._book.account())
         if isinstance(self._book, PlanBook):
             self._book.place(charge)
@@ -281,10 +223,13 @@ class PrivacyLedger(JsonRecord):
             If the file cannot be written.
         RuntimeError
             If a ledger in memory is used in another process or through a pickled copy, or if this code interrupts a
-            charge, as a signal handler may.
+            charge, as a signal handler may. As of `ParallelRows.rows`, inside such a block.
         """
-        _check_release(guarantee, what)
-        self._book.add(partial(admitted, what, guarantee))
+        check_release(guarantee, what)
+        if (charge_rows := open_rows(self._book)) is not None:
+            charge_rows(guarantee, what)
+        else:
+            self._book.add(partial(admitted, what, guarantee))
 
     def plan(
         self, guarantees: Iterable[PrivacyGuarantee], what: str, *, delta: float | Fraction | None = None
@@ -327,20 +272,57 @@ class PrivacyLedger(JsonRecord):
         >>> round(ledger.spent.epsilon, 2), round(survey.remaining().epsilon, 1)
         (4.77, 9.9)
         """
+        if open_rows(self._book) is not None:
+            raise RuntimeError("a plan is for all rows, also those of other parts: make it outside of parallel()")
         releases = read_releases(guarantees)
         book = PlanBook(releases)
         self.charge(book.in_decimals(compose(releases, delta=delta), summed=delta is None), what)
         return PrivacyLedger._of_book(book)
 
-    def report(self) -> pd.DataFrame:
-        """List the charges in order.
+    def parallel(self) -> ParallelRows:
+        """Open a block of releases from parts of the rows, which is charged for the rows that lose most.
 
         Returns
         -------
-        pandas.DataFrame
-            A row per charge: ``what, epsilon, delta, rho, relation, trust, scope, mechanism, secure, time`` (UTC).
+        ParallelRows
+            A context manager, in which ``with parts.rows(positions):`` makes all charges for these rows only.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the ledger is for adding or removing a record, or is a plan or a record of another one.
+        RuntimeError
+            If the rows of such a block are open.
+
+        Notes
+        -----
+        **Privacy.** For replacing a record, whose position is public. A release from rows without this record is the
+        same whatever its values are, so that only releases from rows with it add up: of disjoint folds, the largest
+        (parallel composition); of k training folds, each row is in k - 1. Before each draw the ledger is charged what
+        the row with the largest sums has beyond the largest ones so far. It stays a filter: rows and releases may be
+        chosen by earlier results. Central guarantees count twice, as always where a record is replaced.
+
+        **The split must be public**: made of the number of rows and of seeds, as by `sklearn.model_selection.KFold`,
+        not of private values, as by `StratifiedKFold` (one record moves others to other folds). Inside, only these
+        rows may be read. A score on test rows is no release of this library, and nothing is charged for it. Charges of
+        other threads count for all rows, those of other processes are refused in the block.
+
+        Examples
+        --------
+        >>> from sklearn.model_selection import KFold
+        >>> from skdp import DPMean
+        >>> from skdp.datasets import load_adult
+        >>> ages = load_adult().frame[["age"]]
+        >>> ledger = PrivacyLedger(epsilon=1.0, relation="replace")
+        >>> mean = DPMean(0.1, bounds=(0, 100), ledger=ledger, random_state=0)
+        >>> with ledger.parallel() as parts:
+        ...     for train, test in KFold(5).split(ages):
+        ...         with parts.rows(test):
+        ...             found = mean.fit(ages.iloc[test]).mean_
+        >>> ledger.spent.epsilon  # in place of 5 * 0.2
+        0.2
         """
-        return list_charges(self._book.charges(), self.relation)
+        return ParallelRows(self)
 
     def _content(self) -> dict[str, Any]:
         return write_book(RecordBook.of(self._book.budget, self._book.charges()))
@@ -359,17 +341,6 @@ class PrivacyLedger(JsonRecord):
         """Return a copy that can only be read."""
         return PrivacyLedger._of_book(RecordBook.of(self._book.budget, self._book.charges()))
 
-    def __repr__(self) -> str:
-        # Without the path: scikit-learn shows this in the HTML of estimators.
-        try:
-            spent = str(tuple(self.spent))
-        except (OSError, ValueError, RuntimeError):  # the file is lost or modified, or this is a copy
-            spent = "unknown"
-        return f"{type(self).__name__}({self._book.budget.amount()}, spent={spent})"
-
-    def _repr_html_(self) -> str:
-        return html_charges(self, self._book.charges(), self.relation)
-
     def __sklearn_clone__(self) -> Self:
         return self
 
@@ -377,16 +348,6 @@ class PrivacyLedger(JsonRecord):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
-
-
-def _check_release(guarantee: Any, what: Any) -> None:
-    if not isinstance(guarantee, PrivacyGuarantee):
-        raise TypeError(
-            "guarantee must be a PrivacyGuarantee, such as PrivacyGuarantee(1.0) or an estimator's guarantee_, got "
-            f"{type(guarantee).__name__}"
-        )
-    if not isinstance(what, str):
-        raise TypeError(f"what must be a str, got {type(what).__name__}")
 
 
 def closed_ledger(refusal: str, **budget: Any) -> PrivacyLedger:

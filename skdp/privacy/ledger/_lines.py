@@ -19,6 +19,7 @@ from typing import Any
 
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy.ledger._account import Account, Budget, Charge, read_budget
+from skdp.privacy.ledger._sums import Sums
 
 _VERSION = 2
 """Version 1 was an SQLite database."""
@@ -91,6 +92,8 @@ def line_of(charge: Charge, previous: str) -> bytes:
     stated["losses"], stated["secure"] = json.loads(stated["losses"]), bool(stated["secure"])
     amounts = {"epsilon": float(charge.epsilon), "delta": float(charge.delta)}
     record = {"what": charge.what, **amounts, "relation": charge.relation, "guarantee": stated, "time": charge.time}
+    if charge.added is not None:
+        record["added"] = charge.added.written()
     return _signed(record, previous)
 
 
@@ -104,7 +107,9 @@ def _read_charge(record: dict[str, Any]) -> Charge:
         stated = record["guarantee"] | {"scope": tuple(record["guarantee"]["scope"])}
         stated["losses"] = json.dumps(stated.get("losses", []), default=float)
         amounts = Decimal(record["epsilon"]), Decimal(record["delta"])
-        return Charge(record["what"], *amounts, record["relation"], _guarantee(*stated.items()), record["time"])
+        added = Sums.read(*amounts, record["added"]) if "added" in record else None
+        guarantee = _guarantee(*stated.items())
+        return Charge(record["what"], *amounts, record["relation"], guarantee, record["time"], added=added)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Damaged("a guarantee in it cannot be read") from None
 

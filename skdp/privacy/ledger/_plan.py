@@ -8,9 +8,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation
-from skdp.privacy.ledger._account import Account, Budget, Charge, rounded_up_total
+from skdp.privacy.ledger._account import Account, Budget, Charge
 from skdp.privacy.ledger._admission import BudgetExceeded
 from skdp.privacy.ledger._book import MemoryBook
+from skdp.privacy.ledger._sums import rounded_up_total
 
 
 class PlanBook(MemoryBook):

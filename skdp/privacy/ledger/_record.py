@@ -13,6 +13,7 @@ from skdp.privacy._json import Fields
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.ledger._account import Budget, Charge, read_budget
 from skdp.privacy.ledger._book import RecordBook
+from skdp.privacy.ledger._sums import Sums
 
 _YEARS = range(1970, 2262)
 """Years that pandas can hold in nanoseconds."""
@@ -33,6 +34,7 @@ def write_book(book: RecordBook) -> dict[str, Any]:
                 "guarantee": charge.guarantee._content(),
                 "time": charge.time,
             }
+            | ({} if charge.added is None else {"added": charge.added.written()})
             for charge in (one.to(account.budget.relation) for one in book.charges())
         ],
     }
@@ -80,10 +82,16 @@ def _charge(fields: Fields) -> Charge:
         charged = guarantee.to(relation)
     except ValueError as error:
         raise ValueError(f"{fields.at('guarantee')} cannot be in the relation of its charge: {error}") from None
-    if epsilon < charged.epsilon or delta < charged.delta:
-        raise ValueError(f"{fields.at('epsilon')} or its delta is less than its guarantee states")
     amounts = Decimal(repr(epsilon)), Decimal(repr(delta))
-    return Charge(what, *amounts, relation, guarantee, _time(fields))
+    added = None
+    if fields.has("added"):
+        try:
+            added = Sums.read(*amounts, fields.take("added"))
+        except ValueError as error:
+            raise ValueError(f"{fields.at('added')} cannot be read: {error}") from None
+    elif epsilon < charged.epsilon or delta < charged.delta:
+        raise ValueError(f"{fields.at('epsilon')} or its delta is less than its guarantee states")
+    return Charge(what, *amounts, relation, guarantee, _time(fields), added=added)
 
 
 def _time(fields: Fields) -> str:

@@ -10,7 +10,8 @@ import pandas as pd
 
 from skdp.markup import html_table, html_text, written_row
 from skdp.privacy._guarantee import Relation
-from skdp.privacy.ledger._account import Account, Charge, Sums, largest_charge
+from skdp.privacy.ledger._account import Account, Charge, largest_charge
+from skdp.privacy.ledger._sums import Sums
 
 _REPORT = ["what", "epsilon", "delta", "rho", "relation", "trust", "scope", "mechanism", "secure", "time"]
 _MOST_SHOWN = 100
@@ -60,7 +61,9 @@ def show_balance(account: Account) -> pd.DataFrame:
     if budget.filter_delta:
         limits[2] = float(budget.limits.rho)
         left[:3] = [*largest_charge(account), max(left[2], 0.0)]
-    rows = [[math.nan if one is None else one for one in limits], _numbers(account.sums), left]
+    spent = _numbers(account.sums)
+    spent[:2] = account.spent
+    rows = [[math.nan if one is None else one for one in limits], spent, left]
     return pd.DataFrame(rows, ["budget", "spent", "remaining"], ["epsilon", "delta", "rho", "mu"])
 
 

@@ -20,6 +20,9 @@ AS_IS, NOT_RELEASED = "released as is", "not released"
 
 READ = f"categories read from the data: {AS_IS}"
 
+AS_CHARGED = "as charged"
+"""The protection of a row of a ledger, which knows what was charged, and not what was released."""
+
 NOT_FITTED, NOT_SEEN = "not fitted: no guarantee yet", "not seen by fit"
 
 PLANNED = "; not fitted yet"

@@ -8,7 +8,7 @@ from typing import Any
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._numbers import SECRET_SAMPLE, shown
 from skdp.privacy._odds import best_guess, largest_ratio
-from skdp.privacy.statement._columns import AS_IS, EVERYTHING
+from skdp.privacy.statement._columns import AS_CHARGED, AS_IS, EVERYTHING
 from skdp.privacy.statement._facts import Facts
 
 SECURE = "the operating system's cryptographically secure generator, or a secret key where reports are permanent"
@@ -53,7 +53,9 @@ def headline(facts: Facts) -> str:
     """Say which columns are released unprotected, and what is promised about the others."""
     every = list(dict.fromkeys(str(row["column"]) for row in facts.columns))
     unprotected = facts.unprotected_columns
-    if EVERYTHING in unprotected:
+    if all(row["protection"] == AS_CHARGED for row in facts.columns):
+        texts = ["What was charged to a ledger; columns that left without a charge are not known to it"]
+    elif EVERYTHING in unprotected:
         texts = ["All columns are released unprotected"]
     elif unprotected:
         verb = "is" if len(unprotected) == 1 else "are"
@@ -170,7 +172,7 @@ def composition(facts: Facts) -> tuple[str, bool]:
     for ledger in facts.ledgers:
         spent, limits, number = ledger.spent, ledger._book.budget, len(ledger._book.charges())
         text += f"A ledger is charged before anything is drawn, so far {'once' if number == 1 else f'{number} times'}: "
-        if limits.epsilon is not None and limits.delta is not None and not limits.filter_delta:
+        if limits.epsilon is not None and limits.delta is not None:
             text += f"epsilon {shown(spent.epsilon)} of {shown(limits.epsilon)}, delta {shown(spent.delta)} of "
             text += f"{shown(limits.delta)}. "
         else:

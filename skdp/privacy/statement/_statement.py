@@ -13,6 +13,7 @@ import pandas as pd
 from skdp.markup import written_row
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy.ledger import PrivacyLedger
+from skdp.privacy.statement._charges import statement_of_ledger
 from skdp.privacy.statement._columns import (
     AS_IS,
     AT_FIT,
@@ -56,9 +57,9 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
 
     Parameters
     ----------
-    estimator : estimator or list of estimators
+    estimator : estimator, list of estimators, or PrivacyLedger
         Fitted, or not fitted yet: then it is stated what each step is set to spend. The estimators of a list are about
-        the same persons.
+        the same persons. Of a ledger, the statement lists what was charged.
     X : dataframe, Domain or ndarray of shape (n_samples, n_features), optional
         The table, of which only the column names are read: columns that the estimator was not fitted on are listed too.
     trusted : sequence of classes, default=()
@@ -142,6 +143,8 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
     >>> [step.guarantee.epsilon for step in planned.steps]
     [1.1]
     """
+    if isinstance(estimator, PrivacyLedger):
+        return statement_of_ledger(estimator)
     estimators = list(estimator) if isinstance(estimator, list | tuple) else [estimator]
     if not estimators:
         raise ValueError("there is no estimator to state anything about")

@@ -24,6 +24,7 @@ from skdp.synthesis.tables._records import find_codes as find_codes
 from skdp.synthesis.tables._records import open_rows as open_rows
 from skdp.synthesis.tables._records import read_codes as read_codes
 from skdp.synthesis.tables._records import read_declared as read_declared
+from skdp.synthesis.tables._records import undeclared_in as undeclared_in
 from skdp.synthesis.tables._records import with_target as with_target
 from skdp.synthesis.tables._shapes import Shape as Shape
 from skdp.synthesis.tables._shapes import Shapes as Shapes

@@ -50,9 +50,8 @@ def undeclared(table: Table, declared: Any) -> list[Any]:
         known = declared
     else:
         known = () if declared is None else table.names
-    by_dtype, observed = domains_of_dtypes(table, look=False)
-    declared_somehow = {*known, *by_dtype, *observed}  # whichever of the two: it must not follow from the rows
-    return [name for name in table.names if name not in declared_somehow]
+    by_dtype, _ = domains_of_dtypes(table)
+    return [name for name in table.names if name not in {*known, *by_dtype}]
 
 
 def count_open_columns(table: Table, names: Iterable[Any], keep: NDArray[np.bool_]) -> Counts:

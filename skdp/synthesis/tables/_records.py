@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import target_of
+from skdp.base import target_of, undeclared_error
 from skdp.central.statistics import CellTally, count_large, declared_domain, limit_persons, part_of
 from skdp.central.statistics import find_codes as find_outside
 from skdp.domain import Domain, Interval
@@ -19,6 +19,10 @@ from skdp.synthesis.model import Clique, count_cells, count_pairs, cover
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
+_ADVICE = (
+    "Or set handle_unknown: 'clip' puts numbers beyond bins into the first or last one, {column: declared value} "
+    "takes this for all others, and 'ignore' leaves such rows out"
+)
 
 
 def with_target(table: Table, y: Any) -> Table:
@@ -63,7 +67,7 @@ def read_codes(
     check_policy(handle_unknown)
     codes, undeclared = find_codes(table, domain, handle_unknown, others)
     if undeclared:
-        raise undeclared_error(undeclared[0])
+        raise undeclared_in(undeclared[0], domain)
     return codes
 
 
@@ -87,13 +91,9 @@ def find_codes(
     return codes, undeclared
 
 
-def undeclared_error(name: Any) -> ValueError:
+def undeclared_in(name: Any, domain: Domain, advice: str = _ADVICE) -> ValueError:
     """Make the error of a value that is not declared; it shows no value."""
-    return ValueError(
-        f"column {name!r} holds a value, or a NaN or inf, outside the declared domain. Declare it (None among the "
-        "values is missing), or set handle_unknown: 'clip' for bins, {column: declared value} for the unforeseen, or "
-        "'ignore' to leave such rows out."
-    )
+    return undeclared_error(name, domain[name], where="declared domain", advice=advice)
 
 
 def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:
@@ -222,7 +222,8 @@ class LargeRecords:
         domain = part_of(self._domain, needed)
         marginals = [tuple(places[c] for c in clique) for clique in counted]
         tally = CellTally(domain, self._coder(domain), marginals, self._handle_unknown == "error")
-        for clique, table in zip(counted, count_large(self._table, tally, undeclared_error), strict=True):
+        tables = count_large(self._table, tally, partial(undeclared_in, domain=domain))
+        for clique, table in zip(counted, tables, strict=True):
             self._tables[clique] = table.reshape([sizes[column] for column in clique])
         while sum(table.size for table in self._tables.values()) > _MOST_KEPT and len(self._tables) > len(counted):
             del self._tables[next(iter(self._tables))]

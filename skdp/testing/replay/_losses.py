@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from skdp.central import laplace_divergence
 from skdp.exact import round_up
-from skdp.privacy import Loss, PrivacyGuarantee, PureLoss, gaussian_loss, zcdp_epsilon
+from skdp.privacy import Loss, PrivacyGuarantee, PureLoss, exponential_loss, gaussian_loss, laplace_loss, zcdp_epsilon
 from skdp.privacy.accounting import pure_mu, smallest_epsilon
 from skdp.testing.replay._recording import Draw, differences, exact, scores_of
 
@@ -104,6 +104,45 @@ def epsilon_of(losses: Sequence[DrawLoss], claim: PrivacyGuarantee, delta: Fract
     if delta and math.isfinite(rho):
         found.append(zcdp_epsilon(rho, delta) if rho else 0.0)
     return min(epsilon for epsilon in found if epsilon is not None)
+
+
+_DELTAS = tuple(Fraction(1, 10**power) for power in (1, 2, 4, 8, 16))
+
+
+def understated(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | None:
+    """Return how the draws lose more, together, than the stated losses allow; None if they do not."""
+    if not claim.losses or any(loss.laplace is not None for loss in losses):
+        return None
+    drawn = [loss_in_steps(loss) for loss in losses if loss.mu_squared or loss.epsilon]
+    for delta in _DELTAS:
+        stated = smallest_epsilon(claim.losses, delta)
+        if stated is None or not all(map(math.isfinite, (loss.epsilon for loss in losses if not loss.mu_squared))):
+            continue
+        # Both are rounded up, by at most some thousandths of the total.
+        least = smallest_epsilon(drawn, delta) or 0.0
+        if least > stated * (1 + _SLACK) + _SLACK * claim.epsilon:
+            return f"the draws lose epsilon {least:.6g} at delta {float(delta):g}; the stated losses {stated:.6g}"
+    return None
+
+
+_SLACK = 2e-3
+
+
+def loss_in_steps(loss: DrawLoss) -> Loss:
+    """Return the loss of a draw of noise for the change that it was drawn for."""
+    if loss.mu_squared:
+        return gaussian_loss(Fraction(loss.mu_squared))
+    epsilon = Fraction(loss.epsilon)
+    if loss.sampler in _OF_INTEGERS:
+        return laplace_loss(epsilon, max(1, round(loss.difference)))
+    if loss.sampler == "permute_and_flip":
+        return laplace_loss(epsilon)
+    if loss.sampler == "exponential_mechanism":
+        return exponential_loss(epsilon)
+    return PureLoss(round_up(epsilon))
+
+
+_OF_INTEGERS = "discrete_laplace", "cube_noise"
 
 
 def _sum(losses: Sequence[DrawLoss]) -> float:

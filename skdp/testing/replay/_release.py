@@ -18,7 +18,7 @@ from skdp.frames import is_frame, take_rows
 from skdp.privacy import PrivacyGuarantee, subsampled_guarantee
 from skdp.testing._leak_checks import leaves
 from skdp.testing._tools import released_attributes, require
-from skdp.testing.replay._losses import ROUNDING, DrawLoss, epsilon_of, loss_of
+from skdp.testing.replay._losses import ROUNDING, DrawLoss, epsilon_of, loss_of, understated
 from skdp.testing.replay._recording import ROWS, Draw, Recording, reused, scores_of, unused
 from skdp.typing import TableLike
 
@@ -180,6 +180,8 @@ def replay_release(
     findings += unlike
     if not unlike and not epsilon <= claim.epsilon * (1 + ROUNDING):
         findings.append(f"the draws lose epsilon {epsilon:.6g} together, more than the stated {claim.epsilon:.6g}")
+    if not unlike and rate == 1 and (less := understated(losses, claim)) is not None:
+        findings.append(less)
     if claim.rho is not None and rate == 1 and rho > claim.rho * (1 + ROUNDING):
         findings.append(f"the draws lose rho {rho:.6g} together, more than the stated {claim.rho:.6g}")
     findings += [f"{name} noise is added to two numbers: their difference is exact" for name in reused(first.draws)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from skdp.domain import Domain
 from skdp.engines._errors import RefusedBatch, RefusedType, UnreadableError
 from skdp.engines._extras import Extra
-from skdp.engines._source_file import SourceFile, first_repeated, open_filesystem
+from skdp.engines._source_file import SourceFile, check_delimiter, first_repeated, open_filesystem
 from skdp.engines.files._formats import TableFile
 
 pyarrow, fs, types = map(Extra, ("pyarrow", "pyarrow.fs", "pyarrow.types"))
@@ -42,7 +42,7 @@ class Part:
         """Check that there are some columns."""
         absent = [name for name in columns if name not in self.names]
         if absent:
-            raise ValueError(f"part {self.number} lacks the columns {absent}")
+            raise ValueError(f"part {self.number} lacks the columns {absent}{self.table.advice()}")
 
     def sample(self, domain: Domain | None, columns: Sequence[str]) -> Any:
         """Make a table without rows."""
@@ -80,8 +80,9 @@ def _numbered(error: TypeError | ValueError, number: int) -> Exception:
     return next(kind for kind in kinds if isinstance(error, kind))(f"part {number}: {error}")
 
 
-def open_parts(sources: Sources, target: Path | None = None) -> list[Part]:
+def open_parts(sources: Sources, target: Path | None = None, delimiter: str | None = None) -> list[Part]:
     """Find and open the files: those of lists in their order, those of folders and patterns in the order of names."""
+    check_delimiter(delimiter)
     listed = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     if not all(isinstance(place, str | os.PathLike) for place in listed):
         raise TypeError("source must be a path, a URL, or a list of these")
@@ -100,14 +101,15 @@ def open_parts(sources: Sources, target: Path | None = None) -> list[Part]:
     parts: list[Part] = []
     for number, file in enumerate(found):
         folders = _columns_of(file.path.split("/")[shared:-1])
-        parts.append(Part(number, TableFile(file, typed_as=parts[0].table if parts else None), folders))
+        first = parts[0].table if parts else None
+        parts.append(Part(number, TableFile(replace(file, given_delimiter=delimiter), typed_as=first), folders))
         _check_alike(parts[0], parts[-1])
     return parts
 
 
-def names_of_files(sources: Sources, columns: Sequence[str]) -> list[str]:
+def names_of_files(sources: Sources, columns: Sequence[str], delimiter: str | None = None) -> list[str]:
     """Name the columns of the first of some files, which must have the given ones; those of its folders included."""
-    first = open_parts(sources)[0]
+    first = open_parts(sources, delimiter=delimiter)[0]
     first.check_columns(columns)  # others may be a row, if a CSV file has no header
     return first.names
 

@@ -51,6 +51,7 @@ def privatize_files(
     progress: Progress = NoBar,
     check: bool = True,
     allow_copies: bool = False,
+    delimiter: str | None = None,
 ) -> str:
     r"""Privatise a table in many files, and write a folder of shards and the manifest that describes them.
 
@@ -91,6 +92,9 @@ def privatize_files(
     allow_copies : bool, default=False
         Whether two files may have the same content, byte for byte, as small files of different rows may. By default
         that is an error, as one of them may be a copy, whose rows would be reported twice.
+    delimiter : str, optional
+        What separates the values of a row in a CSV file that is read: one character. By default a comma, and a tab
+        where the name ends in ``.tsv``.
 
     Returns
     -------
@@ -153,7 +157,7 @@ def privatize_files(
     if not (resume and WorkingFolder(place).is_left()):
         check_path(place)
     jobs = _check_jobs(n_jobs)
-    parts = open_parts(source, place)
+    parts = open_parts(source, place, delimiter)
     release = _ShardedRelease(parts, transformer, keep, record_id, file_format, jobs, progress, check)
     release.carry_out(place, upload, resume, allow_copies)
     return os.fspath(target)

@@ -1,0 +1,16 @@
+"""The functions that open tables which do not fit into memory.
+
+Rooms above `skdp.frames` register them. This file imports nothing, so that registering one costs no time.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+openers: list[Callable[[Any], Any]] = []
+"""Each returns a `skdp.frames.LargeTable`, or None for what it does not know."""
+
+
+def register_large_tables(opener: Callable[[Any], Any]) -> None:
+    """Register a function that opens large tables."""
+    if opener not in openers:
+        openers.append(opener)

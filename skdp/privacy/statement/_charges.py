@@ -1,0 +1,63 @@
+"""The statement of a ledger: what was charged to it so far."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+import pandas as pd
+
+from skdp.exact import round_up
+from skdp.markup import written_row
+from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy.ledger import PrivacyLedger
+from skdp.privacy.statement._columns import AS_CHARGED
+from skdp.privacy.statement._facts import COLUMNS, StatedStep
+from skdp.privacy.statement._result import PrivacyStatement
+
+_ALL = "all columns"
+_NOTES = (
+    "This is the statement of a ledger: it lists what was charged, by the names that the releases gave. Which columns "
+    "left without a charge, and whether each release kept what it was charged for, a ledger does not know.",
+    "The total is the sum of all charges so far; what is promised for later ones, too, is the budget.",
+)
+
+
+def statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
+    """State the charges of a ledger, in its relation."""
+    relation = ledger.relation
+    counts: Counter[tuple[str, PrivacyGuarantee]] = Counter()
+    for charge in ledger._book.charges():
+        counts[charge.what, charge.guarantee.to(relation or charge.relation)] += 1
+    rows: list[tuple[Any, ...]] = []
+    steps = []
+    for (what, guarantee), number in counts.items():
+        step = what if number == 1 else f"{what}, {number} times"
+        columns = guarantee.scope or (_ALL,)
+        steps.append(StatedStep(step, replace(guarantee, scope=columns), charged=True))
+        epsilon = round_up(number * Fraction(guarantee.epsilon))
+        delta = round_up(number * Fraction(guarantee.delta))
+        promise = (guarantee.mechanism, epsilon, delta, guarantee.relation, guarantee.trust, AS_CHARGED)
+        rows += [(name, step, *promise) for name in columns]
+    table = pd.DataFrame(map(written_row, rows), columns=list(COLUMNS)).astype({"epsilon": float, "delta": float})
+    total = _total(ledger, steps) if steps else None
+    return PrivacyStatement(table, total, _NOTES, tuple(steps), (ledger._record(),))
+
+
+def _total(ledger: PrivacyLedger, steps: list[StatedStep]) -> PrivacyGuarantee:
+    together = reduce(operator.add, (one.guarantee for one in steps))
+    # Each of them once; the sums of the ledger count them all, and are rounded up as the ledger has them.
+    return PrivacyGuarantee(
+        ledger.spent.epsilon,
+        ledger.spent.delta,
+        relation=together.relation,
+        trust=together.trust,
+        scope=together.scope,
+        mechanism=together.mechanism,
+        secure=together.secure,
+        max_rows_per_person=together.max_rows_per_person,
+    )

@@ -1,0 +1,128 @@
+"""What central estimators state of their losses, for all of them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from skdp import DPMean, DPQuantileTransformer, PrivacyGuarantee, PrivacyLedger
+from skdp.central import DPKBinsDiscretizer, sample_and_aggregate
+from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss, compose, gaussian_epsilon
+from tests.central.test_contract import NUMBERS, SUBJECTS
+
+BOUNDS = (0, 100)
+
+PURE = [(one, table) for one, table in SUBJECTS if isinstance(one.epsilon, float) and not getattr(one, "delta", 0)]
+
+
+def name_of(subject):
+    return f"{type(subject[0]).__name__}-{getattr(subject[0], 'mechanism', '') or getattr(subject[0], 'strategy', '')}"
+
+
+def fitted(estimator, table):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        supervised = "y" in type(estimator).fit.__annotations__ and "classes" in estimator.get_params()
+        supervised = supervised or {"target_bounds", "alpha"} & estimator.get_params().keys()
+        supervised = supervised or type(estimator).__name__ in ("DPTargetEncoder", "DPCategoricalNB", "DPGaussianNB")
+        if supervised:
+            return estimator.fit(table.iloc[:, :-1], table.iloc[:, -1])
+        return estimator.fit(table)
+
+
+def without_losses(guarantee):
+    return replace(guarantee, losses=())
+
+
+def is_as_bad_as_stated(estimator):
+    """Whether the worst release of this epsilon is no worse: a count, and what is not known before."""
+    by_design = {"DPMarginalSynthesizer", "DPOneHotEncoder"}  # their parts follow from earlier results, or have a delta
+    counts = type(estimator).__name__ == "DPHistogram" and estimator.method != "hierarchical"
+    smooth = getattr(estimator, "mechanism", "") == "smooth_sensitivity"
+    return counts or smooth or type(estimator).__name__ in by_design
+
+
+@pytest.mark.parametrize("subject", PURE, ids=name_of)
+def test_every_pure_release_states_losses_that_are_not_more_than_epsilon(subject):
+    estimator, table = subject
+    guarantee = fitted(estimator, table).guarantee_
+    if guarantee.delta or not guarantee.epsilon:
+        return  # Gaussian noise by default, or nothing private is read
+    bare = without_losses(guarantee)
+    for n, delta in ((1, 1e-9), (1, 0.1), (10, 1e-6)):
+        known, unknown = (compose([one] * n, delta=delta).epsilon for one in (guarantee, bare))
+        assert known <= unknown
+    assert compose([guarantee] * 3).epsilon == pytest.approx(3 * guarantee.epsilon, rel=1e-12)
+    ten, bare_ten = (compose([one] * 10, delta=1e-3).epsilon for one in (guarantee, bare))
+    assert ten <= bare_ten
+    if guarantee.epsilon <= 1:
+        assert (ten < 0.999 * bare_ten) == (not is_as_bad_as_stated(estimator))
+
+
+@pytest.mark.parametrize("subject", PURE, ids=name_of)
+def test_a_ledger_counts_no_more_than_without_losses(subject):
+    estimator, table = subject
+    guarantee = fitted(estimator, table).guarantee_
+    if guarantee.delta or not guarantee.epsilon:
+        return
+    for budget in ({"epsilon": guarantee.epsilon}, {"rho": 1e4}, {"mu": 1e4}):
+        ledgers = []
+        for one in (guarantee, without_losses(guarantee)):
+            ledgers.append(PrivacyLedger(**budget, relation="add_remove"))
+            ledgers[-1].charge(one, "release")
+        spent, bare = (ledger.balance().loc["spent"] for ledger in ledgers)
+        assert (spent <= bare).all()
+    # One of just this epsilon, where parts might add up to more.
+    filtered = PrivacyLedger(epsilon=guarantee.epsilon, delta=1e-300, filter_delta=1e-300, relation="add_remove")
+    filtered.charge(guarantee, "release")
+
+
+def test_means_and_gaussian_noise_compose_as_their_laws():
+    """The figure of docs/guide: 30 Laplace and 20 Gaussian means, by the exact laws 7.96."""
+    mean = DPMean(0.3, bounds=BOUNDS).fit(NUMBERS[["age"]]).guarantee_
+    assert mean.losses == (LaplaceLoss(0.3, 1 << 29),)
+    rounded = PrivacyGuarantee(gaussian_epsilon(0.1, 1e-6), 1e-6, "add_remove", "central", losses=(GaussianLoss(0.1),))
+    releases = [mean] * 30 + [rounded] * 20
+    assert compose(releases, delta=1e-6).epsilon == pytest.approx(7.96, abs=0.005)
+    ledger = PrivacyLedger(epsilon=8, delta=1e-6)
+    plan = ledger.plan(releases, "means", delta=1e-6)
+    DPMean(0.3, bounds=BOUNDS, ledger=plan).fit(NUMBERS[["age"]])
+    assert ledger.spent.epsilon < 7.97
+
+
+@pytest.mark.filterwarnings("ignore:the noise hides:UserWarning")
+@pytest.mark.parametrize("values", [[0.0], [3.0], [3.0, 4.0], [0.1, 0.2, 5e7], [-5000.0, 5000.0], [1e-9, 2e-9]])
+@pytest.mark.parametrize("quantiles", [5, 20])
+def test_found_bounds_change_no_number_of_draws(values, quantiles, monkeypatch):
+    """What is stated before bounds are found is what is drawn between those that are found."""
+    plans, planned = [], DPQuantileTransformer._plan
+    monkeypatch.setattr(DPQuantileTransformer, "_plan", lambda *given: plans.append(planned(*given)) or plans[-1])
+    table = pd.DataFrame({"a": values * 4000})
+    model = DPQuantileTransformer(50.0, bounds="private", n_quantiles=quantiles, random_state=0).fit(table)
+    before, after = plans
+    assert before.losses == after.losses
+    assert model.guarantee_.losses[-len(after.losses) :] == after.losses
+
+
+def test_private_bounds_beside_what_states_an_epsilon_and_delta():
+    model = DPMean(1.0, bounds="private", mechanism="propose_test_release", delta=1e-6, min_n=40)
+    losses = fitted(model, NUMBERS).guarantee_.losses
+    assert losses[-1] == StatedLoss(0.8, 1e-6)
+    assert sum(loss.count * loss.epsilon for loss in losses) == pytest.approx(1)
+
+
+def test_a_column_of_choices_and_one_of_counts():
+    few, many = (fitted(DPKBinsDiscretizer(0.6, bounds=BOUNDS, n_bins=n), NUMBERS) for n in (5, 20))
+    assert [(type(loss), loss.count) for loss in few.guarantee_.losses] == [(PureLoss, 6)]
+    assert 0.5 < few.guarantee_.losses[0].share < 0.51
+    assert many.guarantee_.losses == (PureLoss(0.075, count=8),)
+
+
+def test_a_row_changes_a_chunk_and_the_number_of_them():
+    release = sample_and_aggregate(
+        lambda X: X.mean(), NUMBERS[["age"]].to_numpy(), bounds=BOUNDS, n_chunks=20, epsilon=2.0
+    )
+    assert release.guarantee.losses == (LaplaceLoss(2.0, 2),)

@@ -1,0 +1,185 @@
+"""Delimiters, standard input and output, and exit statuses."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow.fs
+import pyarrow.parquet
+import pytest
+
+import skdp
+from skdp.cli import main
+from skdp.engines import estimate_file, privatize_file, privatize_files, synthesize_file, tally_files
+from skdp.engines._source_file import open_filesystem
+from tests.conftest import each
+
+PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 30, "a;b,c": np.arange(60)})
+ENCODER = skdp.RandomizedResponseEncoder(3.0, categories={"sex": ["f", "m"]})
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "domain.toml").write_text('[columns.sex]\nvalues = ["f", "m"]\n')
+    for name, delimiter in {"people.csv": ",", "semicolons.csv": ";", "people.tsv": "\t"}.items():
+        PEOPLE.to_csv(tmp_path / name, index=False, sep=delimiter)
+    return tmp_path
+
+
+@pytest.fixture
+def run(monkeypatch, capsysbinary):
+    """Run a command on standard input; return its status, its output, and what it says."""
+
+    def run(*words, given=b""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        try:
+            status = main([str(word) for word in words])
+        except SystemExit as stopped:
+            status = stopped.code
+        written = capsysbinary.readouterr()
+        return status, written.out, written.err.decode()
+
+    return run
+
+
+PRIVATIZE = ["--domain", "domain.toml", "--epsilon", "3"]
+
+
+@each(
+    "source, options",
+    [
+        ("people.csv", []),
+        ("semicolons.csv", ["--delimiter", ";"]),
+        ("people.tsv", []),
+        ("people.tsv", ["--delimiter", r"\t"]),
+    ],
+)
+def test_values_are_separated_as_is_said(folder, run, source, options):
+    for target in ("reports.csv", "reports.tsv", "reports.tsv.gz"):
+        status, _, told = run("privatize", source, target, *PRIVATIZE, "--keep", "a;b,c", *options)
+        assert status == 0, told
+        reports = pd.read_csv(target, sep="\t" if "tsv" in target else ",")
+        assert list(reports.columns) == ["sex", "a;b,c"]
+        assert reports["a;b,c"].tolist() == list(range(60))
+        assert estimate_file(target)["count"].sum() == pytest.approx(60)
+        (folder / target).unlink()
+        (folder / f"{target}.skdp.json").unlink()
+
+
+def test_all_functions_take_a_delimiter(folder):
+    privatize_file("semicolons.csv", folder / "reports.csv", ENCODER, delimiter=";")
+    pd.read_csv("reports.csv").to_csv("other.csv", sep=";", index=False)
+    encoder = ENCODER.fit(PEOPLE[["sex"]])
+    assert tally_files("other.csv", encoder, delimiter=";") == tally_files("reports.csv")
+    pd.testing.assert_frame_equal(estimate_file("other.csv", encoder, delimiter=";"), estimate_file("reports.csv"))
+    privatize_files(["semicolons.csv"], folder / "release", ENCODER, delimiter=";", file_format="csv")
+    assert tally_files(folder / "release").n_reports == 60
+    synthesizer = skdp.DPMarginalSynthesizer(3.0, domain={"sex": ["f", "m"]})
+    synthesize_file("semicolons.csv", folder / "rows.tsv", synthesizer, n_samples=5, delimiter=";")
+    assert pd.read_csv("rows.tsv", sep="\t").shape == (5, 1)
+
+
+def test_another_delimiter_is_advised_and_a_wrong_one_refused(folder, run):
+    told = run("privatize", "semicolons.csv", "r.csv", *PRIVATIZE)[2]
+    assert "if another character than its delimiter separates the values, give --delimiter" in told
+    for delimiter in (";;", "", '"', "\u00b7"):
+        status, _, told = run("privatize", "people.csv", "r.csv", *PRIVATIZE, "--delimiter", delimiter)
+        assert status == 2
+        assert "delimiter must be one ASCII character" in told
+    PEOPLE.to_parquet("people.parquet")
+    told = run("privatize", "people.parquet", "r.csv", *PRIVATIZE, "--delimiter", ";")[2]
+    assert "delimiter is for CSV files, and people.parquet is another one" in told
+    with pytest.raises(TypeError, match="delimiter must be a str, got int"):
+        tally_files("people.csv", ENCODER, delimiter=3)
+
+
+def test_reports_go_through_a_pipe(folder, run):
+    given = (folder / "people.csv").read_bytes()
+    status, reports, told = run("privatize", "-", "-", *PRIVATIZE, "--save", "protocol.json", given=given)
+    assert (status, reports.splitlines()[0], len(reports.splitlines())) == (0, b"sex", 61)
+    assert "epsilon = 3" in told
+    status, estimates, _ = run("estimate", "-", "--protocol", "protocol.json", "--out", "-", given=reports)
+    assert status == 0
+    assert pd.read_csv(io.BytesIO(estimates))["count"].sum() == pytest.approx(60)
+    assert b"std_error" in run("estimate", "-", "--protocol", "protocol.json", given=reports)[1]
+    tally = run("tally", "-", "--protocol", "protocol.json", "--out", "-", given=reports)[1]
+    (folder / "tally.json").write_bytes(tally)
+    assert estimate_file(folder / "tally.json")["count"].sum() == pytest.approx(60)
+    assert sorted(path.name for path in folder.iterdir() if path.name[:1] in "rs") == ["semicolons.csv"]
+
+
+def test_a_stream_of_another_format_is_known_by_its_first_bytes(folder, run):
+    table = pa_bytes(PEOPLE)
+    status, reports, told = run("privatize", "-", "-", *PRIVATIZE, "--format", "parquet", given=table)
+    assert status == 0, told
+    assert "skdp.protocol" in {key.decode() for key in pyarrow.parquet.read_schema(io.BytesIO(reports)).metadata}
+    assert b"std_error" in run("estimate", "-", given=reports)[1]
+    lines = PEOPLE.to_json(orient="records", lines=True).encode()
+    assert run("privatize", "-", "-", *PRIVATIZE, given=lines)[0] == 0
+    assert "is gzipped" in run("privatize", "-", "-", *PRIVATIZE, given=b"\x1f\x8b123456789")[2]
+
+
+def pa_bytes(frame):
+    file = io.BytesIO()
+    frame.to_parquet(file)
+    return file.getvalue()
+
+
+def test_drafts_and_synthetic_rows_go_through_a_pipe(folder, run):
+    given = (folder / "people.csv").read_bytes()
+    status, text, told = run("draft-domain", "-", "-", given=given)
+    assert status == 0, told
+    assert skdp.Domain.from_toml(text.decode())["sex"].values == ("f", "m")
+    status, rows, _ = run("synthesize", "-", "-", *PRIVATIZE, "--rows", "7", given=given)
+    assert (status, len(rows.splitlines())) == (0, 8)
+
+
+def test_what_streams_cannot_be_is_refused(folder, run):
+    given = (folder / "people.csv").read_bytes()
+    assert "--resume goes with files" in run("privatize", "-", "r.csv", *PRIVATIZE, "--resume", given=given)[2]
+    assert "standard input (-) is given twice" in run("privatize", "-", "-", "out/", *PRIVATIZE, given=given)[2]
+    status, reports, told = run("privatize", "-", "-", *PRIVATIZE, given=b"sex\nf\nx\n")
+    assert (status, reports) == (2, b"")
+    assert "outside the declared categories" in told
+
+
+def test_an_exhausted_budget_has_a_status_of_its_own(folder, run):
+    charged = [*PRIVATIZE, "--ledger", "ledger.jsonl"]
+    assert run("privatize", "people.csv", "first.csv", *charged, "--budget", "4")[0] == 0
+    for command in ("privatize", "synthesize"):
+        status, _, told = run(command, "people.csv", "second.csv", *charged)
+        assert status == 3
+        assert "Nothing was released" in told
+    status, reports, _ = run("privatize", "-", "-", *charged, given=(folder / "people.csv").read_bytes())
+    assert (status, reports) == (3, b"")
+    assert not (folder / "second.csv").exists()
+    assert run("privatize", "none.csv", "second.csv", *PRIVATIZE)[0] == 2
+    assert b"3 if the budget of a ledger does not cover" in b" ".join(run("--help")[1].split())
+
+
+def test_a_domain_is_written_under_its_own_ending(folder, run):
+    for name in ("x.json", "domain", "people2.csv"):
+        status, _, told = run("draft-domain", "people.csv", name)
+        assert status == 2
+        assert f"a domain file is TOML, and its name ends in .toml, got {name!r}" in told
+        assert not (folder / name).exists()
+    assert run("draft-domain", "people.csv", "other.TOML")[0] == 0
+
+
+@each("url", ["gs://bucket/a.csv", "gcs://bucket/a.csv", "gs://anonymous@bucket/a.csv?scheme=http"])
+def test_google_is_tried_for_a_limited_time(url):
+    filesystem, path = open_filesystem(url)
+    assert path == "bucket/a.csv"
+    assert limit_of(filesystem) == 20
+    assert limit_of(open_filesystem(f"{url}{'&' if '?' in url else '?'}retry_limit_seconds=300")[0]) == 300
+
+
+def limit_of(filesystem):
+    """Return the seconds, which pyarrow tells in what a pickle is made of."""
+    assert isinstance(filesystem, pyarrow.fs.GcsFileSystem)
+    _, (options,) = filesystem.__reduce__()
+    return options["retry_time_limit"].total_seconds()

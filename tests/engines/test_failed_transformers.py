@@ -1,0 +1,99 @@
+"""An outside author's transformer that fails: the error says where, and shows no value."""
+
+from __future__ import annotations
+
+import dask.dataframe as dd
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from skdp import PrivacyLedger
+from skdp.engines import privatize
+from tests.outside_transformer import SaidProtocol, SaidTransformer
+
+ROWS = pa.table({"it": ["SECRET", "other"] * 5})
+TABLES = {
+    "pyarrow": lambda: ROWS,
+    "pandas": ROWS.to_pandas,
+    "polars": lambda: pl.from_arrow(ROWS),
+    "lazy polars": lambda: pl.from_arrow(ROWS).lazy(),
+    "dataset": lambda: ds.dataset(ROWS),
+    "duckdb": lambda: duckdb.from_arrow(ROWS),
+    "dask": lambda: dd.from_pandas(ROWS.to_pandas(), npartitions=2),
+}
+
+
+class Fails(SaidProtocol):
+    def fail(self, table):
+        raise KeyError(next(iter(table.columns[0])))
+
+
+class FailsToPrepare(Fails):
+    def prepare(self, table):
+        if len(table.columns[0]):
+            self.fail(table)
+        return super().prepare(table)
+
+
+class FailsToWrite(Fails):
+    def write(self, reports, table):
+        if len(table.columns[0]):
+            self.fail(table)
+        return super().write(reports, table)
+
+
+class FailsToRandomise(Fails):
+    def randomise(self, codes, records, randomness):
+        if len(codes[0]):
+            raise ArithmeticError("SECRET")
+        return super().randomise(codes, records, randomness)
+
+
+class FailsAtOnce(Fails):
+    def randomise(self, codes, records, randomness):
+        return np.no_such_function(codes)
+
+
+class Outside(SaidTransformer):
+    protocol = SaidProtocol
+
+    def _make_protocol(self, table):
+        protocol = super()._make_protocol(table)
+        object.__setattr__(protocol, "__class__", self.protocol)
+        return protocol
+
+
+def transformer(protocol, ledger=None):
+    outside = type("Outside", (Outside,), {"protocol": protocol, "__module__": __name__})
+    return outside(categories={"it": ["SECRET", "other"]}, ledger=ledger).fit(pd.DataFrame({"it": ["other"]}))
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(
+    ("protocol", "where"),
+    [
+        (FailsToPrepare, "FailsToPrepare.prepare failed: KeyError (test_failed_transformers.py, line "),
+        (FailsToRandomise, "FailsToRandomise.randomise failed: ArithmeticError (test_failed_transformers.py, line "),
+        (FailsToWrite, "FailsToWrite.write failed: KeyError (test_failed_transformers.py, line "),
+    ],
+    ids=["prepare", "randomise", "write"],
+)
+def test_the_kind_and_the_place_are_shown_and_no_value(name, protocol, where):
+    with pytest.raises(RuntimeError) as caught:
+        privatize(TABLES[name](), transformer(protocol))
+    assert where in str(caught.value)
+    assert "SECRET" not in repr(caught.value)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_fault_that_needs_no_rows_is_shown_with_its_cause(name):
+    ledger = PrivacyLedger(epsilon=9.0)
+    with pytest.raises(RuntimeError, match=r"FailsAtOnce.randomise failed: AttributeError.*no_such_function") as caught:
+        privatize(TABLES[name](), transformer(FailsAtOnce, ledger))
+    assert isinstance(caught.value.__cause__, AttributeError)
+    assert ledger.spent == (0, 0)

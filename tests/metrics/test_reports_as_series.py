@@ -1,0 +1,176 @@
+"""Reports of one column as a series or array, and labels of which 1 is the positive one, in all fairness functions."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from skdp import RandomizedResponseEncoder, UnaryEncodingTransformer
+from skdp.metrics import (
+    debiased_fairness,
+    fairness_report,
+    joint_distribution,
+    posterior_groups,
+    private_parity,
+    private_reweighing,
+    private_threshold_optimizer,
+    to_aif360,
+)
+from tests.conftest import each
+
+pytest.importorskip("fairlearn")
+pytest.importorskip("aif360")
+
+RNG = np.random.default_rng(0)
+PEOPLE = pd.DataFrame({"group": RNG.choice(["a", "b"], 600), "score": RNG.normal(size=600).round(1)})
+TRUE = (PEOPLE["score"] + (PEOPLE["group"] == "b") + RNG.normal(size=600) > 0.5).to_numpy().astype(int)
+PREDICTED = (PEOPLE["score"] > 0).to_numpy().astype(int)
+ENCODER = RandomizedResponseEncoder(4.0, categories={"group": ["a", "b"]}, random_state=0).fit(PEOPLE[["group"]])
+REPORTS = ENCODER.transform(PEOPLE[["group"]])
+
+KINDS = {
+    "series": REPORTS["group"],
+    "series without a name": REPORTS["group"].rename(None),
+    "series of another index": REPORTS["group"].set_axis(range(600, 1200)),
+    "categories": REPORTS["group"].astype("category"),
+    "array": REPORTS["group"].to_numpy(),
+    "array of objects": REPORTS["group"].to_numpy(object),
+    "array of one column": REPORTS.to_numpy(),
+    "list": REPORTS["group"].tolist(),
+    "polars": pl.Series("group", REPORTS["group"].tolist()),
+    "polars without a name": pl.Series(REPORTS["group"].tolist()),
+    "polars frame": pl.DataFrame({"group": REPORTS["group"].tolist()}),
+    "arrow": pa.array(REPORTS["group"].tolist()),
+    "arrow chunks": pa.chunked_array([REPORTS["group"].tolist()[:99], REPORTS["group"].tolist()[99:]]),
+    "arrow table": pa.table({"group": REPORTS["group"].tolist()}),
+}
+
+
+def parity_gaps(reports):
+    """The differences that fairlearn's reductions see, of the predictions."""
+    moment = private_parity(ENCODER)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fairlearn's own, about pandas
+        moment.load_data(PEOPLE[["score"]], TRUE, sensitive_features=reports)
+    return moment.gamma(lambda X: PREDICTED)
+
+
+FUNCTIONS = {
+    "debiased_fairness": lambda reports: debiased_fairness(TRUE, PREDICTED, reports, ENCODER, privileged="b"),
+    "joint_distribution": lambda reports: joint_distribution(TRUE, PREDICTED, reports, ENCODER),
+    "posterior_groups": lambda reports: posterior_groups(TRUE, None, reports, ENCODER),
+    "private_reweighing": lambda reports: private_reweighing(TRUE, reports, ENCODER, privileged="b"),
+    "private_parity": parity_gaps,
+    "private_threshold_optimizer": lambda reports: private_threshold_optimizer(
+        TRUE, PREDICTED, reports, ENCODER
+    )._pmf_predict(PREDICTED[:, np.newaxis], sensitive_features=PEOPLE["group"]),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_single_column_of_any_kind_is_the_table(function):
+    expected = np.asarray(FUNCTIONS[function](REPORTS), object)
+    for reports in KINDS.values():
+        np.testing.assert_array_equal(np.asarray(FUNCTIONS[function](reports), object), expected)
+
+
+def test_fairlearn_trains_on_a_series():
+    from fairlearn.reductions import ExponentiatedGradient
+    from sklearn.linear_model import LogisticRegression
+
+    model = ExponentiatedGradient(LogisticRegression(), private_parity(ENCODER, constraints="demographic_parity"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fairlearn's own, about pandas
+        model.fit(PEOPLE[["score"]], TRUE, sensitive_features=REPORTS["group"])
+        assert len(model.predict(PEOPLE[["score"]], random_state=0)) == 600
+
+
+def test_a_series_of_other_reports_is_refused():
+    with pytest.raises(ValueError, match=r"the reports of this encoder have the columns \['group'\]"):
+        joint_distribution(None, None, REPORTS["group"].rename("sex"), ENCODER)
+    other = RandomizedResponseEncoder(1.0, categories={"group": ["a", "b"]}, random_state=0)
+    series = other.fit_transform(PEOPLE[["group"]])["group"]
+    with pytest.raises(ValueError, match="epsilon"):  # the protocol that the column carries
+        joint_distribution(None, None, series, ENCODER)
+    several = RandomizedResponseEncoder(
+        1.0, categories={"group": ["a", "b"], "sex": ["f", "m"]}, strategy="split", random_state=0
+    ).fit(PEOPLE[["group"]].assign(sex="f"))
+    unary = UnaryEncodingTransformer(1.0, categories={"group": ["a", "b"]}, random_state=0).fit(PEOPLE[["group"]])
+    for encoder in (several, unary):
+        for reports in (REPORTS["group"], KINDS["array"], KINDS["polars"]):
+            with pytest.raises(ValueError, match=r"have the columns .*, got a single column"):
+                joint_distribution(None, None, reports, encoder)
+    with pytest.raises(ValueError, match="reports"):
+        joint_distribution(None, None, np.zeros((2, 2, 2)), ENCODER)
+
+
+# --- positive_label ---------------------------------------------------------------------------------------------------
+
+GROUPS = PEOPLE["group"]
+LABELLED = {
+    "fairness_report": lambda true, predicted, **label: fairness_report(
+        true, predicted, GROUPS, privileged="b", **label
+    ),
+    "debiased_fairness": lambda true, predicted, **label: debiased_fairness(
+        true, predicted, REPORTS, ENCODER, privileged="b", **label
+    ),
+    "private_reweighing": lambda true, predicted, **label: private_reweighing(
+        true, REPORTS, ENCODER, privileged="b", **label
+    ),
+    "private_threshold_optimizer": lambda true, predicted, **label: private_threshold_optimizer(
+        true, PREDICTED, REPORTS, ENCODER, **label
+    )._pmf_predict(PREDICTED[:, np.newaxis], sensitive_features=GROUPS),
+    "to_aif360": lambda true, predicted, **label: to_aif360(PEOPLE, true, "group", privileged="b", **label).labels,
+}
+
+
+@each(
+    "convert",
+    [np.asarray, lambda labels: labels == 1, lambda labels: labels.astype(float), lambda labels: labels.tolist()],
+)
+@pytest.mark.parametrize("function", LABELLED)
+def test_1_is_the_positive_label(function, convert):
+    given = LABELLED[function](TRUE, PREDICTED, positive_label=1)
+    default = LABELLED[function](convert(TRUE), convert(PREDICTED))
+    np.testing.assert_array_equal(np.asarray(default, object), np.asarray(given, object))
+
+
+@each("names", [{0: "no", 1: "yes"}, {0: 1, 1: 2}, {0: -1, 1: 1}, {0: "0", 1: "1"}])
+@pytest.mark.parametrize("function", LABELLED)
+def test_other_labels_need_one(function, names):
+    true, predicted = (pd.Series(labels).map(names) for labels in (TRUE, PREDICTED))
+    with pytest.raises(
+        ValueError, match=r"positive_label must be given: .* all labels are 0 and 1, or False and True, and"
+    ):
+        LABELLED[function](true, predicted)
+    LABELLED[function](true, predicted, positive_label=names[1])
+
+
+def test_a_display_and_a_curve_take_the_default():
+    pytest.importorskip("matplotlib")
+    from sklearn.compose import make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+    from sklearn.tree import DecisionTreeClassifier
+
+    from skdp.evaluation import FairnessDisplay, privacy_curve
+
+    FairnessDisplay.from_predictions(TRUE, PREDICTED, GROUPS)
+    private = RandomizedResponseEncoder(categories={"group": ["a", "b"]})
+    step = make_column_transformer((make_pipeline(private, OneHotEncoder()), ["group"]), remainder="passthrough")
+    model = make_pipeline(step, DecisionTreeClassifier(max_depth=2))
+    options = {
+        "param_name": "columntransformer__pipeline__randomizedresponseencoder__epsilon",
+        "epsilons": [1.0],
+        "scoring": "statistical_parity_difference",
+        "sensitive_features": "group",
+        "privileged": "b",
+        "random_state": 0,
+    }
+    curve = privacy_curve(model, PEOPLE, TRUE, **options)
+    pd.testing.assert_frame_equal(privacy_curve(model, PEOPLE, TRUE, positive_label=1, **options), curve)
+    with pytest.raises(ValueError, match="positive_label must be given"):
+        privacy_curve(model, PEOPLE, np.where(TRUE == 1, "yes", "no"), **options)

@@ -1,0 +1,214 @@
+"""Exact laws of mechanisms against the losses that they state: no two neighbours differ more, at any epsilon."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdp.central.statistics import choice_loss, integer_noise, joint_noise
+from skdp.privacy import LaplaceLoss, PrivacyGuarantee, PureLoss, Share, compose, exponential_loss, laplace_loss
+from skdp.privacy.accounting._loss import MOST
+from tests.conftest import each
+
+STEPS = 25
+
+
+def divergences(loss, orders):
+    """Return the divergences of the pair that a loss stands for, of orders e to these."""
+    radii, weights = loss._radii()
+    excess = np.maximum(0, -np.expm1(orders - radii[:, np.newaxis])) / (1 + np.exp(-radii[:, np.newaxis]))
+    return weights @ excess
+
+
+def reached(one, other, orders):
+    """Return the larger divergences of two laws."""
+    factors = np.exp(orders)[:, np.newaxis]
+    forth, back = (
+        np.maximum(first - factors * second, 0).sum(axis=1) for first, second in ((one, other), (other, one))
+    )
+    return np.maximum(forth, back)
+
+
+def orders_of(loss):
+    return np.linspace(0, 1.01 * loss.epsilon, STEPS)
+
+
+def excess(one, other, loss):
+    """Return how far two laws are from what a loss allows: the largest excess, and the least."""
+    gaps = reached(one, other, orders_of(loss)) - divergences(loss, orders_of(loss))
+    return gaps.max(), gaps.min()
+
+
+def laplace_law(rate, shift, reach):
+    law = np.exp(-rate * np.abs(np.arange(-reach, reach + 1) - shift))
+    return law * math.tanh(rate / 2)  # the sum over all integers is (1 + q) / (1 - q)
+
+
+def joint_laplace(rate, shifts, reach):
+    laws = [laplace_law(rate, shift, reach) for shift in shifts]
+    law = laws[0]
+    for further in laws[1:]:
+        law = np.multiply.outer(law, further)
+    return law.ravel()
+
+
+@each("sensitivity", [1, 2, 3, 4, 7])
+@each("epsilon", [0.05, 0.7, 3.0])
+def test_a_change_of_one_integer_is_exactly_the_loss(sensitivity, epsilon):
+    loss, rate = LaplaceLoss(epsilon, sensitivity), epsilon / sensitivity
+    reach = sensitivity + math.ceil(40 / rate)
+    most, least = excess(laplace_law(rate, 0, reach), laplace_law(rate, sensitivity, reach), loss)
+    assert abs(most) < 1e-12
+    assert abs(least) < 1e-12
+
+
+@each("shifts", [(1, 1), (2, 1), (1, -3), (2, -2), (4, 0), (0, 3), (1, 0)])
+@each("rate", [0.5, 1.5])
+def test_changes_of_several_integers_are_less(shifts, rate):
+    reach = 4 + math.ceil(34 / rate)
+    sensitivity = 4
+    loss = laplace_loss(Fraction(rate) * sensitivity, sensitivity)
+    one, other = joint_laplace(rate, (0, 0), reach), joint_laplace(rate, shifts, reach)
+    assert excess(one, other, loss)[0] < 1e-12
+
+
+def cube_law(rate, shift, reach):
+    axes = np.meshgrid(*[np.arange(-reach, reach + 1)] * len(shift), indexing="ij")
+    norm = np.max([np.abs(axis - place) for axis, place in zip(axes, shift, strict=True)], axis=0)
+    return np.exp(-rate * norm).ravel()
+
+
+@each("dimension", [2, 3])
+@each("sensitivity", [1, 2, 3])
+def test_cube_noise_is_at_most_laplace_noise(dimension, sensitivity):
+    """For all changes of each number by at most the sensitivity; of all numbers by just as much it is close."""
+    rate = 1.3
+    reach = {2: 30, 3: 16}[dimension]  # what is beyond is left out, and less than 1e-6 of all
+    loss = laplace_loss(Fraction(rate) * sensitivity, sensitivity)
+    # Over all integers: the surfaces of all cubes.
+    volumes = np.append(0, (2.0 * np.arange(200) + 1) ** dimension)
+    whole = np.exp(-rate * np.arange(200)) @ np.diff(volumes)
+    one = cube_law(rate, (0,) * dimension, reach) / whole
+    for shift in itertools.combinations_with_replacement(range(sensitivity + 1), dimension):
+        other = cube_law(rate, shift, reach) / whole
+        assert excess(one, other, loss)[0] < 1e-12
+    if sensitivity == 3:
+        # The last shift, of all numbers by as much as may be: the more steps there are, the closer it is.
+        assert reached(one, other, np.zeros(1)) > 0.8 * divergences(loss, np.zeros(1))
+
+
+def test_a_smaller_sensitivity_would_be_too_little():
+    """The tests above see it: of a change of two, and of noise on a coarser grid."""
+    fine = laplace_loss(Fraction(2), 2)
+    one, other = laplace_law(2.0, 0, 40), laplace_law(2.0, 1, 40)
+    assert excess(one, other, fine)[0] > 0.05
+    one, other = cube_law(1.0, (0, 0), 40), cube_law(1.0, (2, 2), 40)
+    assert excess(one / one.sum(), other / one.sum(), laplace_loss(Fraction(9, 5), 2))[0] > 0.01
+
+
+def test_more_links_are_not_always_less():
+    """Two links are not as bad as three, so that none stands for the other."""
+    two, three, four = (float(divergences(LaplaceLoss(1.0, n), np.zeros(1))[0]) for n in (2, 3, 4))
+    assert two < three
+    assert four < two * (1 + 1e-12)
+
+
+def test_a_chain_that_is_too_long_is_cut_into_longer_links():
+    for sensitivity in (MOST, MOST + 1, 3 * MOST - 2, 10**30):
+        loss = laplace_loss(Fraction(1, 2), sensitivity)
+        assert loss.sensitivity <= MOST
+        # A link has the epsilon of the steps in it, and all of them hold all steps.
+        in_each = -(-sensitivity // MOST)
+        assert loss.sensitivity * in_each >= sensitivity
+        assert Fraction(loss.epsilon) / loss.sensitivity >= Fraction(1, 2) * in_each / sensitivity
+        assert 0.5 <= loss.epsilon < 0.5 * (1 + 2.0**-38)
+    assert laplace_loss(Fraction(1, 2), 1) == PureLoss(0.5)
+
+
+def flip_law(scores, rate):
+    """Return the probabilities of permute-and-flip: over the sets of heads, one is chosen uniformly."""
+    best = max(scores)
+    coins = [math.exp(-rate * (best - score)) for score in scores]
+    law = np.zeros(len(scores))
+    for heads in itertools.product([False, True], repeat=len(scores)):
+        share = math.prod(coin if head else 1 - coin for coin, head in zip(coins, heads, strict=True))
+        if any(heads):
+            law += share * np.array(heads) / sum(heads)
+    return law
+
+
+def exponential_law(scores, rate):
+    law = np.exp(rate * (np.array(scores) - max(scores)))
+    return law / law.sum()
+
+
+@pytest.mark.parametrize("law", [flip_law, exponential_law])
+def test_choices_are_at_most_what_they_state(law):
+    """All scores up to 3 of three candidates, and all changes by up to 2 from each other."""
+    triples = np.array(list(itertools.product(range(6), repeat=3)))
+    low, after = (triples < 4).all(axis=1), triples[:, np.newaxis] - triples
+    # Only how far scores change from each other counts, so that the least change is 0.
+    neighbours = (after.min(axis=2) == 0) & (after.max(axis=2) <= 2)
+    for epsilon in (0.4, 2.0, 6.0):
+        exact = Fraction(epsilon)
+        loss = choice_loss(Share("epsilon", exact)) if law is flip_law else exponential_loss(exact)
+        orders = orders_of(loss)
+        laws = np.array([law(tuple(scores), epsilon / 2) for scores in triples.tolist()])
+        most = np.zeros(STEPS)
+        for one in np.flatnonzero(low):
+            for other in np.flatnonzero(neighbours[:, one]):
+                most = np.maximum(most, reached(laws[one], laws[other], orders))
+        stated = divergences(loss, orders)
+        assert (most <= stated + 1e-12).all()
+        assert most[0] > 0.8 * stated[0]
+
+
+def test_permute_and_flip_has_no_range():
+    """What the exponential mechanism states would be too little for it."""
+    epsilon = 2.0
+    loss = exponential_loss(Fraction(epsilon))
+    one, other = flip_law((0, 0, 0), epsilon / 2), flip_law((2, 0, 0), epsilon / 2)
+    assert excess(one, other, loss)[0] > 0.01
+
+
+def test_the_losses_of_noise_are_those_of_its_sensitivity():
+    share = Share("epsilon", Fraction(0.3))
+    assert integer_noise(share).loss == PureLoss(0.3)
+    assert integer_noise(share, 5).loss == LaplaceLoss(0.3, 5)
+    assert joint_noise(share, 1 << 29, 4).loss == LaplaceLoss(0.3, 1 << 29)
+    assert integer_noise(replace(share, rows=3), 5).loss == LaplaceLoss(0.3, 15)
+
+
+def test_replacing_is_a_chain_of_twice_as_many_links():
+    loss = LaplaceLoss(0.6, 3)
+    rate = 0.2
+    one, other = joint_laplace(rate, (0, 0), 200), joint_laplace(rate, (3, -3), 200)
+    assert excess(one, other, loss._doubled())[0] < 1e-12
+    assert excess(one, other, loss)[0] > 0.1
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_a_composition_is_never_below_that_of_exact_laws(n):
+    """By convolution of the exact losses of discrete Laplace noise."""
+    sensitivity, epsilon = 3, 0.6
+    rate = epsilon / sensitivity
+    losses, masses = np.array([epsilon, rate, -rate, -epsilon]), np.zeros(4)
+    q = math.exp(-rate)
+    masses[0], masses[3] = 1 / (1 + q), q**3 / (1 + q)
+    masses[1], masses[2] = (q ** np.array([1, 2])) * (1 - q) / (1 + q)
+    release = PrivacyGuarantee(epsilon, losses=(LaplaceLoss(epsilon, sensitivity),))
+    for delta in (1e-2, 1e-5):
+        stated = compose([release] * n, delta=delta).epsilon
+        exact = 0.0
+        for outcome in itertools.product(range(4), repeat=n):
+            places = list(outcome)
+            total = losses[places].sum()
+            exact += masses[places].prod() * max(0.0, -math.expm1(stated - total))
+        assert exact <= delta * (1 + 1e-9)
+        if delta == 1e-2 and n > 1:
+            assert exact >= delta * 0.99

@@ -1,0 +1,431 @@
+"""Releases from parts of the rows: the ledger is charged for the row that loses most, and never less."""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import math
+import random
+import subprocess
+import sys
+import textwrap
+import threading
+from decimal import Decimal
+from fractions import Fraction
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+import pytest
+from jsonschema import Draft202012Validator
+from sklearn.model_selection import KFold
+
+from skdp import BudgetExceeded, DPMean, PrivacyGuarantee, PrivacyLedger, RandomizedResponseEncoder
+from skdp.privacy import GaussianLoss, Rho, gaussian_epsilon
+from skdp.privacy.ledger._account import Account, read_budget, sums_of
+from skdp.privacy.ledger._admission import admitted
+from skdp.privacy.ledger._parallel import RowSums, _exceeding
+from tests.conftest import each
+from tests.privacy.test_adversary import answer, best_delta, threshold
+
+TABLE = pd.DataFrame({"a": np.arange(40.0)})
+SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(params=["memory", "file"])
+def make(request, tmp_path):
+    """Make ledgers of both kinds."""
+
+    def make_one(**budget):
+        path = None if request.param == "memory" else tmp_path / f"ledger-{len(list(tmp_path.iterdir()))}.jsonl"
+        return PrivacyLedger(path, **budget)
+
+    return make_one
+
+
+def test_disjoint_folds_cost_the_largest(make):
+    ledger = make(epsilon=1.0, relation="replace")
+    mean = DPMean(0.1, bounds=(0, 40), ledger=ledger)
+    with ledger.parallel() as parts:
+        for _, test in KFold(5, shuffle=True, random_state=0).split(TABLE):
+            with parts.rows(test):
+                mean.fit(TABLE.iloc[test])
+            assert ledger.spent == (0.2, 0)
+    assert ledger.report()["epsilon"].tolist() == [0.2, 0, 0, 0, 0]
+    assert ledger.report()["what"].unique().tolist() == ["DPMean of 8 rows"]
+    mean.fit(TABLE)
+    assert ledger.spent == (0.4, 0)
+
+
+def test_training_folds_cost_all_but_one(make):
+    ledger = make(epsilon=10.0)
+    with ledger.parallel() as parts:
+        for train, _ in KFold(5).split(TABLE):
+            with parts.rows(train):
+                ledger.charge(PrivacyGuarantee(0.3), "fit")
+    assert ledger.spent.epsilon == 1.2
+
+
+def test_what_comes_before_and_after_adds_up(make):
+    ledger = make(epsilon=2.0)
+    ledger.charge(PrivacyGuarantee(0.5), "all rows")
+    with ledger.parallel() as parts:
+        with parts.rows([0, 1]):
+            ledger.charge(PrivacyGuarantee(0.3), "few")
+        ledger.charge(PrivacyGuarantee(0.1), "all rows")
+        with parts.rows([1, 2]):
+            ledger.charge(PrivacyGuarantee(0.2), "others")  # row 1 has .5 now, in place of .3
+        with parts.rows([2, 7]):
+            ledger.charge(PrivacyGuarantee(0.3), "and others")  # row 2 has .5
+        assert ledger.spent.epsilon == 1.1
+    with ledger.parallel() as parts, parts.rows([8]):
+        ledger.charge(PrivacyGuarantee(0.1), "another block")
+    assert ledger.spent.epsilon == 1.2
+
+
+def test_a_charge_that_is_refused_counts_nothing(make):
+    ledger = make(epsilon=1.0)
+    with ledger.parallel() as parts:
+        with parts.rows([0]):
+            ledger.charge(PrivacyGuarantee(0.7), "first")
+            with pytest.raises(BudgetExceeded, match=r"asks for epsilon 0\.4; the ledger has 0\.3 of 1\.0 left"):
+                ledger.charge(PrivacyGuarantee(0.4), "second")
+            with pytest.raises(BudgetExceeded):
+                ledger.check(PrivacyGuarantee(0.4), "second")
+            ledger.check(PrivacyGuarantee(0.3), "second")
+        with parts.rows([1]):
+            ledger.check(PrivacyGuarantee(1.0), "other rows")
+            ledger.charge(PrivacyGuarantee(0.9), "other rows")
+        assert ledger.spent.epsilon == 0.9
+        with parts.rows([0, 1]):
+            ledger.charge(PrivacyGuarantee(0.1), "both")
+    assert ledger.spent.epsilon == 1
+
+
+def random_guarantee(drawn, budget):
+    if "mu" in budget or ("rho" in budget and drawn.random() < 0.5):
+        mu = drawn.choice([0.05, 0.1])
+        return PrivacyGuarantee(gaussian_epsilon(mu, 1e-6), 1e-6, rho=mu**2 / 2, losses=(GaussianLoss(mu),))
+    return PrivacyGuarantee(drawn.choice([0.1, 0.25]), drawn.choice([0.0, 1e-8]) if "delta" in budget else 0.0)
+
+
+@each(
+    "budget",
+    [
+        {"epsilon": 100.0, "delta": 1e-2},
+        {"rho": 30.0},
+        {"mu": 8.0},
+        {"epsilon": 30.0, "delta": 1e-3, "filter_delta": 1e-4},
+    ],
+)
+@each("seed", range(6))
+def test_sums_are_the_largest_over_all_rows(budget, seed):
+    """Against the sums of each row by itself, for random releases from random rows."""
+    drawn = random.Random(seed)
+    ledger = PrivacyLedger(**budget, relation="replace")
+    whole, rows = [], {row: [] for row in range(12)}
+    with ledger.parallel() as parts:
+        for _ in range(25):
+            guarantee = random_guarantee(drawn, budget)
+            if drawn.random() < 0.2:
+                ledger.charge(guarantee, "all")
+                whole.append(guarantee)
+                continue
+            chosen = [row for row in rows if drawn.random() < 0.4]
+            with parts.rows(chosen):
+                ledger.charge(guarantee, "some")
+            for row in chosen:
+                rows[row].append(guarantee)
+    largest = None
+    for charged in rows.values():
+        one = PrivacyLedger(**budget, relation="replace")
+        for guarantee in charged:
+            one.charge(guarantee, "some")
+        sums = one._book.account().sums
+        largest = sums if largest is None else largest.larger(sums)
+    for guarantee in whole:
+        one = PrivacyLedger(**budget, relation="replace")
+        one.charge(guarantee, "all")
+        largest = largest.plus(one._book.account().sums)
+    sums = ledger._book.account().sums
+    assert all(getattr(sums, name) == getattr(largest, name) for name in ("failure", "pure", "rho", "mu_squared"))
+    # Those are rounded up to decimals of floats, as all charges.
+    for name in ("epsilon", "delta"):
+        assert 0 <= getattr(sums, name) - getattr(largest, name) < Decimal("1e-13")
+
+
+class State:
+    """An account and the sums of rows, of which equal ones are one state."""
+
+    def __init__(self, account, rows, key):
+        self.account, self.rows, self.key = account, rows, key
+
+    def __eq__(self, other):
+        return self.key == other.key
+
+    def __hash__(self):
+        return hash(self.key)
+
+
+def state_of(account, rows):
+    each_row = tuple(rows.sums[group] for group in [*rows.groups.tolist(), 0, 0][:2])
+    return State(account, rows, (account.sums, each_row, rows.largest))
+
+
+def by_parts(charged_for):
+    """Return how a ledger in a block admits (guarantee, rows), with the rows that are charged for."""
+
+    def admit(state, option):
+        guarantee, positions = option
+        positions = np.array(charged_for(positions), np.intp)
+        after = []
+
+        def reduced(charge):
+            after[:] = [state.rows.after(positions, sums_of(charge))]
+            return _exceeding(charge, after[0].largest, state.rows.largest, 1)
+
+        try:
+            charge = admitted("charge", guarantee, state.account, reduced=reduced)
+        except BudgetExceeded:
+            return None
+        return state_of(state.account.after(charge), after[0])
+
+    return admit
+
+
+def best_against(options, admit, aim, **budget):
+    """Return the largest delta at epsilon of row 0, over all adaptive choices of releases and of rows."""
+    # A release without row 0 has the same law with both values, of which only the ledger knows.
+    nothing = [(Fraction(1), Fraction(1))]
+    choices = [
+        ((guarantee, positions), results if 0 in positions else nothing)
+        for guarantee, results in options
+        for positions in ((0,), (1,), (0, 1))
+    ]
+    begin = state_of(Account.of(read_budget(**budget, relation="replace")), RowSums.of_no_charge())
+    return best_delta(begin, choices, admit, aim)
+
+
+OPTIONS = [answer("5/4"), answer("3/2"), threshold("1/50")]
+BUDGET = {"epsilon": 1.0, "delta": 0.04}
+
+
+@pytest.mark.parametrize(
+    ("options", "filter_delta"),
+    [
+        (OPTIONS[1:], 0.02),
+        (OPTIONS[:2], 0.04),
+        *(pytest.param(OPTIONS, share, marks=pytest.mark.long) for share in (0.0, 0.02, 0.04)),
+    ],
+)
+def test_no_choice_of_rows_exceeds_the_budget(options, filter_delta):
+    reached = best_against(options, by_parts(list), 1.0, **BUDGET, filter_delta=filter_delta)
+    assert 0 < reached <= Fraction(0.04)
+
+
+def test_a_ledger_that_forgot_rows_would_be_seen():
+    """If a release of both rows is charged for row 1 alone, row 0 loses more than the budget."""
+    reached = best_against(OPTIONS[1:], by_parts(lambda rows: rows[-1:]), 1.0, **BUDGET)
+    assert reached > Fraction(0.06)
+
+
+def test_other_threads_count_for_all_rows(make):
+    ledger = make(epsilon=10.0)
+
+    def charge():
+        ledger.charge(PrivacyGuarantee(0.5), "a thread")
+
+    with ledger.parallel() as parts:
+        for rows in ([0], [1]):
+            with parts.rows(rows):
+                thread = threading.Thread(target=charge)
+                thread.start()
+                thread.join()
+    assert ledger.spent.epsilon == 1.0
+    # One that is given the context is of the same part; many at once lose no charge.
+    with ledger.parallel() as parts:
+        for rows in ([0], [1]):
+            with parts.rows(rows):
+                contexts = [contextvars.copy_context() for _ in range(8)]
+                threads = [threading.Thread(target=context.run, args=(charge,)) for context in contexts]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+    assert ledger.spent.epsilon == 1.0 + 8 * 0.5
+
+
+def test_a_context_that_outlives_its_rows_charges_nothing(make):
+    ledger = make(epsilon=10.0)
+    with ledger.parallel() as parts:
+        with parts.rows([0]):
+            context = contextvars.copy_context()
+        with pytest.raises(RuntimeError, match="not open any more"):
+            context.run(ledger.charge, PrivacyGuarantee(0.5), "late")
+        # Its release is not from the rows that are open now.
+        with parts.rows([1]), pytest.raises(RuntimeError, match="not open any more"):
+            context.run(ledger.charge, PrivacyGuarantee(0.5), "late")
+    with pytest.raises(RuntimeError, match="has ended"):
+        context.run(ledger.charge, PrivacyGuarantee(0.5), "late")
+    assert ledger.spent.epsilon == 0
+
+
+FORKS = """
+import os, sys
+from skdp import PrivacyGuarantee, PrivacyLedger
+
+ledger = PrivacyLedger(sys.argv[1], epsilon=10.0, relation="replace")
+with ledger.parallel() as parts:
+    with parts.rows([0]):
+        ledger.charge(PrivacyGuarantee(0.5), "parent")
+    for inside in (False, True):
+        for _ in range(3):
+            child = os.fork()
+            if child == 0:
+                try:
+                    if inside:
+                        with parts.rows([1]):
+                            ledger.charge(PrivacyGuarantee(0.5), "child")
+                    else:
+                        ledger.charge(PrivacyGuarantee(0.25), "child, all rows")
+                    os._exit(0)
+                except RuntimeError:
+                    os._exit(7)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    with parts.rows([1]):
+        child = os.fork()
+        if child == 0:
+            try:
+                ledger.charge(PrivacyGuarantee(0.5), "child")
+                os._exit(0)
+            except RuntimeError:
+                os._exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(ledger.spent.epsilon)
+"""
+
+
+@pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs fork")
+@pytest.mark.slow
+def test_forked_processes_have_no_part_in_a_block(tmp_path):
+    """A child would not see what its brothers charge: each would take the largest part as paid."""
+    program = [sys.executable, "-c", textwrap.dedent(FORKS), str(tmp_path / "ledger.jsonl")]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [*["0"] * 3, *["7"] * 3, "7", "1.25"], done.stderr
+
+
+def test_a_file_knows_what_was_charged(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    ledger = PrivacyLedger(path, epsilon=5.0, delta=1e-6, filter_delta=1e-6)
+    with ledger.parallel() as parts:
+        for rows in ([0, 1], [1, 2], [3]):
+            with parts.rows(rows):
+                ledger.charge(PrivacyGuarantee(0.1), "answer")
+    again = PrivacyLedger(path)
+    assert again._book.account().sums == ledger._book.account().sums
+    assert again._book.account().sums.pure == Decimal("0.2")
+    assert again._book.account().sums.rho < Decimal("0.02")
+    again.charge(PrivacyGuarantee(0.1), "one more")
+    record = again.to_json()
+    Draft202012Validator(SCHEMA).validate(json.loads(record))
+    assert PrivacyLedger.from_json(record).spent == again.spent
+    charged = json.loads(record)["charges"]
+    assert ["added" in charge for charge in charged] == [True, True, True, False]
+    for wrong in ("-1", "nan", "x", "", None, 0.5, []):
+        changed = json.loads(record)
+        changed["charges"][0]["added"]["pure"] = wrong
+        with pytest.raises(ValueError, match=r"added|budget|sum"):
+            PrivacyLedger.from_json(json.dumps(changed))
+    lines = path.read_text()
+    path.write_text(lines.replace('"pure": "0.1"', '"pure": "0.0"', 1))
+    with pytest.raises(ValueError, match="not what was written"):
+        PrivacyLedger(path)
+
+
+def test_rho_and_local_reports(make):
+    ledger = make(rho=1.0)
+    mean = DPMean(Rho(0.05, delta=1e-6), bounds=(0, 40), ledger=ledger)
+    encoder = RandomizedResponseEncoder(0.5, categories={"a": list(range(40))}, ledger=ledger)
+    with ledger.parallel() as parts:
+        for half in (slice(0, 20), slice(20, 40)):
+            with parts.rows(range(40)[half]):
+                mean.fit(TABLE[half])
+                encoder.fit_transform(TABLE[half].astype(int))
+    once = PrivacyLedger(rho=1.0, relation="replace")
+    once.charge(mean.guarantee_, "mean")
+    once.charge(encoder.guarantee_, "reports")
+    assert ledger._book.account().sums.rho == once._book.account().sums.rho
+
+
+def test_what_is_refused(make):
+    with (
+        pytest.raises(ValueError, match="moves the positions of others"),
+        make(epsilon=1.0, relation="add_remove").parallel(),
+    ):
+        pass
+    ledger = make(epsilon=1.0)
+    plan = ledger.plan([PrivacyGuarantee(0.1)], "plan")
+    for other in (plan, PrivacyLedger.from_json(ledger.to_json())):
+        with pytest.raises(TypeError, match="not of a plan or a record"):
+            other.parallel()
+    persons = PrivacyGuarantee(0.1, relation="add_remove", trust="central", max_rows_per_person=3)
+    with ledger.parallel() as parts:
+        with parts.rows([0]):
+            with pytest.raises(ValueError, match="persons with up to 3 rows, which may be in several parts"):
+                ledger.charge(persons, "persons")
+            with pytest.raises(RuntimeError, match="a plan is for all rows"):
+                ledger.plan([PrivacyGuarantee(0.1)], "plan")
+            with pytest.raises(RuntimeError, match="other rows are open"), parts.rows([1]):
+                pass
+            with pytest.raises(RuntimeError, match="rows of another block are open"):
+                ledger.parallel()
+        for wrong in ([0, 0], [-1], [2**31], np.array([1, 1], np.int8)):
+            with pytest.raises(ValueError, match="positions must be"), parts.rows(wrong):
+                pass
+        for wrong in ([0.5], ["a"], [[0], [1]], 3, None):
+            with pytest.raises(TypeError, match="positions must be whole numbers"), parts.rows(wrong):
+                pass
+    with pytest.raises(RuntimeError, match="has ended"), parts.rows([0]):
+        pass
+    assert ledger.spent.epsilon == 0.1
+
+
+def test_forms_of_positions(make):
+    ledger = make(epsilon=2.0)
+    with ledger.parallel() as parts:
+        for rows in (np.array([True, False, True]), range(1, 2), np.array([3], np.uint8), [], pd.Index([4, 5])):
+            with parts.rows(rows):
+                ledger.charge(PrivacyGuarantee(0.5), "release")
+    assert ledger.spent.epsilon == 0.5
+    assert ledger.report()["what"].tolist() == [f"release of {n} rows" for n in (2, 1, 1, 0, 2)]
+
+
+def test_an_error_inside_closes_the_rows(make):
+    ledger = make(epsilon=2.0)
+    with ledger.parallel() as parts:
+        with pytest.raises(KeyError), parts.rows([0]):
+            raise KeyError
+        with parts.rows([1]):
+            ledger.charge(PrivacyGuarantee(0.5), "release")
+    ledger.charge(PrivacyGuarantee(0.5), "release")
+    assert ledger.spent.epsilon == 1
+
+
+def test_a_search_that_is_refused_says_what_it_needs():
+    ledger = PrivacyLedger(epsilon=0.9)
+    mean = DPMean(0.4, bounds=(0, 40), ledger=ledger)
+    mean.fit(TABLE).fit(TABLE)
+    with pytest.raises(BudgetExceeded) as refused:
+        mean.fit(TABLE)
+    assert str(refused.value) == (
+        "DPMean asks for epsilon 0.4; the ledger has 0.1 of 0.9 left. Nothing was released. It would be charge 3 of "
+        "PrivacyLedger(epsilon=0.9, delta=0.0): a search charges each fit, so n fits like this one need n times as "
+        "much, or a `plan` of all"
+    )
+    frames = []
+    trace = refused.value.__traceback__
+    while trace is not None:
+        frames.append(trace.tb_frame.f_code.co_filename)
+        trace = trace.tb_next
+    assert sum("/skdp/" in name.replace("\\", "/") for name in frames if "tests" not in name) <= 1
+    assert math.isclose(ledger.spent.epsilon, 0.8)

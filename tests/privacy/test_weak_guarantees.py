@@ -1,0 +1,153 @@
+"""An epsilon above 10, and a delta above 1 / n, are warned of once, by what is public."""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import (
+    DPGroupBy,
+    DPMarginalSynthesizer,
+    DPMean,
+    HadamardResponseEncoder,
+    HeavyHitters,
+    LocalHashingEncoder,
+    LocalTableEncoder,
+    NumericPerturber,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    UnaryEncodingTransformer,
+    WeakGuaranteeWarning,
+)
+from skdp.privacy import Mu, Rho, Shuffled
+
+DOMAIN = {"a": ["x", "y", "z"], "b": [1, 2]}
+ROWS = pd.DataFrame({"a": ["x", "y"] * 50, "b": [1, 1, 2, 2] * 25})
+NUMBERS = np.linspace(0, 1, 50)[:, np.newaxis]
+
+
+def told(work):
+    """Return the warnings of weak guarantees, which must be of that category and name the caller's file."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        work()
+    weak = [warning for warning in caught if issubclass(warning.category, WeakGuaranteeWarning)]
+    assert all(warning.filename == __file__ for warning in weak)
+    return [str(warning.message) for warning in weak]
+
+
+@pytest.mark.parametrize("epsilon", [10.5, 12.0, 200.0, 1e9])
+def test_the_chance_that_a_report_is_the_truth_is_that_of_the_channel(epsilon):
+    encoder = RandomizedResponseEncoder(epsilon, categories=DOMAIN)
+    (message,) = told(lambda: encoder.fit(ROWS).transform(ROWS))
+    chances = [table[0][0] for table in encoder.channel()]
+    lacking = float(1 - max(chances))
+    written = f"{1 - lacking:.4f}" if lacking >= 1e-3 else f"1 - {lacking:.2g}"
+    name = "'a'" if chances[0] > chances[1] else "'b'"
+    assert message.endswith(f"a report of {name} is the truth with a probability of {written}")
+    assert f"epsilon = {encoder.guarantee_.epsilon:.6g} is above 10" in message
+
+
+def test_bits_are_guessed_from_as_well_as_can_be():
+    encoder = UnaryEncodingTransformer(30.0, categories={"a": ["x", "y"]}, variant="symmetric")
+    (message,) = told(lambda: encoder.fit(ROWS[["a"]]))
+    (oracle,) = encoder.oracles_
+    p, q = oracle.p, oracle.q
+    # Of two values: right where the two bits say so, and in half of the cases where they are equal.
+    right = p * (1 - q) + (p * q + (1 - p) * (1 - q)) / 2
+    assert f"guessed from a report of 'a' with a probability of 1 - {float(1 - Fraction(right)):.2g}" in message
+
+
+LOCAL = {
+    "joint": lambda e: RandomizedResponseEncoder(e, strategy="joint", categories=DOMAIN),
+    "sampled": lambda e: RandomizedResponseEncoder(e, strategy="sample", categories=DOMAIN),
+    "Hadamard": lambda e: HadamardResponseEncoder(e, categories=DOMAIN),
+    "hashing": lambda e: LocalHashingEncoder(e, categories=DOMAIN),
+    "table": lambda e: LocalTableEncoder(e, categories=DOMAIN),
+}
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_each_transformer_tells_once_above_10_and_not_at_10(name):
+    assert not told(lambda: LOCAL[name](10.0).fit_transform(ROWS))
+    fitted = LOCAL[name](20.0)
+    (message,) = told(lambda: fitted.fit_transform(ROWS))
+    assert "is above 10" in message
+    assert "with a probability of" in message
+    assert not told(lambda: fitted.transform(ROWS))
+
+
+def test_a_channel_that_is_too_large_is_put_in_words():
+    perturber = NumericPerturber(20.0, bounds={"x": (0, 1)})
+    (message,) = told(lambda: perturber.fit(pd.DataFrame({"x": [0.5]})))
+    assert message.endswith("which of two is true may be told with a probability of up to 1 - 2.1e-09")
+
+
+def test_words_are_told_of_by_their_reports():
+    assert not told(lambda: HeavyHitters(10.0, max_length=2, alphabet="ab").report(["a", "b"]))
+    assert len(told(lambda: HeavyHitters(20.0, max_length=2, alphabet="ab").report(["a", "b"]))) == 1
+
+
+def test_what_is_shuffled_is_told_of_by_what_is_released():
+    encoder = RandomizedResponseEncoder(Shuffled(1.0, 1e-9, 10**7), categories=DOMAIN)
+    assert not told(lambda: encoder.fit(ROWS))
+    assert encoder.guarantee_.epsilon > 10
+    (message,) = told(lambda: encoder.set_params(epsilon=Shuffled(12.0, 1e-9, 10**7)).fit(ROWS))
+    assert "epsilon = 12 is above 10" in message
+    (message,) = told(lambda: encoder.set_params(epsilon=Shuffled(1.0, 2e-7, 10**7)).fit(ROWS))
+    assert "delta = 2e-07 is above 1 / 10000000, for the 10000000 reports" in message
+    assert not told(lambda: encoder.set_params(epsilon=Shuffled(1.0, 1e-7, 10**7)).fit(ROWS))
+
+
+def test_a_curator_is_told_in_words_before_the_charge():
+    assert not told(lambda: DPMean(10.0, bounds=(0, 1)).fit(NUMBERS))
+    (message,) = told(lambda: DPMean(200.0, bounds=(0, 1)).fit(NUMBERS))
+    assert message.startswith("epsilon = 200 is above 10")
+    assert "may tell whether it is there, with a probability of up to 1 - 1.4e-87" in message
+    assert len(told(lambda: DPMarginalSynthesizer(30.0, domain=DOMAIN).fit(ROWS))) == 1
+    assert not told(lambda: DPMean(Mu(1.0, 1e-9), bounds=(0, 1)).fit(NUMBERS))
+    assert len(told(lambda: DPMean(Mu(8.0, 1e-9), bounds=(0, 1)).fit(NUMBERS))) == 1
+    assert len(told(lambda: DPMean(Rho(16.0, 1e-9), bounds=(0, 1)).fit(NUMBERS))) == 1
+    book = PrivacyLedger(epsilon=1e9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", WeakGuaranteeWarning)
+        with pytest.raises(WeakGuaranteeWarning):
+            DPMean(200.0, bounds=(0, 1), ledger=book).fit(NUMBERS)
+    assert book.spent == (0, 0)
+
+
+def test_the_category_can_be_filtered():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", WeakGuaranteeWarning)
+        RandomizedResponseEncoder(200.0, categories=DOMAIN).fit(ROWS)
+    assert not caught
+
+
+@pytest.mark.parametrize("n_rows", [1, 999, 1000, 1001])
+def test_a_delta_is_told_of_whatever_the_number_of_rows(n_rows):
+    """The number of rows is private: a warning that began at 1 / n would show one record."""
+    table = pd.DataFrame({"a": ["x"] * n_rows})
+    large = told(lambda: groups(0.0011).fit(table))
+    small = told(lambda: groups(0.0009).fit(table))
+    assert len(large) == 1
+    assert "delta = 0.0011 is above 1 / 1000" in large[0]
+    assert "the rows were not counted" in large[0]
+    assert not small
+
+
+def groups(delta):
+    return DPGroupBy("a", 1.0, delta=delta, keys="private", statistics="count", random_state=0)
+
+
+def test_a_noisy_number_of_rows_is_compared_with():
+    table = pd.concat([ROWS] * 100)
+    synthesizer = DPMarginalSynthesizer(1.0, delta=5e-4, domain=DOMAIN, random_state=0)
+    (message,) = told(lambda: synthesizer.fit(table))
+    assert f"delta = 0.0005 is above 1 / {synthesizer.n_rows_:.0f}, for the noisy number of rows" in message
+    assert not told(lambda: synthesizer.set_params(delta=1e-5).fit(table))
+    assert len(told(lambda: synthesizer.set_params(delta=0.01).fit(table))) == 1

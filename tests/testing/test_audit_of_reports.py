@@ -1,0 +1,165 @@
+"""`check_privatizer` audits what states no channel: it finds a transformer that states 4/5 of its true epsilon."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from skdp import PrivacyGuarantee
+from skdp.testing import privatizer_checks
+
+CHECK = "check_reports_keep_the_guarantee"
+
+
+class Outside(TransformerMixin, BaseEstimator):
+    """A transformer as another author writes it, with NumPy and without a channel."""
+
+    def __init__(self, epsilon=1.0, categories=None, stated=1.0, random_state=None):
+        self.epsilon = epsilon
+        self.categories = categories
+        self.stated = stated
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        scope = tuple(X.columns)
+        self.guarantee_ = PrivacyGuarantee(self.stated * self.epsilon, scope=scope, mechanism="outside", secure=False)
+        self.rng_ = np.random.default_rng(self.random_state)
+        return self
+
+    def transform(self, X):
+        reports = {}
+        for name in X.columns:
+            values = np.array(self.categories[name], object)
+            codes = pd.Index(values).get_indexer(X[name])
+            reports |= self.report(name, values, codes, self.epsilon / len(X.columns))
+        return pd.DataFrame(reports, index=X.index)
+
+
+class Labels(Outside):
+    """Randomised response."""
+
+    def report(self, name, values, codes, epsilon):
+        k = len(values)
+        lie = self.rng_.random(codes.size) < k / (math.exp(epsilon) + k - 1)
+        return {name: values[np.where(lie, self.rng_.integers(k, size=codes.size), codes)]}
+
+
+class Bits(Outside):
+    """Optimised unary encoding."""
+
+    def report(self, name, values, codes, epsilon):
+        one = np.where(np.arange(len(values)) == codes[:, np.newaxis], 0.5, 1 / (math.exp(epsilon) + 1))
+        bits = self.rng_.random(one.shape) < one
+        return {f"{name}_{value}": bits[:, place] for place, value in enumerate(values)}
+
+
+class Numbers(Outside):
+    """Discrete Laplace noise."""
+
+    def report(self, name, values, codes, epsilon):
+        share = -math.expm1(-epsilon / (values[-1] - values[0]))
+        noise = self.rng_.geometric(share, codes.size) - self.rng_.geometric(share, codes.size)
+        return {name: values[codes].astype(int) + noise}
+
+
+class Floats(Outside):
+    """Laplace noise in floats, whose lowest bits show the value (Mironov 2012)."""
+
+    def report(self, name, values, codes, epsilon):
+        width = float(values[-1] - values[0])
+        return {name: values[codes].astype(float) + self.rng_.laplace(0, width / epsilon, codes.size)}
+
+
+def categories(*sizes):
+    return {f"column {place}": [f"v{code}" for code in range(size)] for place, size in enumerate(sizes)}
+
+
+KINDS = {
+    "two labels": Labels(categories=categories(2)),
+    "four labels": Labels(categories=categories(4)),
+    "sixteen labels": Labels(categories=categories(16)),
+    "two columns": Labels(categories=categories(4, 3)),
+    "bits": Bits(categories=categories(4)),
+    "numbers": Numbers(categories={"x": [0, 5, 10]}),
+}
+
+
+def audit(estimator, **parameters):
+    dict(privatizer_checks(estimator.set_params(**parameters)))[CHECK]()
+
+
+def statements_are_checked(kind, epsilons):
+    for epsilon in epsilons:
+        audit(KINDS[kind], epsilon=epsilon, stated=1.0)
+        with pytest.raises(AssertionError, match=rf"{CHECK}: the reports are less private than guarantee_ says"):
+            audit(KINDS[kind], epsilon=epsilon, stated=0.8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["two labels", "bits", "numbers"])
+def test_a_true_statement_passes_and_four_fifths_of_it_do_not(kind):
+    statements_are_checked(kind, [0.5, 3.0])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_true_statement_passes_and_four_fifths_of_it_do_not_over_epsilons(kind):
+    statements_are_checked(kind, [0.5, 0.7, 1.0, 1.5, 2.0, 3.0])
+
+
+def test_noise_in_floats_is_found():
+    with pytest.raises(AssertionError, match="the lowest bit"):
+        audit(Floats(categories={"x": [0, 5, 10]}))
+
+
+def test_an_epsilon_at_which_little_shows_is_not_the_one_that_is_audited():
+    for epsilon in (0.01, 40.0):
+        audit(KINDS["two labels"], epsilon=epsilon, stated=1.0)
+        with pytest.raises(AssertionError, match=CHECK):
+            audit(KINDS["two labels"], epsilon=epsilon, stated=0.8)
+
+
+class Channelled(Labels):
+    """Its channel is that of what it states, and not of what it reports."""
+
+    def channel(self):
+        tables = []
+        for values in self.categories.values():
+            k = len(values)
+            odds = math.exp(self.guarantee_.epsilon / len(self.categories))
+            tables.append(((np.eye(k) * (odds - 1) + 1) / (odds + k - 1)).tolist())
+        return tables
+
+
+@pytest.mark.parametrize("sizes", [(2,), (4, 3)], ids=str)
+def test_a_channel_of_four_fifths_is_not_followed(sizes):
+    for epsilon in (0.5, 3.0):
+        for stated in (1.0, 0.8):
+            estimator = Channelled(epsilon, categories(*sizes), stated, random_state=0)
+            check = dict(privatizer_checks(estimator))["check_reports_follow_the_channel"]
+            if stated == 1.0:
+                check()
+            else:
+                with pytest.raises(AssertionError, match=r"do not follow channel\(\)"):
+                    check()
+
+
+def test_what_refuses_many_equal_rows_says_why():
+    class Small(Labels):
+        def transform(self, X):
+            if len(X) > 100:
+                raise ValueError("at most 100 rows")
+            return super().transform(X)
+
+    class Short(Labels):
+        def transform(self, X):
+            return super().transform(X).iloc[:100]
+
+    with pytest.raises(AssertionError, match=f"{CHECK}: .*at most 100 rows"):
+        audit(Small(categories=categories(2)))
+    with pytest.raises(AssertionError, match="one readable row for each of many equal rows"):
+        audit(Short(categories=categories(2)))
