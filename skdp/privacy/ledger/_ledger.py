@@ -100,8 +100,7 @@ class PrivacyLedger(LedgerView):
     accident or by hand is an error, and nothing is released. Users who can write to the file can recompute all hashes:
     only those trusted with the data should have write access. A copy of the file is another ledger with the same
     budget. With ``epsilon=``, a file that was lost, or that is looked for in another folder, is silently created again
-    with the whole budget; without it, this is an error: give the budget once, and omit it afterwards. An SQLite ledger
-    of version 0.1 is converted in place when it is opened; no other process may use it then.
+    with the whole budget; without it, this is an error: give the budget once, and omit it afterwards.
 
     The time of a charge does not depend on the number of charges before; opening a file reads all of them.
 

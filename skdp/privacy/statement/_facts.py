@@ -206,7 +206,5 @@ def _row(fields: Fields) -> tuple[Any, ...]:
 def _step(fields: Fields) -> StatedStep:
     names = fields.text("step"), fields.part("guarantee", PrivacyGuarantee._of)
     flags = fields.flag("known"), fields.flag("charged"), fields.flag("fitted")
-    shuffled = None
-    if fields.has("shuffled"):
-        shuffled = fields.optional("shuffled", lambda name: fields.part(name, PrivacyGuarantee._of))
+    shuffled = fields.optional("shuffled", lambda name: fields.part(name, PrivacyGuarantee._of))
     return StatedStep(*names, *flags, shuffled)

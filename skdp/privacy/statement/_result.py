@@ -86,9 +86,7 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
     @classmethod
     def _of(cls, fields: Fields) -> Self:
         made = cls(**read_facts(fields))
-        if fields.has("headline"):
-            fields.take("headline")
-        for name in ("warnings", "randomness", "meaning", "not_covered", "evaluation"):
+        for name in ("headline", "warnings", "randomness", "meaning", "not_covered", "evaluation"):
             fields.take(name)  # these follow from the other fields, and are written again
         return made
 
