@@ -97,7 +97,7 @@ def plans_of_every_estimator():
         if owner is None or refuses or parameters.get("mechanism") == "propose_test_release":
             continue
         for share in (Rho(0.1, delta=1e-6), Mu(0.3, delta=1e-6)):
-            own = {f"{owner}epsilon": share}
+            own = {f"{owner}epsilon": share, f"{owner}{ROWS}": 2}
             if parameters.get(f"{owner}delta"):
                 own[f"{owner}delta"] = 0.0
             yield clone(estimator).set_params(**own), X
@@ -199,6 +199,9 @@ def test_a_plan_of_a_pipeline_is_what_the_ledger_is_charged(name):
 
 UNKNOWN = {
     "probabilities": UnaryEncodingTransformer(None, p=0.5, q=0.2, categories=DECLARED),
+    "probabilities beside a number": ColumnTransformer(
+        [("a", UnaryEncodingTransformer(None, p=0.5, q=0.2, categories=DECLARED), TEXT), ("b", scaler(), NUMBERS)]
+    ),
     "bits": RapporEncoder(None, f=0.5),
     "shuffled": response(epsilon=Shuffled(0.5, 1e-6, n=1000)),
     "a search of epsilon": GridSearchCV(
@@ -220,7 +223,7 @@ UNKNOWN = {
 
 @each("name", UNKNOWN)
 def test_what_is_not_known_before_fit_has_no_total(name):
-    for X in (None, Domain(DECLARED)):
+    for X in (None, TABLE, Domain(DECLARED | {"age": [20, 30], "hours": [1, 2]})):
         statement = privacy_statement(UNKNOWN[name], X)
         assert statement.total is None
         assert any("fit sees" in note or "not known here" in note for note in statement.notes)
@@ -252,6 +255,9 @@ def test_columns_are_those_that_the_steps_name():
     assert said(privacy_statement(some, TABLE)) == dict.fromkeys(TEXT, rows) | dict.fromkeys(NUMBERS, "released as is")
     by_dtype = ColumnTransformer([("text", response(), make_column_selector(dtype_exclude="number"))])
     assert said(privacy_statement(by_dtype, TABLE)) == dict.fromkeys(TABLE, rows)  # the dtypes are not read
+    by_dtype.set_params(remainder="passthrough")
+    assert privacy_statement(by_dtype, TABLE).total is None
+    assert privacy_statement(by_dtype, TABLE).unprotected_columns == list(TABLE)
     assert said(privacy_statement(NumericPerturber(bounds=(0, 1)))) == {"(all columns)": rows}
 
 
@@ -262,6 +268,8 @@ def test_protection_is_as_it_is_going_to_be():
     assert said(privacy_statement(DPMean(bounds=BOUNDS)))["age"] == "statistics only; not fitted yet"
     resampled = make_pipeline(SyntheticResampler(DPMarginalSynthesizer(domain=DECLARED)))
     assert privacy_statement(resampled).total.relation == "add_remove"
+    model = make_pipeline(SyntheticResampler(DPMarginalSynthesizer(domain=DECLARED)), LogisticRegression())
+    assert privacy_statement(model).target_learners == []  # it learns from a synthetic one
     learnt = privacy_statement(make_pipeline(response(), LogisticRegression()))
     assert learnt.target_learners == ["logisticregression: LogisticRegression"]
 

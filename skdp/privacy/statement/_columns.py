@@ -112,12 +112,11 @@ class Flow:
         return replace(self, columns=tuple(self.columns[place] for place in places), names=names)
 
     def unselected(self, choices: Sequence[Any]) -> Flow:
-        """Select the columns that none of the choices of a `ColumnTransformer` has."""
-        places = [self._places(chosen) if self.exact else None for chosen in choices]
-        chosen = {place for known in places if known is not None for place in known}
-        if None in places:
-            return replace(self, columns=(self.merged,), names=None, exact=False)
-        return self.select([place for place in range(len(self.columns)) if place not in chosen])
+        """Select the columns that none of the choices of a `ColumnTransformer` has, as far as these are known."""
+        selected: set[int] = set()
+        for chosen in choices if self.exact else ():
+            selected.update(self._places(chosen) or ())
+        return self.select([place for place in range(len(self.columns)) if place not in selected])
 
     def _places(self, chosen: Any) -> list[int] | None:
         width = range(len(self.columns))
