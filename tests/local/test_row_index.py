@@ -199,10 +199,10 @@ def test_nothing_else_carries_the_column():
         {b"pandas": table.schema.metadata[b"pandas"], b"sex": b"fmmf"}
     )
     metadata = encoder.fit_transform(table).schema.metadata
-    assert metadata.keys() == {b"skdp.protocol", b"pandas"}
+    assert metadata.keys() == {b"skdp.protocol", b"skdp.releases", b"pandas"}
     assert b'"index_columns": []' in metadata[b"pandas"]
     rows = ROWS[["sex"]].copy()
     rows.attrs["sex"] = ROWS["sex"].tolist()
-    assert set(encoder.fit_transform(rows).attrs) == {"skdp.protocol"}
+    assert set(encoder.fit_transform(rows).attrs) == {"skdp.protocol", "skdp.releases"}
     array = np.array([["f"], ["m"]], object)
     assert encoder.set_params(categories=[["f", "m"]]).fit_transform(array).dtype == object
