@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from skdp.domain import Interval as Interval
     from skdp.engines import read_protocol as read_protocol
     from skdp.evaluation import plan_epsilon as plan_epsilon
-    from skdp.evaluation import privacy_cost as privacy_cost
     from skdp.local import FrequencyOracleEncoder as FrequencyOracleEncoder
     from skdp.local import HadamardResponseEncoder as HadamardResponseEncoder
     from skdp.local import HeavyHitters as HeavyHitters
@@ -130,7 +129,6 @@ _MODULES = {
     "WeakGuaranteeWarning": "skdp.privacy",
     "load": "skdp.persistence",
     "plan_epsilon": "skdp.evaluation",
-    "privacy_cost": "skdp.evaluation",
     "privacy_statement": "skdp.privacy",
     "read_protocol": "skdp.engines",
     "recommend_plan": "skdp.local",

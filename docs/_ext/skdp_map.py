@@ -135,8 +135,7 @@ TREE: Node = (
                     "answer",
                     [
                         skdp_leaf("skdp.PrivacyLedger", "several releases"),
-                        skdp_leaf("skdp.privacy_statement", "a pipeline"),
-                        skdp_leaf("skdp.privacy_cost", "before any data"),
+                        skdp_leaf("skdp.privacy_statement", "a pipeline, before and after fit"),
                     ],
                 ),
                 (

@@ -2,7 +2,7 @@
 The cost before the data
 ========================
 
-`privacy_cost` says what a pipeline will charge before anybody opens the table: it needs names, dtypes and bounds.
+`privacy_statement` says what a pipeline is set to spend before anybody opens the table: it needs the parameters only.
 """
 
 # %%
@@ -14,10 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from skdp import DPKBinsDiscretizer, DPStandardScaler, privacy_cost
+from skdp import DPKBinsDiscretizer, DPStandardScaler, privacy_statement
 
 bounds = {"alcohol": (10, 16), "malic_acid": (0, 6), "ash": (1, 4), "magnesium": (70, 165), "hue": (0.4, 1.8)}
-schema = dict.fromkeys(bounds, float)
 
 # %%
 # A model behind a private scaler, once; with the regularisation chosen in a search; and with the search behind the
@@ -31,12 +30,13 @@ plans = {
     "search around the scaler": GridSearchCV(make_pipeline(scaler, model), grid, cv=5),
     "scaler before the search": make_pipeline(scaler, GridSearchCV(make_pipeline(PCA(2), model), grid, cv=5)),
 }
-costs = {name: privacy_cost(plan, schema) for name, plan in plans.items()}
-costs["search around the scaler"]
+statements = {name: privacy_statement(plan) for name, plan in plans.items()}
+statements["search around the scaler"]
 
 # %%
 figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
-bars = axes.barh(list(costs), [cost.totals["fit"].epsilon for cost in costs.values()])
+spent = [sum(step.guarantee.epsilon for step in statement.steps) for statement in statements.values()]
+bars = axes.barh(list(statements), spent)
 axes.bar_label(bars, fmt="%.1f", padding=3)
 axes.invert_yaxis()
 axes.set(xlabel="ε of one fit", xlim=(0, 2.5))

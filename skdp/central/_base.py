@@ -47,7 +47,18 @@ from skdp.central.statistics import (
 )
 from skdp.frames import LargeTable, Table, open_large
 from skdp.oracles import check_size
-from skdp.privacy import Loss, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share, on_sample, read_share, spend
+from skdp.privacy import (
+    Loss,
+    Mu,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    Rho,
+    Share,
+    check_delta,
+    check_epsilon,
+    on_sample,
+    read_share,
+)
 from skdp.randomness import ByteSource, bernoulli_ratio
 from skdp.typing import ColumnLike, ColumnName, TableLike
 
@@ -80,7 +91,8 @@ def charge(
         **share.stated(losses, delta, rho),
     )
     warn_of_release(guarantee)
-    spend(ledger, guarantee, what)
+    if ledger is not None:
+        ledger.charge(guarantee, what)
     return guarantee, coins(random_state, what)
 
 
@@ -100,6 +112,7 @@ class CentralEstimator(OnSite, BaseEstimator):
     """A number, `Rho` or `Mu`."""
     ledger: PrivacyLedger | None
     random_state: int | None
+    max_rows_per_person: int
     guarantee_: PrivacyGuarantee
 
     def _check_promise(self) -> Share:
@@ -110,6 +123,34 @@ class CentralEstimator(OnSite, BaseEstimator):
         check_ledger(self.ledger)
         check_random_state(self.random_state)
         return share
+
+    def planned_guarantee(self) -> PrivacyGuarantee:
+        """Return what the parameters allow `fit` to spend.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            What `privacy_statement` says before `fit`: at least `guarantee_`, without columns and mechanism.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `epsilon`, `delta`, `ledger` or `random_state` is out of range.
+        """
+        share = self._check_promise()
+        if read_share(self.epsilon, sampled=True).given is not None:
+            numbers = share.stated((), check_delta(getattr(self, "delta", None) or 0), None)
+        else:
+            # A number may buy Gaussian noise with delta, or pure noise: which one, some decide by the columns.
+            delta = share.given.delta if isinstance(share.given, Rho | Mu) else getattr(self, "delta", None)
+            numbers = {"epsilon": check_epsilon(self.epsilon), "delta": check_delta(delta or 0)}
+        return PrivacyGuarantee(
+            relation="add_remove",
+            trust="central",
+            secure=self.random_state is None,
+            max_rows_per_person=self.max_rows_per_person,
+            **numbers,
+        )
 
     def _read_table(self, X: Any) -> Table:
         """Read a private table, which may have no rows: the number of rows is private."""
@@ -156,7 +197,6 @@ class CentralStatistic(CentralEstimator):
     """An estimator whose `fit` follows the plan of its subclass."""
 
     bounds_share: float
-    max_rows_per_person: int
 
     @all_or_nothing
     def fit(self, X: TableLike, y: Any = None, *, groups: ColumnLike | ColumnName | None = None) -> Self:

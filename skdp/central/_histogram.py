@@ -142,7 +142,7 @@ class DPHistogram(CentralStatistic):
     CountEstimate(count=25550, std_error=72.74..., lower=25395, upper=25705)
     """
 
-    _library = "pandas"  # of files of earlier versions, which have none
+    _library: str
 
     def __init__(
         self,
@@ -294,8 +294,7 @@ class DPHistogram(CentralStatistic):
     @property
     def _spread(self) -> float:
         """The variance of a count that is due to the sample, over the count."""
-        rate = getattr(self, "sampling_rate_", 1.0)  # which files of earlier versions do not have
-        return (1 - rate) / rate
+        return (1 - self.sampling_rate_) / self.sampling_rate_
 
     def _noise_variance(self) -> NDArray[np.float64]:
         return np.maximum(self.std_error_**2 - np.maximum(self.counts_, 0) * self._spread, 0)

@@ -30,7 +30,7 @@ _SOURCES = (
     "reports (a file, folder or URL that skdp privatize wrote, a tally, or the protocol of an encoder), a model that "
     "skdp.save wrote, a ledger, a statement (.json), or MODULE_OR_FILE:OBJECT, such as model.py:pipeline"
 )
-_STARTS_OF_LEDGERS = b'{"skdp_ledger"', b"SQLite format 3\0"
+_START_OF_LEDGERS = b'{"skdp_ledger"'
 _START_OF_MODELS = b"PK\x03\x04"
 _LONGEST_START = 16
 _RECORD = re.compile(r'\s*\{\s*"format"\s*:\s*"skdp-(statement|ledger)"')
@@ -78,7 +78,7 @@ def _statement(source: str) -> PrivacyStatement:
         return _of_object(_imported(source))
     with path.open("rb") as file:
         start = file.read(_LONGEST_START)
-    if start.startswith(_STARTS_OF_LEDGERS):
+    if start.startswith(_START_OF_LEDGERS):
         return privacy_statement(PrivacyLedger(path))
     if start.startswith(_START_OF_MODELS):
         return privacy_statement(load(path))

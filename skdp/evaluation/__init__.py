@@ -10,7 +10,6 @@ from skdp.evaluation.attacks import (
     membership_inference,
 )
 from skdp.evaluation.audits import AuditResult, audit_epsilon, audit_table
-from skdp.evaluation.cost import PrivacyCost, privacy_cost
 from skdp.evaluation.curves import ParetoDisplay, PrivacyCurveDisplay, compare_to_baseline, privacy_curve
 from skdp.evaluation.displays import CountEstimateDisplay, FairnessDisplay, MarginalDisplay, StrategyDisplay
 from skdp.evaluation.planning import EpsilonPlan, PlanDisplay, plan_epsilon
@@ -28,7 +27,6 @@ __all__ = [
     "MembershipResult",
     "ParetoDisplay",
     "PlanDisplay",
-    "PrivacyCost",
     "PrivacyCurveDisplay",
     "StrategyDisplay",
     "age_sex_report",
@@ -42,7 +40,6 @@ __all__ = [
     "guessing_bound",
     "membership_inference",
     "plan_epsilon",
-    "privacy_cost",
     "privacy_curve",
     "study_report",
 ]

@@ -152,6 +152,9 @@ class OnFitOnly(FittedInside, WrapsTransformer):
     1.0
     """
 
+    protects_rows = "fit"
+    """Reports at fit; true values later."""
+
     _wrapped = "transformer"
     _releasing = ("fit_transform",)
 

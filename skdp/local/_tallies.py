@@ -118,8 +118,8 @@ def _domain_to_plain(domain: Domain) -> list[dict[str, Any]]:
         attribute = domain[name]
         values: dict[str, Any] = {"values": list(map(_to_plain, attribute.values))}
         if isinstance(attribute, Interval):
-            values = {"edges": list(map(_to_plain, attribute.edges))} | ({"missing": True} if attribute.missing else {})
-            values |= {"real": True} if attribute.says_real else {}
+            edges = list(map(_to_plain, attribute.edges))
+            values = {"edges": edges, "missing": attribute.missing, "real": attribute.says_real}
         columns.append({"column": plain_name(name)} | values)
     return columns
 
@@ -129,8 +129,8 @@ def _domain_from_plain(columns: list[dict[str, Any]]) -> Domain:
         {
             column["column"]: Interval(
                 edges=_from_plain(column["edges"]),
-                missing=column.get("missing", False),
-                real=column.get("real", False),
+                missing=column["missing"],
+                real=column["real"],
             )
             if "edges" in column
             else _from_plain(column["values"])

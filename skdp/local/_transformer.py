@@ -28,12 +28,13 @@ from skdp.base import (
     warn_of_levels,
 )
 from skdp.domain import Domain
+from skdp.exact import round_up
 from skdp.frames import Releases, Table, carries_notes, with_protocol
 from skdp.local._portable import Portable
 from skdp.local._promise import warn_of_promise
 from skdp.local._protocol_file import WrittenProtocol, read_carried, text_in_memory
 from skdp.local.protocol import ReleasedCounts, ReportProtocol
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.typing import ColumnLike, TableLike
 
@@ -267,9 +268,13 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         BudgetExceeded
             If the ledger does not cover the release.
         """
-        ledger, name = self._ledger, type(self).__name__ if run is None else f"{type(self).__name__}, run {run}"
-        if run is None or ledger is None or not ledger.report()["what"].str.endswith(f", run {run}").any():
-            spend(ledger, self.guarantee_, name)
+        ledger, name = self._ledger, type(self).__name__
+        if ledger is None:
+            return
+        if run is None:
+            ledger.charge(self.guarantee_, name)
+        elif not ledger.report()["what"].str.endswith(f", run {run}").any():
+            ledger.charge(self.guarantee_, f"{name}, run {run}")
 
     def check_budget(self) -> None:
         """Refuse what the ledger does not cover before a row is read; `charge` decides.
@@ -281,6 +286,24 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         """
         if self._ledger is not None:
             self._ledger.check(self.guarantee_, type(self).__name__)
+
+    def planned_guarantee(self) -> PrivacyGuarantee | None:
+        """Return what the parameters allow a call of `transform` to spend.
+
+        Returns
+        -------
+        PrivacyGuarantee or None
+            What `privacy_statement` says before `fit`: at least `guarantee_`, without columns and mechanism. None if it
+            follows from the columns: with probabilities in place of an epsilon, or with a `Shuffled` one.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `epsilon` is out of range.
+        """
+        if self.epsilon is None or isinstance(self.epsilon, Shuffled):
+            return None
+        return PrivacyGuarantee(round_up(check_epsilon(self.epsilon)), secure=self.random_state is None)
 
     def randomness(self, call: int | None = None) -> CallRandomness:
         """Return the randomness of one call.

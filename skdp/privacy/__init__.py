@@ -18,10 +18,7 @@ from skdp.privacy.accounting import exponential_loss as exponential_loss
 from skdp.privacy.accounting import gaussian_loss as gaussian_loss
 from skdp.privacy.accounting import laplace_loss as laplace_loss
 from skdp.privacy.ledger import Amount, BudgetExceeded, ParallelRows, PrivacyLedger
-from skdp.privacy.ledger import Metered as Metered
 from skdp.privacy.ledger import closed_ledger as closed_ledger
-from skdp.privacy.ledger import metered as metered
-from skdp.privacy.ledger import spend as spend
 from skdp.privacy.shuffle import ReportPair, Shuffled, local_epsilon, shuffled_guarantee
 from skdp.privacy.statement import PrivacyStatement, StatedStep, privacy_statement
 

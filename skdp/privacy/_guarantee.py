@@ -268,7 +268,8 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             "secure": bool(self.secure),
             "rho": self.rho,
             "losses": [loss._content() for loss in self.losses],
-        } | self._further()
+            "max_rows_per_person": self.max_rows_per_person,
+        }
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
@@ -282,22 +283,18 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             mechanism=fields.text("mechanism"),
             secure=fields.flag("secure"),
             rho=fields.optional("rho", lambda name: fields.number(name, at_least_0)),
-            losses=_read_losses(fields) if fields.has("losses") else (),
-            max_rows_per_person=fields.take("max_rows_per_person") if fields.has("max_rows_per_person") else 1,
+            losses=_read_losses(fields),
+            max_rows_per_person=fields.take("max_rows_per_person"),
         )
 
     def _packed(self) -> dict[str, Any]:
-        """Return the fields as they are, but the losses as JSON text; without what earlier versions do not know."""
-        known = [one.name for one in dataclass_fields(self) if one.name != "max_rows_per_person"]
-        losses = {"losses": json.dumps([loss._content() for loss in self.losses])}
-        return {name: getattr(self, name) for name in known} | losses | self._further()
-
-    def _further(self) -> dict[str, int]:
-        return {} if self.max_rows_per_person == 1 else {"max_rows_per_person": self.max_rows_per_person}
+        """Return the fields as they are, but the losses as JSON text."""
+        packed = {field.name: getattr(self, field.name) for field in dataclass_fields(self)}
+        return packed | {"losses": json.dumps([loss._content() for loss in self.losses])}
 
     @classmethod
     def _unpacked(cls, stated: Mapping[str, Any]) -> Self:
-        losses = _read_losses(Fields({"losses": json.loads(stated.get("losses", "[]"))}))
+        losses = _read_losses(Fields({"losses": json.loads(stated["losses"])}))
         return cls(**dict(stated) | {"losses": losses})
 
     def _stated_loss(self) -> StatedLoss:

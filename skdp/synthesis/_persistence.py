@@ -135,7 +135,7 @@ def read_domain(described: Mapping[str, Any]) -> Domain:
 def restore_fit(synthesizer: Any, described: Mapping[str, Any], domain: Domain, array: ReadArray) -> None:
     """Make a synthesizer fitted again, as `describe_fit` describes."""
     with reading("domain"):
-        for place in described.get("observed", ()):  # for `privacy_statement`
+        for place in described["observed"]:  # for `privacy_statement`
             domain[domain.columns[read_whole(place, 0, len(domain.columns) - 1)]].observed = True
     with reading("template"):
         n_features = read_whole(described["n_features"], len(domain.columns) - 1, len(domain.columns))
@@ -152,21 +152,20 @@ def restore_fit(synthesizer: Any, described: Mapping[str, Any], domain: Domain, 
         synthesizer.model_ = read_model(array, described, domain.sizes)
         synthesizer.n_rows_ = _positive(described["n_rows"])
         synthesizer.n_rows_std_error_ = _positive(described["n_rows_std_error"])
-        # Files of earlier versions have no samples.
-        synthesizer.sampling_rate_ = min(1.0, _positive(described.get("sampling_rate", 1.0)))
+        synthesizer.sampling_rate_ = min(1.0, _positive(described["sampling_rate"]))
         synthesizer.n_iter_ = read_whole(described["n_iter"], 1, 1 << 32)
         others = synthesizer._others
         synthesizer.undiscovered_ = count_others(synthesizer.model_, domain, synthesizer.n_rows_, others)
     with reading("marginals"):
         measured = enumerate(described["marginals"])
         synthesizer.marginals_ = [read_marginal(array, place, about, domain.sizes) for place, about in measured]
-    with reading("scores"):  # files of earlier versions have none
-        synthesizer._scores = read_scores(described.get("scores", ()), domain)
-    with reading("shapes"):  # files of earlier versions have none
-        synthesizer._shapes = _read_shapes(array, described.get("grids"), domain)
+    with reading("scores"):
+        synthesizer._scores = read_scores(described["scores"], domain)
+    with reading("shapes"):
+        synthesizer._shapes = _read_shapes(array, described["grids"], domain)
     synthesizer.domain_, synthesizer.guarantee_ = domain, guarantee
     synthesizer.n_features_in_ = n_features
-    if described.get("named"):
+    if described["named"]:
         synthesizer.feature_names_in_ = np.array(domain.columns[:n_features], object)
     synthesizer._template, synthesizer._calls = template, CallCounter()
     synthesizer._redraw_at_fit = synthesizer.redraw

@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdp import Domain, DPGroupBy, DPMean, Interval, PrivacyLedger, load, privacy_cost, privacy_statement, save
+from skdp import Domain, DPGroupBy, DPMean, Interval, PrivacyLedger, load, privacy_statement, save
 from skdp.central.statistics import GRID, GaussianNoise, GroupSums, join_codes
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
 from skdp.privacy import Mu, Rho, Sampled
@@ -314,7 +314,7 @@ class TestPromise:
     def test_the_statement_and_the_cost(self):
         ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
         groups = grouped(keys="private", delta=1e-6, ledger=ledger)
-        assert privacy_cost(groups, PEOPLE).totals["fit"].epsilon == 1.0
+        assert privacy_statement(groups).total.epsilon == 1.0
         statement = privacy_statement(groups.fit(PEOPLE))
         assert statement.total.epsilon == 1.0
         assert ledger.spent == (1.0, 1e-6)

@@ -18,7 +18,6 @@ from skdp import (
     PrivacyLeakWarning,
     PrivacyLedger,
     load,
-    privacy_cost,
     privacy_statement,
     save,
 )
@@ -222,7 +221,7 @@ class TestPromise:
     def test_guarantee_statement_cost_and_copies(self, make, X, tmp_path):
         ledger = PrivacyLedger(epsilon=9.0)
         model = make(0.7, ledger=ledger)
-        assert privacy_cost(model, X).totals["fit"].epsilon == 0.7
+        assert privacy_statement(model).total.epsilon == 0.7
         model.fit(X, ILL)
         assert model.guarantee_.scope == (*X.columns, "ill")
         assert (model.guarantee_.epsilon, model.guarantee_.delta) == (0.7, 0)

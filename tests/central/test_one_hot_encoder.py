@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from skdp import Domain, DPOneHotEncoder, Interval, PrivacyLedger, load, privacy_cost, privacy_statement, save
+from skdp import Domain, DPOneHotEncoder, Interval, PrivacyLedger, load, privacy_statement, save
 from skdp.central.statistics._partitions import CountThreshold, WeightThreshold
 from skdp.privacy import Rho, Sampled
 from tests.conftest import each
@@ -173,7 +173,7 @@ class TestPrivate:
     def test_the_guarantee_and_the_cost(self):
         ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
         model = make_pipeline(finder(0.7, ledger=ledger), LogisticRegression())
-        assert privacy_cost(model, WORDS, WORDS["sex"]).totals["fit"].delta == 1e-6
+        assert privacy_statement(model).steps[0].guarantee.delta == 1e-6
         y = np.arange(400) % 2
         fitted = model.fit(WORDS, y)[0]
         assert (fitted.guarantee_.epsilon, fitted.guarantee_.delta) == (0.7, 1e-6)

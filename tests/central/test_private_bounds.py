@@ -28,7 +28,7 @@ from skdp import (
     DPTargetEncoder,
     DPVarianceThreshold,
     PrivacyLedger,
-    privacy_cost,
+    privacy_statement,
 )
 from skdp.base import coins
 from skdp.central.statistics import NOWHERE, GaussianNoise, count_values, place_bounds
@@ -464,7 +464,7 @@ class TestPromise:
 
     def test_the_cost_is_known_before_the_data(self):
         model = DPStandardScaler(0.5, bounds={"age": "private", "hours": (0, 100)})
-        assert privacy_cost(model, {"age": int, "hours": float}).totals["fit"].epsilon == 0.5
+        assert privacy_statement(model).steps[0].guarantee.epsilon == 0.5
 
     def test_a_lazy_table_gives_what_one_in_memory_gives(self):
         pytest.importorskip("skdp.engines")

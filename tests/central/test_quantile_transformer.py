@@ -12,7 +12,6 @@ from skdp import (
     DPRobustScaler,
     PrivacyLedger,
     load,
-    privacy_cost,
     privacy_statement,
     save,
 )
@@ -131,6 +130,6 @@ def test_files_cost_and_statement(kind, tmp_path):
     again = load(tmp_path / "fitted.skdp")
     assert again.transform(ROWS).tolist() == fitted.transform(ROWS).tolist()
     assert again.guarantee_ == fitted.guarantee_
-    assert privacy_cost(kind(0.5, bounds=BOUNDS), ROWS).totals["fit"].epsilon == 0.5
+    assert privacy_statement(kind(0.5, bounds=BOUNDS)).steps[0].guarantee.epsilon == 0.5
     assert "0.5" in str(privacy_statement(fitted))
     assert kind(Rho(0.1, 1e-6), bounds=BOUNDS).fit(ROWS).guarantee_.rho == 0.1

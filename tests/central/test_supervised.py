@@ -156,7 +156,7 @@ def test_a_search_charges_each_fit():
     folds = PredefinedSplit(np.arange(1_200) % 2)
     search = GridSearchCV(DPRidge(1.0, ledger=ledger, **REGRESSION), {"alpha": [0.1, 10]}, cv=folds).fit(X, NUMBER)
     assert ledger.spent.epsilon == 5.0
-    assert "each fit was a release" in str(privacy_statement(search))
+    assert "each fit is a release" in str(privacy_statement(search))
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from skdp import DPTargetEncoder, PrivacyLedger, load, privacy_cost, privacy_statement, save
+from skdp import DPTargetEncoder, PrivacyLedger, load, privacy_statement, save
 from skdp.central._target_encoder import _distances, _sum_of_squares
 from skdp.central.statistics import GRID, GaussianNoise, integer_noise, to_places
 from skdp.privacy import Mu, Rho, Sampled
@@ -187,7 +187,7 @@ class TestPromise:
     def test_the_statement_and_the_cost_of_a_pipeline(self):
         ledger = PrivacyLedger(epsilon=1.0)
         model = make_pipeline(encoder(ledger=ledger), LogisticRegression())
-        assert privacy_cost(model, WORDS, ILL).totals["fit"].epsilon == 1.0
+        assert privacy_statement(model).steps[0].guarantee.epsilon == 1.0
         statement = privacy_statement(model.fit(WORDS, ILL))
         assert statement.total is None or "ill" in statement.total.scope
         assert ledger.spent.epsilon == 1.0

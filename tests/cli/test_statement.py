@@ -90,7 +90,7 @@ def test_what_is_refused(folder, capsys):
     assert "there is no file no.py" in refuse(capsys, "no.py:encoder")
     assert "No module named 'no_such_module'" in refuse(capsys, "no_such_module:encoder")
     assert "has no 'decoder'" in refuse(capsys, "code/model.py:decoder")
-    assert "needs fitted estimators, got DataFrame" in refuse(capsys, "code/model.py:people")
+    assert "needs estimators, got DataFrame" in refuse(capsys, "code/model.py:people")
     assert "version must be 1" in refuse(capsys, "bad.json")
     assert "latin.json is no UTF-8 text" in refuse(capsys, "latin.json")
     assert "there is no file no.json" in refuse(capsys, "no.json")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sqlite3
 
 import pytest
 
@@ -133,7 +132,7 @@ def test_what_json_cannot_read_is_named(path, value):
 
 
 def test_a_later_version_is_named(path):
-    path.write_bytes(path.read_bytes().replace(b'"skdp_ledger": 2', b'"skdp_ledger": 3'))
+    path.write_bytes(path.read_bytes().replace(b'"skdp_ledger": 1', b'"skdp_ledger": 2'))
     with pytest.raises(ValueError, match="made by a later version"):
         PrivacyLedger(path)
 
@@ -186,92 +185,3 @@ def test_a_process_may_be_killed_while_it_makes_a_ledger(path, tmp_path):
                 PrivacyLedger(torn, epsilon=5)
         else:
             assert PrivacyLedger(torn, epsilon=5).remaining() == (5, 0)
-
-
-def old_ledger(path, *, charges=2, extra=""):
-    """Make a ledger as version 0.1 did."""
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(
-            """
-            CREATE TABLE charges (number INTEGER PRIMARY KEY, what TEXT, epsilon TEXT, delta TEXT, rho TEXT,
-                relation TEXT, trust TEXT, scope TEXT, mechanism TEXT, secure INTEGER, time TEXT);
-            CREATE TABLE budget (epsilon TEXT, delta TEXT, relation TEXT);
-            INSERT INTO budget VALUES ('3.0', '1e-05', 'replace');
-            PRAGMA application_id = 0x736B6470;
-            PRAGMA user_version = 1;
-            """
-        )
-        row = ("0.1", "0.0", "0.005", "replace", "local", "sex, age", "coins", 1, "2026-01-01T00:00:00.000001+00:00")
-        for number in range(charges):
-            places = ", ".join("?" * 10)
-            connection.execute(
-                "INSERT INTO charges (what, epsilon, delta, rho, relation, trust, scope, mechanism, secure, time) "
-                f"VALUES ({places})",
-                (f"charge {number}", *row),
-            )
-        connection.executescript(extra)
-    return connection
-
-
-def test_a_ledger_of_the_first_version_goes_on(tmp_path):
-    path = tmp_path / "ledger.sqlite"
-    still_open = old_ledger(path)  # the charges are in the other journal
-    assert path.with_name("ledger.sqlite-wal").exists()
-    still_open.close()
-    ledger = PrivacyLedger(path)
-    assert (ledger.epsilon, ledger.delta, ledger.relation) == (3.0, 1e-5, "replace")
-    assert ledger.spent == (0.2, 0)
-    report = ledger.report()
-    assert report["what"].tolist() == ["charge 0", "charge 1"]
-    assert report.iloc[0, 3:9].tolist() == [0.005, "replace", "local", "sex, age", "coins", True]
-    assert str(report["time"][0]) == "2026-01-01 00:00:00.000001+00:00"
-    ledger.charge(ONE, "further")
-    assert PrivacyLedger(path, epsilon=3, delta=1e-5).spent == (1.2, 0)
-    assert [file.name for file in tmp_path.iterdir()] == ["ledger.sqlite"]
-
-
-def test_a_process_of_the_first_version_cannot_charge_the_file_that_was_converted(tmp_path):
-    path = tmp_path / "ledger.sqlite"
-    old_ledger(path).close()
-    late = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None)
-    PrivacyLedger(path)
-    with pytest.raises(sqlite3.DatabaseError):
-        late.execute("INSERT INTO charges (what) VALUES ('late')")
-    late.close()
-
-
-def test_a_ledger_of_the_first_version_that_is_in_use_waits(tmp_path, monkeypatch):
-    monkeypatch.setattr("skdp.privacy.ledger._lines._PATIENCE", 0.05)
-    path = tmp_path / "ledger.sqlite"
-    still_open = old_ledger(path)
-    with pytest.raises(OSError, match=r"nothing was released: .*version 0\.1 .* cannot be converted now: .*locked"):
-        PrivacyLedger(path)
-    still_open.close()
-    assert PrivacyLedger(path).spent == (0.2, 0)
-
-
-@pytest.mark.parametrize(
-    "extra",
-    [
-        "UPDATE charges SET epsilon = '-1.0' WHERE number = 1",
-        "UPDATE charges SET epsilon = 'nan' WHERE number = 1",
-        "UPDATE charges SET epsilon = NULL WHERE number = 1",
-        "UPDATE charges SET epsilon = '9.0' WHERE number = 1",
-        "DELETE FROM charges WHERE number = 1",
-        "CREATE TRIGGER free AFTER INSERT ON charges BEGIN DELETE FROM charges; END",
-        "CREATE VIEW more AS SELECT * FROM charges",
-        "UPDATE budget SET epsilon = '-3.0'",
-        "UPDATE budget SET epsilon = NULL",
-        "DELETE FROM budget",
-        "PRAGMA user_version = 2",
-    ],
-    ids=str,
-)
-def test_an_old_ledger_that_was_changed_is_not_converted(tmp_path, extra):
-    path = tmp_path / "ledger.sqlite"
-    old_ledger(path, extra=extra).close()
-    with pytest.raises(ValueError, match=r"is no ledger, or not as it was written: (it is|its)"):
-        PrivacyLedger(path)
-    assert path.read_bytes().startswith(b"SQLite")
-    assert [file.name for file in tmp_path.iterdir()] == ["ledger.sqlite"]

@@ -108,12 +108,20 @@ def test_what_is_wrong_is_named(name, value, message):
             VALID.validate(content | ({"epsilon": -1.0} if value == 10**400 else {}))
 
 
-def test_a_record_of_before_has_no_losses():
+def test_a_record_has_all_its_fields():
     known = PrivacyGuarantee(1.0, losses=(PureLoss(1.0, 0.5), LaplaceLoss(0.5, 7, count=3), GaussianLoss(0.1)))
     content = known.to_dict()
     assert PrivacyGuarantee.from_json(json.dumps(content)) == known
-    del content["losses"]
-    assert PrivacyGuarantee.from_json(json.dumps(content)) == PrivacyGuarantee(1.0)
+    ledger = PrivacyLedger(epsilon=2.0)
+    ledger.charge(known, "a release")
+    for name in content:
+        with pytest.raises(ValueError, match=f"{name} is missing"):
+            PrivacyGuarantee.from_json(json.dumps({key: value for key, value in content.items() if key != name}))
+    for name in json.loads(ledger.to_json())["budget"]:
+        record = json.loads(ledger.to_json())
+        del record["budget"][name]
+        with pytest.raises(ValueError, match=f"budget.{name} is missing"):
+            PrivacyLedger.from_json(json.dumps(record))
 
 
 @each(
@@ -281,7 +289,7 @@ def test_a_guarantee_for_persons_says_so(tmp_path):
     assert str(replace(four, scope=(), relation="replace")).endswith("replacing one person with up to 4 records")
     assert "whether a person is in the data" in four.in_odds()
     assert "one person with up to 4 records added or removed" in four._repr_html_()
-    assert "max_rows_per_person" not in PrivacyGuarantee(1.0).to_dict()
+    assert PrivacyGuarantee(1.0).to_dict()["max_rows_per_person"] == 1
     # A guarantee for persons of up to 4 records is one for those of up to 2, and for single records.
     others = [replace(four, max_rows_per_person=rows) for rows in (1, 2, 9)]
     for joined in (operator.add, operator.or_, lambda *pair: compose(pair)):
@@ -294,6 +302,3 @@ def test_a_guarantee_for_persons_says_so(tmp_path):
             PrivacyGuarantee(1.0, max_rows_per_person=rows)
     PrivacyLedger(tmp_path / "ledger", epsilon=2.0).charge(four, "a release")
     assert [one.guarantee for one in PrivacyLedger(tmp_path / "ledger")._book.charges()] == [four]
-    # Earlier versions read files that do not need it.
-    PrivacyLedger(tmp_path / "records", epsilon=2.0).charge(PrivacyGuarantee(1.0), "a release")
-    assert "max_rows_per_person" not in (tmp_path / "records").read_text()

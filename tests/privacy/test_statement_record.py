@@ -379,10 +379,18 @@ def test_a_step_of_other_columns_may_have_a_larger_epsilon_than_the_total():
     assert PrivacyStatement.from_json(statement.to_json()).total == statement.total
 
 
-def test_records_from_before_headlines_and_shuffling_are_read():
-    record = privacy_statement(MAKERS["local"]()).to_dict()
-    del record["headline"], record["steps"][0]["shuffled"]
-    assert PrivacyStatement.from_json(json.dumps(record)).to_dict()["headline"].startswith("No column is released")
+def test_a_record_has_all_its_fields():
+    record = privacy_statement(MAKERS["local"]()).to_json()
+    for name in json.loads(record):
+        content = json.loads(record)
+        del content[name]
+        with pytest.raises(ValueError, match=f"{name} is missing"):
+            PrivacyStatement.from_json(json.dumps(content))
+    for name in json.loads(record)["steps"][0]:
+        content = json.loads(record)
+        del content["steps"][0][name]
+        with pytest.raises(ValueError, match=rf"steps\[0\]\.{name} is missing"):
+            PrivacyStatement.from_json(json.dumps(content))
 
 
 def test_a_total_below_a_step_is_refused():

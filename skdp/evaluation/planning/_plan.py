@@ -173,7 +173,7 @@ def plan_epsilon(
     PlanDisplay : Draws the plan.
     skdp.evaluation.compare_to_baseline : The differences of the scores of a curve.
     recommend_plan : Which strategy has the least error.
-    privacy_cost : What a pipeline is going to charge.
+    privacy_statement : Before `fit`, what a pipeline is set to spend.
 
     Notes
     -----

@@ -3,9 +3,6 @@
 from skdp.privacy.ledger._admission import BudgetExceeded
 from skdp.privacy.ledger._ledger import PrivacyLedger
 from skdp.privacy.ledger._ledger import closed_ledger as closed_ledger
-from skdp.privacy.ledger._meter import Metered as Metered
-from skdp.privacy.ledger._meter import metered as metered
-from skdp.privacy.ledger._meter import spend as spend
 from skdp.privacy.ledger._parallel import ParallelRows
 from skdp.privacy.ledger._report import Amount
 

@@ -67,10 +67,8 @@ class Budget:
         return {name: value for name, value in given.items() if name != "filter_delta" or value}
 
     def content(self) -> dict[str, Any]:
-        """Return the fields of its record; of sums of epsilon and delta, those of version 0.2."""
-        always = {name: getattr(self, name) for name in ("epsilon", "delta", "relation")}
-        more = {name: getattr(self, name) for name in ("filter_delta", "rho", "mu")}
-        return always | (more if any(more.values()) else {})
+        """Return the fields of its record."""
+        return asdict(self)
 
     @property
     def limits(self) -> Sums:

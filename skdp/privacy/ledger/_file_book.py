@@ -29,10 +29,8 @@ from skdp.privacy.ledger._lines import (
     charge_of,
     digest_of,
     head,
-    is_old,
     line_of,
     read_head,
-    renew,
     sync_folder,
 )
 
@@ -146,9 +144,7 @@ class FileBook:
                         raise TimeoutError(errno.ETIMEDOUT, f"another process has locked it for {_PATIENCE:g} s")
                     time.sleep(_PAUSE)
                 if self._is_at_its_path(file):
-                    if not is_old(file):
-                        return file
-                    renew(self.path)
+                    return file
             except BaseException:
                 file.close()
                 raise

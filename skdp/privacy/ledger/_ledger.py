@@ -16,7 +16,6 @@ from skdp.privacy.ledger._account import given_budget, read_budget
 from skdp.privacy.ledger._admission import admitted, check_release
 from skdp.privacy.ledger._book import MemoryBook, RecordBook, closed_book
 from skdp.privacy.ledger._file_book import FileBook
-from skdp.privacy.ledger._meter import Metered, meter
 from skdp.privacy.ledger._parallel import ParallelRows, open_rows
 from skdp.privacy.ledger._plan import PlanBook
 from skdp.privacy.ledger._record import read_book, write_book
@@ -101,8 +100,7 @@ class PrivacyLedger(LedgerView):
     accident or by hand is an error, and nothing is released. Users who can write to the file can recompute all hashes:
     only those trusted with the data should have write access. A copy of the file is another ledger with the same
     budget. With ``epsilon=``, a file that was lost, or that is looked for in another folder, is silently created again
-    with the whole budget; without it, this is an error: give the budget once, and omit it afterwards. An SQLite ledger
-    of version 0.1 is converted in place when it is opened; no other process may use it then.
+    with the whole budget; without it, this is an error: give the budget once, and omit it afterwards.
 
     The time of a charge does not depend on the number of charges before; opening a file reads all of them.
 
@@ -227,9 +225,7 @@ class PrivacyLedger(LedgerView):
             charge, as a signal handler may. As of `ParallelRows.rows`, inside such a block.
         """
         check_release(guarantee, what)
-        if (listed := meter()) is not None:
-            listed.append(Metered(what, guarantee, self._book.account().lasting_relation))
-        elif (charge_rows := open_rows(self._book)) is not None:
+        if (charge_rows := open_rows(self._book)) is not None:
             charge_rows(guarantee, what)
         else:
             self._book.add(partial(admitted, what, guarantee))

@@ -58,9 +58,8 @@ def read_book(fields: Fields) -> RecordBook:
 
 
 def _budget(fields: Fields) -> Budget:
-    stated = {name: fields.optional(name, partial(_number, fields)) for name in ("epsilon", "delta")}
-    others = ("filter_delta", "rho", "mu")
-    stated |= {name: fields.optional(name, partial(_number, fields)) for name in others if fields.has(name)}
+    names = ("epsilon", "delta", "filter_delta", "rho", "mu")
+    stated = {name: fields.optional(name, partial(_number, fields)) for name in names}
     relation = fields.optional("relation", lambda name: fields.one_of(name, RELATIONS))
     return read_budget(relation=relation, **stated)
 

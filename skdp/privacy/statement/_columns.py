@@ -9,6 +9,9 @@ from typing import Any, Self
 EVERYTHING = "(all columns)"
 """Placeholder for columns of unknown names."""
 
+OTHERS = "(other columns)"
+"""Placeholder for columns that a column transformer that is not fitted does not name."""
+
 TARGET = "(target)"
 """Placeholder for a protected target."""
 
@@ -21,6 +24,9 @@ AS_CHARGED = "as charged"
 """The protection of a row of a ledger, which knows what was charged, and not what was released."""
 
 NOT_FITTED, NOT_SEEN = "not fitted: no guarantee yet", "not seen by fit"
+
+PLANNED = "; not fitted yet"
+"""The end of the protection of a column by a step that is not fitted."""
 
 AT_FIT = f"rows at fit; rows given to transform or predict: {AS_IS}"
 
@@ -104,6 +110,13 @@ class Flow:
             return replace(self, columns=() if nothing else (self.merged,), names=None, exact=nothing)
         names = None if self.names is None else tuple(self.names[place] for place in places)
         return replace(self, columns=tuple(self.columns[place] for place in places), names=names)
+
+    def unselected(self, choices: Sequence[Any]) -> Flow:
+        """Select the columns that none of the choices of a `ColumnTransformer` has, as far as these are known."""
+        selected: set[int] = set()
+        for chosen in choices if self.exact else ():
+            selected.update(self._places(chosen) or ())
+        return self.select([place for place in range(len(self.columns)) if place not in selected])
 
     def _places(self, chosen: Any) -> list[int] | None:
         width = range(len(self.columns))

@@ -36,6 +36,8 @@ class StatedStep(NamedTuple):  # numpydoc ignore=PR02
         Whether it is a class of skdp; otherwise its author states the guarantee, and `trusted` named the class.
     charged : bool
         Whether it charges a ledger.
+    fitted : bool
+        Whether it is fitted. If not, its guarantee is what it is set to spend.
     shuffled : PrivacyGuarantee or None
         What its reports guarantee once they are shuffled or summed, if its epsilon is a `Shuffled`. Its `guarantee` is
         that of each report by itself, as reports leave the step unshuffled.
@@ -53,6 +55,7 @@ class StatedStep(NamedTuple):  # numpydoc ignore=PR02
     guarantee: PrivacyGuarantee
     known: bool = True
     charged: bool = False
+    fitted: bool = True
     shuffled: PrivacyGuarantee | None = None
 
 
@@ -155,6 +158,11 @@ class Facts:
         return [one.step for one in self.steps if not one.known]
 
     @property
+    def planned(self) -> list[str]:
+        """The steps that are not fitted yet."""
+        return [one.step for one in self.steps if not one.fitted]
+
+    @property
     def secure(self) -> bool:
         """Whether there are random bits, and all are secure."""
         return bool(self.steps) and not self.seeded and (self.total is None or self.total.secure)
@@ -197,8 +205,6 @@ def _row(fields: Fields) -> tuple[Any, ...]:
 
 def _step(fields: Fields) -> StatedStep:
     names = fields.text("step"), fields.part("guarantee", PrivacyGuarantee._of)
-    flags = fields.flag("known"), fields.flag("charged")
-    shuffled = None
-    if fields.has("shuffled"):
-        shuffled = fields.optional("shuffled", lambda name: fields.part(name, PrivacyGuarantee._of))
+    flags = fields.flag("known"), fields.flag("charged"), fields.flag("fitted")
+    shuffled = fields.optional("shuffled", lambda name: fields.part(name, PrivacyGuarantee._of))
     return StatedStep(*names, *flags, shuffled)

@@ -68,7 +68,10 @@ def headline(facts: Facts) -> str:
         texts.append(f"Protected at fit only: {_listed(facts.columns_at_fit)}")
     if facts.waiting_columns:
         texts.append(f"Without a guarantee yet: {_listed(facts.waiting_columns)}")
-    texts.append("No column has a guarantee" if facts.total is None else f"Guarantee: {facts.total}")
+    if facts.planned:
+        texts.append(f"Not fitted yet: {_listed(facts.planned)}")
+    stated = "Set to spend" if facts.planned else "Guarantee"
+    texts.append("No column has a guarantee" if facts.total is None else f"{stated}: {facts.total}")
     return f"{'. '.join(texts)}."
 
 
@@ -142,6 +145,11 @@ def warnings(facts: Facts) -> list[str]:
     ]
     if facts.seeded:
         texts.append(f"The random bits of these steps come from a seed, NOT SECURE: {', '.join(facts.seeded)}.")
+    if facts.planned:
+        texts.append(
+            "What is stated of these steps is what they are set to spend; they are not fitted, and have released "
+            f"nothing yet: {', '.join(facts.planned)}."
+        )
     texts += [f"The guarantee of {step} is that of its author: it is not a class of skdp." for step in facts.others]
     if facts.total is None:
         texts.append("No column has a guarantee.")

@@ -117,15 +117,16 @@ def more_uses(estimator: Any) -> int | None:
         n_scored = 2 if estimator.return_train_score else 1
         return len(estimator.cv_results_["params"]) * int(estimator.n_splits_) * n_scored
     if name in ("StackingClassifier", "StackingRegressor", "TunedThresholdClassifierCV"):
-        return _n_folds(estimator.cv)
+        return n_folds(estimator.cv)
     if name == "CalibratedClassifierCV":
         frozen = is_a(estimator.estimator, "sklearn.frozen.FrozenEstimator")
         together = frozen if estimator.ensemble == "auto" else not estimator.ensemble
-        return _n_folds(estimator.cv) if together else 0
+        return n_folds(estimator.cv) if together else 0
     return 0
 
 
-def _n_folds(cv: Any) -> int | None:
+def n_folds(cv: Any) -> int | None:
+    """Return the number of splits, None if it is that of the rows or otherwise not known."""
     if cv is None:
         return _DEFAULT_FOLDS
     if isinstance(cv, str | float):  # fitted before, and only predicted from; or a single split

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isnan
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import pandas as pd
 
@@ -15,7 +14,6 @@ from skdp.privacy._numbers import shown
 from skdp.privacy.statement._facts import Facts, read_facts
 from skdp.privacy.statement._meaning import headline, meaning, not_covered, randomness, warnings
 from skdp.privacy.statement._page import page
-from skdp.privacy.statement._registry import registry_record
 from skdp.privacy.statement._sheet import evaluation
 
 
@@ -70,6 +68,7 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
                     "guarantee": one.guarantee._content(),
                     "known": one.known,
                     "charged": one.charged,
+                    "fitted": one.fitted,
                     "shuffled": None if one.shuffled is None else one.shuffled._content(),
                 }
                 for one in self.steps
@@ -87,9 +86,7 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
     @classmethod
     def _of(cls, fields: Fields) -> Self:
         made = cls(**read_facts(fields))
-        if fields.has("headline"):
-            fields.take("headline")
-        for name in ("warnings", "randomness", "meaning", "not_covered", "evaluation"):
+        for name in ("headline", "warnings", "randomness", "meaning", "not_covered", "evaluation"):
             fields.take(name)  # these follow from the other fields, and are written again
         return made
 
@@ -126,66 +123,6 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
         True
         """
         return page(self.to_dict())
-
-    def to_registry(self, human_fields: Mapping[str, Any], *, tier: Literal[1, 2, 3] = 2) -> dict[str, Any]:
-        """Return the record of a deployment for the public registry of deployments.
-
-        The registry ([1]_) collects records of deployments of differential privacy; its fields are in sections, and
-        each belongs to a tier of completeness. The statement fills what it knows: the variant and its parameters, the
-        unit, the model, what is unprotected, the composition, post-processing and mechanisms.
-
-        Parameters
-        ----------
-        human_fields : mapping of str to str or list of str
-            What only a person knows. For all tiers: ``name``, ``data_curators`` (list), ``description``,
-            ``intended_use``, ``data_product_type`` ("Summary statistics", "Machine learning model", "Dataset",
-            "Synthetic data", "Interactive API" or "SQL queries"), ``data_product_region``, ``publication_date``
-            (YYYY-MM-DD) and ``registry_authors`` (list). From tier 2: ``release_type`` ("One release" or "Many
-            releases"), ``data_source_type`` ("Static" or "Dynamic") and ``access_type`` ("Interactive" or
-            "Non-interactive"). For tier 3: ``actors``, ``preprocessing_and_hyperparameter_tuning`` and
-            ``justification``. Optional: ``url_slug``, ``data_product_sector``, ``sources``, ``notes``,
-            ``release_type_details``, ``data_source_type_details`` and ``access_type_details``.
-        tier : {1, 2, 3}, default=2
-            The tier; fields of higher tiers are included where they are known.
-
-        Returns
-        -------
-        dict
-            The record, valid by ``registry.schema.json`` of `skdp.privacy.statement`. Its status is "Draft".
-
-        Raises
-        ------
-        TypeError
-            If `human_fields` is not a mapping.
-        ValueError
-            If fields are missing (all are named), unknown, filled from the statement, or of another form; if nothing is
-            protected; or if the random bits come from a seed, so that the guarantee does not hold.
-
-        Notes
-        -----
-        **Privacy.** As of `to_dict`; what a person writes is not checked for values of the data.
-
-        References
-        ----------
-        .. [1] OpenDP. Deployments registry. https://github.com/opendp/deployments-registry-data
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from skdp import RandomizedResponseEncoder, privacy_statement
-        >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
-        >>> statement = privacy_statement(encoder.fit(pd.DataFrame({"sex": ["f", "m"]})))
-        >>> record = statement.to_registry({
-        ...     "name": "Survey of 2027", "data_curators": ["An agency"], "registry_authors": ["A. Person"],
-        ...     "description": "Counts by sex.", "intended_use": "Planning.", "data_product_type": "Summary statistics",
-        ...     "data_product_region": "Utopia", "publication_date": "2027-01-31",
-        ... }, tier=1)
-        >>> record["deployment"]["privacy_loss"]["privacy_parameters"]
-        {'epsilon': 1.0}
-        >>> record["url_slug"]
-        'survey-of-2027'
-        """
-        return registry_record(self, human_fields, tier)
 
     def _table(self) -> pd.DataFrame:
         return self.rows.assign(

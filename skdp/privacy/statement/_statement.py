@@ -22,6 +22,7 @@ from skdp.privacy.statement._columns import (
     NOT_FITTED,
     NOT_RELEASED,
     NOT_SEEN,
+    PLANNED,
     READ,
     TARGET,
     Flow,
@@ -31,6 +32,7 @@ from skdp.privacy.statement._columns import (
 from skdp.privacy.statement._facts import StatedStep
 from skdp.privacy.statement._meaning import COUNTS_TWICE, amounts
 from skdp.privacy.statement._parts import is_a
+from skdp.privacy.statement._planned import declared_names, was_fitted
 from skdp.privacy.statement._result import PrivacyStatement
 from skdp.privacy.statement._visitor import Promise, Walk
 
@@ -45,7 +47,7 @@ _BESIDE_STATISTICS = f"{AS_IS}, beside private statistics"
 
 
 def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] = ()) -> PrivacyStatement:
-    """State the guarantee of a fitted pipeline for each column, and which columns it releases unprotected.
+    """State the guarantee of a pipeline for each column, and which columns it releases unprotected.
 
     Pipelines, column transformers, feature unions, searches and other meta-estimators are followed step by step. What
     is not known is "released as is": the columns of each class that is not exactly one of scikit-learn,
@@ -56,8 +58,9 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
     Parameters
     ----------
     estimator : estimator, list of estimators, or PrivacyLedger
-        Fitted. The estimators of a list are about the same persons. Of a ledger, the statement lists what was charged.
-    X : dataframe or ndarray of shape (n_samples, n_features), optional
+        Fitted, or not fitted yet: then it is stated what each step is set to spend. The estimators of a list are about
+        the same persons. Of a ledger, the statement lists what was charged.
+    X : dataframe, Domain or ndarray of shape (n_samples, n_features), optional
         The table, of which only the column names are read: columns that the estimator was not fitted on are listed too.
     trusted : sequence of classes, default=()
         Classes whose `guarantee_` and `protects_rows` are trusted, in addition to those of skdp, without their
@@ -98,6 +101,13 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
     of each record as there can be. Where their number or their epsilon is not known (a search of epsilon itself, splits
     by a function or by the number of rows), nothing is promised.
 
+    **Before fit**, a statement lists the most that each step is set to spend, as its parameters say, and `notes` has
+    their sum. It reads nothing, and it is no promise: nothing is released yet. What follows from the columns or the
+    rows that `fit` sees is said in words, and has no total: probabilities in place of an epsilon, `Shuffled`,
+    categories "auto", the fits of a search that varies epsilon or privatises rows that it scores, those of other
+    meta-estimators. Of a search of scikit-learn whose candidates and splits are known, the fits are counted. If some
+    parts are fitted and others are not, nothing is promised of the latter.
+
     If a step of a pipeline is replaced after `fit`, the release of the previous step is not stated.
 
     The scope of the total has only columns of which nothing is released without protection. It excludes columns whose
@@ -121,6 +131,17 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
     2    age      NaN  released as is
     >>> print(statement.total)
     epsilon = 1, local model, replacing one record's values of: sex
+
+    Before any data, what a search is set to spend, which fits its candidates on each split, and the best one again:
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdp import DPStandardScaler
+    >>> scaled = make_pipeline(DPStandardScaler(0.1, bounds={"age": (0, 100)}), LogisticRegression())
+    >>> planned = privacy_statement(GridSearchCV(scaled, {"logisticregression__C": [0.1, 1.0]}, cv=5))
+    >>> [step.guarantee.epsilon for step in planned.steps]
+    [1.1]
     """
     if isinstance(estimator, PrivacyLedger):
         return statement_of_ledger(estimator)
@@ -130,12 +151,14 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
     for part in estimators:
         if isinstance(part, type) or not (hasattr(part, "fit") or hasattr(part, "fit_resample")):
             kind = f"the class {part.__name__}" if isinstance(part, type) else type(part).__name__
-            raise TypeError(f"privacy_statement needs fitted estimators, got {kind}")
+            raise TypeError(f"privacy_statement needs estimators, got {kind}")
     if isinstance(trusted, type) or not all(isinstance(one, type) for one in trusted):
         raise TypeError("trusted must be a sequence of classes")
     given = read_names(X)
     tables = [_columns_of(part, given) for part in estimators]
-    walk = Walk(list(dict.fromkeys(name for names in tables for name in names or [EVERYTHING])), trusted)
+    columns = list(dict.fromkeys(name for names in tables for name in names or [EVERYTHING]))
+    # What is partly fitted has released something that is not known here: its steps may have been others.
+    walk = Walk(columns, trusted, planning=not any(map(was_fitted, estimators)))
     leaving: set[Any] = set()
     for index, (part, names) in enumerate(zip(estimators, tables, strict=True)):
         path = f"{index}" if len(estimators) > 1 else ""
@@ -149,7 +172,7 @@ def _columns_of(estimator: Any, given: tuple[Any, ...] | None) -> tuple[Any, ...
     """Return the columns that an estimator was fitted on, by their names in X."""
     fitted = names_in(estimator)
     if fitted is None or given is None:
-        return fitted or given
+        return fitted or given or declared_names(estimator)
     if hasattr(estimator, "feature_names_in_") or not all(isinstance(name, str) for name in fitted):
         lacking = [name for name in fitted if name not in given]
         if lacking:
@@ -194,6 +217,7 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
             replace(promise.guarantee, scope=promise.columns),
             promise.known,
             promise.charged,
+            promise.fitted,
             promise.shuffled,
         )
         for promise in walk.promises
@@ -223,6 +247,7 @@ def _is_kept(walk: Walk, leaving: set[Any], name: Any) -> bool:
 def _promised(name: Any, promise: Promise, *, released: bool) -> tuple[Any, ...]:
     g, protects = promise.guarantee, promise.of(name)
     protection = _BESIDE_STATISTICS if protects is False and released else _PROTECTION[protects]
+    protection += "" if promise.fitted else PLANNED
     together = [str(other) for other in promise.columns if other != name]
     if together:
         listed = ", ".join(together) if len(together) <= _FEW else f"{len(together)} others"
@@ -265,9 +290,25 @@ def _in_words(step: str, guarantee: PrivacyGuarantee) -> str:
     return f"{step}: {amounts(guarantee)} counts as {amounts(guarantee.to('replace'))}"
 
 
+def _planned_sum(walk: Walk) -> str:
+    """Say what all steps together are set to spend, whether or not columns are released unprotected as well."""
+    if walk.uncounted:
+        steps = ", ".join(dict.fromkeys(walk.uncounted))
+        return f"What all steps together are set to spend is not known before fit, because of: {steps}."
+    total = reduce(operator.add, (promise.guarantee for promise in walk.promises))
+    verb = "replacing" if total.relation == "replace" else "adding or removing"
+    return f"All steps together are set to spend at most {amounts(total)}, for {verb} a record."
+
+
 def _remarks(walk: Walk) -> list[str]:
     """Return the remarks for all steps of a kind."""
     remarks = []
+    if not all(promise.fitted for promise in walk.promises):
+        remarks.append(
+            "Of a step that is not fitted, epsilon and delta are the most that it is set to spend. Where nothing is "
+            "learnt from the data, as with bounds or categories that are declared, it may spend nothing."
+        )
+        remarks += [_planned_sum(walk)]
     if any(promise.of(name) is False for promise in walk.promises for name in promise.columns):
         remarks.append("Where statistics only are protected, the promise is about what fit has learnt, not about rows.")
     rows = [promise for promise in walk.promises if promise.protects is not False]

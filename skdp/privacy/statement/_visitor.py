@@ -29,6 +29,15 @@ from skdp.privacy.statement._parts import (
     shows_rows,
     takes_weights,
 )
+from skdp.privacy.statement._planned import (
+    is_of_skdp,
+    is_search,
+    may_read_categories,
+    most_fits,
+    planned_guarantee,
+    searched_names,
+    spends,
+)
 from skdp.privacy.statement._shuffling import after_shuffling
 
 Protects = Literal[True, False, "fit"]
@@ -49,6 +58,7 @@ class Promise:
     made_up: bool = False
     known: bool = True
     charged: bool = False
+    fitted: bool = True
     shuffled: PrivacyGuarantee | None = None
 
     def of(self, name: Any) -> Protects:
@@ -59,8 +69,9 @@ class Promise:
 class Walk:
     """Collector of the guarantees of all steps."""
 
-    def __init__(self, names: Sequence[Any], trusted: Sequence[type] = ()) -> None:
+    def __init__(self, names: Sequence[Any], trusted: Sequence[type] = (), *, planning: bool = False) -> None:
         self.columns = list(names)
+        self._planning = planning
         self._trusted = tuple(trusted)
         self.promises: list[Promise] = []
         self.seen: dict[Any, list[str]] = {}
@@ -72,6 +83,7 @@ class Walk:
         self.targets: set[Any] = set()
         self.counted: list[str] = []
         self.notes: list[str] = []
+        self.uncounted: list[str] = []
         self.ledgers: dict[Any, PrivacyLedger] = {}
 
     def visit(self, estimator: Any, flow: Flow, path: str = "") -> Flow:
@@ -86,7 +98,7 @@ class Walk:
         if self._is_private(estimator):
             if getattr(estimator, "reads_reports", False) and not flow.merged.raw:
                 return self._plain(estimator, flow, step)  # the reports are those of steps before
-            return self._privatizer(estimator, flow, step)
+            return self._privatizer(estimator, estimator.guarantee_, flow, step)
         if is_a(estimator, "sklearn.frozen.FrozenEstimator"):
             return self.visit(estimator.estimator, flow, path)
         if is_a(estimator, "sklearn.pipeline.Pipeline", "imblearn.pipeline.Pipeline"):
@@ -101,7 +113,7 @@ class Walk:
             flows = [flow if _passes(part) else self.visit(part, flow, _join(path, name)) for name, part in parts]
             return Flow.side_by_side(flows, flow.spread(flow.merged, estimator).names)
         if not is_fitted(estimator):
-            return self._plain(estimator, flow, step)
+            return self._unfitted(estimator, flow, path, step)
         if hasattr(estimator, "best_estimator_") and library_of(estimator) == "sklearn":
             return self._search(estimator, flow, path, step)
         if self._promises(estimator):
@@ -124,19 +136,46 @@ class Walk:
         """Whether an estimator or one of its parts has a trusted guarantee."""
         return self._is_private(estimator) or any(map(self._promises, parts_of(estimator)))
 
-    def _privatizer(self, estimator: Any, flow: Flow, step: str) -> Flow:
-        guarantee, everything = estimator.guarantee_, flow.merged
+    def _unfitted(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
+        """Follow a table through an estimator that is not fitted."""
+        if not self._planning:
+            return self._plain(estimator, flow, step)
+        if is_of_skdp(estimator):
+            return self._planned(estimator, flow, step)
+        return self._planned_parts(estimator, flow, path, step)
+
+    def _planned(self, estimator: Any, flow: Flow, step: str) -> Flow:
+        """Follow a table through an estimator of skdp that is not fitted."""
+        guarantee = planned_guarantee(estimator)
+        if guarantee is None:
+            self.uncounted.append(step)
+            self.notes.append(f"What {step} is set to spend follows from its parameters and the columns that fit sees.")
+            return self._plain(estimator, flow, step)
+        if getattr(estimator, "reads_reports", False) and not flow.merged.raw:
+            return self._plain(estimator, flow, step)
+        return self._privatizer(estimator, guarantee, flow, step)
+
+    def _privatizer(self, estimator: Any, stated: PrivacyGuarantee, flow: Flow, step: str) -> Flow:
+        guarantee, everything, fitted = stated, flow.merged, hasattr(estimator, "guarantee_")
         protects = _protects(estimator, guarantee)
         own = names_in(estimator) or flow.names or ()
         target = tuple(name for name in guarantee.scope if flow.has_target and own and name not in own)
-        if (named := _named(estimator)) is not None:
+        named = _named(estimator)
+        shows_rows = named is not None or (protects is True and hasattr(estimator, "transform"))
+        if shows_rows and not _can_be_for_replacing(guarantee):
+            self.notes.append(
+                f"{step} shows how many rows there are, and no promise for replacing a record follows from "
+                f"{amounts(guarantee)} for adding or removing one: so nothing is promised."
+            )
+            return self._plain(estimator, flow, step)
+        if named is not None:
             converted = replace(guarantee.to("replace"), scope=named)
             self.notes.append(
                 f"{step} leaves other columns of each row as they are. These show who is there, so the promise about "
                 f"the columns that it protects is for replacing their values: {_doubled(guarantee, converted)}."
             )
             guarantee = converted
-        elif protects is True and guarantee.relation == "add_remove" and hasattr(estimator, "transform"):
+        elif shows_rows and guarantee.relation == "add_remove":
             converted = guarantee.to("replace")
             self.notes.append(
                 f"{step} returns as many rows as it is given, which shows how many there are: so the promise about "
@@ -156,7 +195,9 @@ class Walk:
                 "this is the central model."
             )
         from_data = flow.chosen(own, read.__contains__) if flow.has_target else nothing
-        if from_data is None:
+        if not fitted:
+            from_data = everything if may_read_categories(estimator) else nothing
+        elif from_data is None:
             from_data = everything if any(name not in target for name in read) else nothing
         for name in (*from_data.raw, *(name for name in target if name in read)):
             self.read.setdefault(name, []).append(step)
@@ -165,8 +206,10 @@ class Walk:
             columns = guarantee.scope or columns
         columns += target
         self.columns += [name for name in columns if name not in self.columns]
-        new_target = bool(target and protects) and not hasattr(estimator, "transform")
-        made_up = estimator.guarantee_.trust == "central"
+        # A resampler that is not fitted yet is going to return a target if it gets one.
+        has_target = bool(target) or not fitted
+        new_target = has_target and bool(protects) and not hasattr(estimator, "transform")
+        made_up = stated.trust == "central"
         known = library_of(estimator) == "skdp"
         ledgers = ledgers_of(estimator)
         self.ledgers |= {ledger.path or id(ledger): ledger for ledger in ledgers}
@@ -183,6 +226,7 @@ class Walk:
                 made_up=made_up,
                 known=known,
                 charged=bool(ledgers),
+                fitted=fitted,
                 shuffled=shuffled,
             )
         )
@@ -197,7 +241,9 @@ class Walk:
 
     def _by_columns(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
         if not hasattr(estimator, "transformers_"):
-            return self._plain(estimator, flow, step)
+            if not self._planning:
+                return self._plain(estimator, flow, step)
+            return self._by_planned_columns(estimator, flow, path)
         names = names_in(estimator)
         if flow.exact and names is not None and len(names) == len(flow.columns):
             flow = replace(flow, names=names)
@@ -214,6 +260,17 @@ class Walk:
             parts.append(made)
         return Flow.side_by_side(parts, flow.spread(flow.merged, estimator).names)
 
+    def _by_planned_columns(self, estimator: Any, flow: Flow, path: str) -> Flow:
+        """Follow a table through a column transformer that is not fitted."""
+        selected = [(name, part, flow.select(chosen)) for name, part, chosen in estimator.transformers]
+        choices = [chosen for _, _, chosen in estimator.transformers]
+        selected.append(("remainder", estimator.remainder, flow.unselected(choices)))
+        made = []
+        for name, part, columns in selected:
+            if columns.columns and not (isinstance(part, str) and part == "drop"):
+                made.append(columns if _passes(part) else self.visit(part, columns, _join(path, name)))
+        return Flow.side_by_side(made, None)
+
     def _search(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
         best, before = estimator.best_estimator_, len(self.promises)
         varied = {name for params in estimator.cv_results_["params"] for name in params}
@@ -224,6 +281,31 @@ class Walk:
             self._repeat(before, more_uses(estimator), step)
         self._scored(estimator, made, flow, step)
         return made
+
+    def _planned_parts(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
+        """Follow a table through an estimator that is not of skdp and not fitted, and may have parts of skdp."""
+        before = len(self.promises)
+        if is_search(estimator) and spends(estimator.estimator):
+            made = self.visit(estimator.estimator, flow, path)
+            self._repeat(before, self._planned_fits(estimator, before), step)
+            self._scored(estimator, made, flow, step)
+            return made
+        unknown = replace(flow.shuffled, has_target=False)
+        for index, part in enumerate(part for part in parts_of(estimator) if spends(part)):
+            self.visit(part, unknown, _join(path or type(estimator).__name__, str(index)))
+        self._repeat(before, None, step)
+        return self._plain(estimator, flow, step)
+
+    def _planned_fits(self, search: Any, start: int) -> int | None:
+        """Return how many releases a search is going to make besides that of its last fit, at most, if it is known."""
+        # How often the score of a candidate privatises rows is up to the scorer.
+        if any(promise.protects is True and not promise.made_up for promise in self.promises[start:]):
+            return None
+        params = search.estimator.get_params()
+        owners = [name.rpartition("__")[0] for name in searched_names(search)]
+        if any(spends(params.get(owner) if owner else search.estimator) for owner in owners):
+            return None
+        return most_fits(search)
 
     def _is_of_private_step(self, estimator: Any, name: str) -> bool:
         """Whether a parameter is that of an estimator that has a guarantee, or is made of one that has."""
@@ -236,9 +318,10 @@ class Walk:
         if not promises or more == 0:
             return
         if more is None:
+            self.uncounted.append(step)
             self.notes.append(
-                f"{step} has fitted estimators that it did not store, and each fit was a release. How much these have "
-                "lost is not known here, so that nothing is promised; only a ledger knows."
+                f"{step} fits estimators that it does not store, and each fit is a release. How much these lose is not "
+                "known here, so that nothing is promised; only a ledger knows."
             )
             for promise in promises:
                 self._see(promise.columns, step)
@@ -248,7 +331,7 @@ class Walk:
             guarantee = repeated(promise.guarantee, 1 + more)
             self.promises[place] = replace(promise, guarantee=guarantee, shuffled=shuffled)
         self.notes.append(
-            f"{step} has fitted estimators that it did not store: each record was used in {more} further releases, so "
+            f"{step} fits estimators that it does not store: each record is used in {more} further releases, so "
             f"epsilon of its steps is {1 + more} times that of one release."
         )
 
@@ -321,17 +404,26 @@ class Walk:
                 self.unfitted.setdefault(name, []).append(step)
         else:
             self._see(raw, step)
-            if learns_target(estimator) and not flow.new_target:
-                self.from_target.append(step)
-            if takes_weights(estimator):
-                self.weighted.append(step)
-            if not raw:
-                self.after.append(step)
+        if learns_target(estimator) and not flow.new_target:
+            self.from_target.append(step)
+        if takes_weights(estimator):
+            self.weighted.append(step)
+        if not raw:
+            self.after.append(step)
         if hasattr(estimator, "fit_resample"):
             return replace(flow, curated=flow.curated or bool(raw))
         if not hasattr(estimator, "transform"):
             return flow.predicted()
         return flow.spread(flow.merged, estimator, curated=bool(raw))
+
+
+def _can_be_for_replacing(guarantee: PrivacyGuarantee) -> bool:
+    """Whether a promise for replacing a record follows; twice a large delta is none."""
+    try:
+        guarantee.to("replace")
+    except ValueError:
+        return False
+    return True
 
 
 def _doubled(guarantee: PrivacyGuarantee, converted: PrivacyGuarantee) -> str:
@@ -358,8 +450,7 @@ def _protects(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
         return True
     if said is not None:
         return "fit" if said == "fit" else bool(said)
-    resamples = hasattr(estimator, "fit_resample") and not hasattr(estimator, "transform")
-    if resamples or hasattr(estimator, "transformer_"):
+    if hasattr(estimator, "fit_resample") and not hasattr(estimator, "transform"):
         return "fit"
     return guarantee.trust != "central"
 
