@@ -44,7 +44,7 @@ from skdp.central.statistics import (
 from skdp.exact import exp_bounds
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
-from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Sampled, Share, check_delta
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share, check_delta
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -64,9 +64,9 @@ class DPMean(CentralStatistic):
 
     Parameters
     ----------
-    epsilon : float, Rho, Mu or Sampled, default=1.0
+    epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise where that is less. `skdp.privacy.Sampled` draws a secret sample.
+        `skdp.privacy.Mu`) gets Gaussian noise where that is less.
     delta : float, default=0.0
         Failure probability, in [0, 1). ``"propose_test_release"`` needs one above 0; ``"smooth_sensitivity"`` draws
         Laplace noise with it and Student's t without; the others do not use it, and `guarantee_` then says 0.
@@ -82,7 +82,7 @@ class DPMean(CentralStatistic):
         - ``"sample_and_aggregate"``: the noisy mean of the means of `n_chunks` random chunks, of those that have a
           value [3]_.
 
-        Only the first two work on large tables, and on samples; the third takes no Rho or Mu.
+        Only the first two work on large tables; the third takes no Rho or Mu.
     missing : {"ignore", "error"}, default="ignore"
         What `fit` does with a missing value: it adds nothing to the mean of its column; or it is an error, as is an
         infinite value, which reveals that there is one. ``"two_sums"`` then has one count for all columns, and its
@@ -117,7 +117,7 @@ class DPMean(CentralStatistic):
         The noisy means, between the bounds; nan where the test refused.
     std_error_ : ndarray of shape (n_features,)
         The standard deviation of the noise, relative to the mean of the clipped values of this table, not of a
-        population; with a sample, also a bound of its error. With ``"smooth_sensitivity"`` it is private: given is that
+        population. With ``"smooth_sensitivity"`` it is private: given is that
         for `min_n` values, or nan. With ``"sample_and_aggregate"`` it leaves out the difference between the mean of the
         chunks and the mean. Infinite where private bounds are not found.
     interval_ : ndarray of shape (n_features, 2)
@@ -184,7 +184,7 @@ class DPMean(CentralStatistic):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu | Sampled = 1.0,
+        epsilon: float | Rho | Mu = 1.0,
         *,
         delta: float = 0.0,
         mechanism: Mechanism = "two_sums",
@@ -237,18 +237,16 @@ class DPMean(CentralStatistic):
         delta = check_delta(self.delta)
         min_n = None if self.min_n is None else check_size(self.min_n, least=1, most=1 << 62, name="min_n")
         chunks = check_size(self.n_chunks, least=1, most=MOST_CHUNKS, name="n_chunks")
-        part, nothing, rate = share / len(columns), Fraction(0), float(share.rate)
+        part, nothing = share / len(columns), Fraction(0)
         if self.mechanism == "two_sums":
             shared = self.missing == "error"
             noise = joint_noise(share, GRID, n_numbers(len(columns), squares=False, shared_count=shared))
-            draw = partial(two_sums, columns, noise, level, rate=rate, shared_count=shared)
+            draw = partial(two_sums, columns, noise, level, shared_count=shared)
             return draw, nothing, losses_of([noise])
         if self.mechanism == "noisy_sum_count":
             noises = [integer_noise(part / 2, sensitivity) for one in columns for sensitivity in (largest_sum(one), 1)]
-            draw = partial(noisy_sum_count, columns, noises, level, rate=rate)
+            draw = partial(noisy_sum_count, columns, noises, level)
             return draw, nothing, losses_of(noises)
-        if rate < 1:
-            raise ValueError(f"mechanism={self.mechanism!r} takes no sample; use one of {_BY_SUMS}")
         held = [column for column in columns if isinstance(column, BoundedColumn)]  # all: there is no large table here
         if self.mechanism == "sample_and_aggregate":
             draw_means = partial(chunk_means, held, part, chunks, level)

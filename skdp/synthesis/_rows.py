@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO, Self
@@ -191,8 +190,7 @@ class RowTransformer(TransformerMixin, ModelRows):
             replace(one, counts=one.counts + rng.normal(0, one.std_error, one.counts.shape)) for one in self.marginals_
         ]
         fitted = fit_table(self.domain_.sizes, moved, zeros=zeros, max_iter=int(self.max_iter), tol=float(self.tol))
-        spread = rng.normal(0, math.sqrt((1 / self.sampling_rate_ - 1) * self.n_rows_))
-        return fitted.model, max(0.0, fitted.total + spread)
+        return fitted.model, fitted.total
 
     def transform(self, X: TableLike) -> Any:
         """Replace rows by synthetic ones, or draw some of their columns again.

@@ -32,7 +32,7 @@ from skdp import (
     DPVarianceThreshold,
     Interval,
 )
-from skdp.privacy import Mu, Rho, Sampled
+from skdp.privacy import Mu, Rho
 from skdp.testing import curator_checks
 
 rng = np.random.default_rng(0)
@@ -85,10 +85,6 @@ SUBJECTS = [
         GAPPY_WORDS,
     ),
     (DPMarginalSynthesizer(max_iter=5, epsilon=Rho(0.1, delta=1e-6), domain=DECLARED, marginals="independent"), WORDS),
-    (DPMean(Sampled(1.0, 0.5), bounds=BOUNDS), GAPS),
-    (DPHistogram(Sampled(0.5, 0.3), domain=DECLARED), WORDS),
-    (DPKBinsDiscretizer(Sampled(0.5, 0.3), bounds=BOUNDS, candidates=10), NUMBERS),
-    (DPMarginalSynthesizer(max_iter=5, epsilon=Sampled(0.5, 0.3), domain=DECLARED), WORDS),
     (DPMean(20.0, bounds="private"), NUMBERS),
     (DPMinMaxScaler(20.0, bounds={"age": "private", "hours": (0, 100)}, clip=True), GAPS),
     (DPOneHotEncoder(30.0, delta=1e-6, categories="private", handle_unknown="ignore"), GAPPY_WORDS),

@@ -41,7 +41,7 @@ from skdp.central.statistics import (
 from skdp.central.statistics._private_bounds import Cells
 from skdp.central.statistics._quantiles import count_below, scores
 from skdp.frames import read_table
-from skdp.privacy import Mu, Rho, Sampled, Share, read_share
+from skdp.privacy import Mu, Rho, Share, read_share
 from skdp.randomness import SeededSource
 from tests.conftest import each
 
@@ -223,7 +223,6 @@ class TestRows:
     [
         ({"max_rows_per_person": 0}, None, ValueError, "max_rows_per_person must be"),
         ({"max_rows_per_person": 1.5}, None, TypeError, "max_rows_per_person must be"),
-        ({"max_rows_per_person": 2, "epsilon": Sampled(1.0, 0.5)}, None, ValueError, "needs max_rows_per_person=1"),
         ({}, [1, 2], ValueError, "groups has 2 entries; X has 80 rows"),
         ({}, [None] * 80, ValueError, "groups holds a missing value"),
         ({}, np.zeros((80, 2)), ValueError, "groups must be 1-dimensional"),

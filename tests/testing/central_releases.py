@@ -36,7 +36,7 @@ from skdp import (
     SyntheticResampler,
 )
 from skdp.central import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
-from skdp.privacy import Mu, Rho, Sampled
+from skdp.privacy import Mu, Rho
 
 BOUNDS = (0.0, 100.0)
 WORDS = {"job": ["clerk", "nurse", None], "sex": ["f", "m"]}
@@ -188,7 +188,6 @@ RELEASES = {
         NUMBERS,
     ),
     "mean, bounds found": (DPMean(800.0, bounds="private"), NUMBERS),
-    "mean of a sample": (DPMean(Sampled(1.0, 0.5), bounds=BOUNDS), NUMBERS),
     "mean, one count": (DPMean(bounds=BOUNDS, missing="error"), WHOLE),
     "standard scaler": (DPStandardScaler(bounds=BOUNDS, missing="error"), WHOLE),
     "standard scaler, missing values": (DPStandardScaler(bounds=BOUNDS), NUMBERS),
@@ -208,10 +207,6 @@ RELEASES = {
     "discretizer, quantiles": (DPKBinsDiscretizer(bounds=BOUNDS, strategy="quantile", n_bins=3), NUMBERS),
     "discretizer, many quantiles": (DPKBinsDiscretizer(bounds=BOUNDS, candidates=50), NUMBERS),
     "discretizer, many quantiles, mu": (DPKBinsDiscretizer(MU, bounds=BOUNDS, candidates=50), NUMBERS),
-    "discretizer of a sample": (
-        DPKBinsDiscretizer(Sampled(0.5, 0.3), bounds=BOUNDS, strategy="quantile", n_bins=3),
-        NUMBERS,
-    ),
     "logistic regression": (lambda rows: regression(rows, fit_intercept=True), CORNERS),
     "logistic regression, without intercept": (lambda rows: regression(rows, fit_intercept=False), CORNERS),
     "logistic regression, three classes": (regression, CORNERS.assign(y=[0, 1, 2, 0, 2])),
@@ -276,7 +271,6 @@ RELEASES = {
     "histogram": (DPHistogram(domain=WORDS), JOBS),
     "histogram of intervals, hierarchical": (DPHistogram(domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
     "histogram, hierarchical, rho": (DPHistogram(RHO, domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
-    "histogram of a sample": (DPHistogram(Sampled(0.5, 0.3), domain=WORDS), JOBS),
     "synthesizer, auto": (synthesizer(), CODED),
     "synthesizer, auto, delta": (synthesizer(delta=1e-6), CODED),
     "synthesizer, independent": (synthesizer(marginals="independent"), CODED),
@@ -288,8 +282,6 @@ RELEASES = {
     "synthesizer, full": (synthesizer(marginals="full"), CODED),
     "synthesizer, full, rho": (synthesizer(RHO, marginals="full"), CODED),
     "synthesizer, given marginals": (synthesizer(marginals=[("a", "b"), ("b", "c")]), CODED),
-    "synthesizer of a sample": (synthesizer(Sampled(0.5, 0.3)), CODED),
-    "synthesizer of a sample, delta": (synthesizer(Sampled(0.5, 0.3), delta=1e-6), CODED),
     "resampler": (resampled, CODED),
     "synthesizer of persons": (of_persons, PERSONS),
     "mean of persons": (partial(statistic_of_persons, DPMean(bounds=(0, 2))), PERSONS),

@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from statistics import NormalDist
 from typing import NamedTuple
 
 from skdp.central.statistics._noise import Noise
 from skdp.central.statistics._sums import GRID, ColumnSums
 from skdp.randomness import ByteSource
-
-_FAR = Fraction(1 << 64)
-"""Beyond all means and numbers of records."""
 
 UNIFORM_VARIANCE = 1 / 3
 """Of a uniform distribution between the bounds, in squared half widths."""
@@ -115,7 +111,6 @@ def two_sums(
     level: float,
     source: ByteSource,
     *,
-    rate: float = 1.0,
     shared_count: bool = False,
 ) -> list[Estimate]:
     """Estimate means from the sums A of ``x - low`` and B of ``high - x``, as ``low + (high - low) A / (A + B)``."""
@@ -138,13 +133,12 @@ def two_sums(
     for total, count in noisy:
         slope = float(min(Fraction(abs(total), count), Fraction(1))) if count > 0 else 1.0
         reach = noise.reach(level, slope)
-        estimate = ratio(total, count, (noise.error, noise.error), (reach, reach))
-        estimates.append(_of_sample(estimate, Fraction(count, GRID), level, rate))
+        estimates.append(ratio(total, count, (noise.error, noise.error), (reach, reach)))
     return estimates
 
 
 def noisy_sum_count(
-    columns: Sequence[ColumnSums], noises: Sequence[Noise], level: float, source: ByteSource, *, rate: float = 1.0
+    columns: Sequence[ColumnSums], noises: Sequence[Noise], level: float, source: ByteSource
 ) -> list[Estimate]:
     """Estimate means from a noisy sum of the values and a noisy count of each column, in pairs of noises."""
     estimates = []
@@ -154,20 +148,8 @@ def noisy_sum_count(
         (count,) = of_count.add(source, [column.sums.n])
         errors, reaches = (of_sum.error, GRID * of_count.error), (of_sum.reach(level), GRID * of_count.reach(level))
         estimate = ratio(total, count * GRID, errors, reaches)
-        estimate = estimate.shifted(-middle) if count > 0 else estimate
-        estimates.append(_of_sample(estimate, Fraction(count), level, rate))
+        estimates.append(estimate.shifted(-middle) if count > 0 else estimate)
     return estimates
-
-
-def _of_sample(estimate: Estimate, count: Fraction, level: float, rate: float) -> Estimate:
-    """Add the error of a sample to that of its mean: at most that of values which are all at the bounds."""
-    if rate == 1 or count <= 0:
-        return estimate
-    mean = float(min(max(Fraction(estimate.mean), -_FAR), _FAR))
-    error = math.sqrt((1 - rate) * max(GRID**2 - mean**2, 0.0) / float(min(count, _FAR)))
-    reach = NormalDist().inv_cdf((1 + level) / 2) * error
-    lower, upper = (sign * math.hypot(mean - end, reach) for sign, end in ((-1, estimate.lower), (1, estimate.upper)))
-    return Estimate(estimate.mean, math.hypot(estimate.std_error, error), mean + lower, mean + upper)
 
 
 def largest_sum(column: ColumnSums) -> int:
