@@ -215,8 +215,6 @@ class CentralStatistic(CentralEstimator):
             if noises:
                 found_by = f"{' and '.join(dict.fromkeys(noise.name for noise in noises))} on counts for bounds"
                 mechanism = found_by if plan.free else f"{mechanism}, {found_by}"
-                if not losses and not plan.free and share.kind == "epsilon":
-                    losses = ((share * (1 - part)).loss(plan.delta),)
                 losses = (*losses_of(noises), *losses) if losses or plan.free else ()
             if rows > 1:
                 mechanism = f"{mechanism}, up to {rows} rows a person"

@@ -322,12 +322,6 @@ class TestErrorsWhereNothingIsFound:
         imputer = DPSimpleImputer(epsilon=1.0, strategy="mean", bounds=NOT_FOUND, random_state=0).fit(self.X)
         assert np.isinf(imputer.statistics_std_error_).tolist() == [True, False]
 
-    @pytest.mark.filterwarnings("ignore:the private test:UserWarning")
-    def test_of_a_mean_that_is_refused(self):
-        promise = {"mechanism": "propose_test_release", "delta": 1e-6, "min_n": 1000, "random_state": 0}
-        refused = DPMean(bounds=NOT_FOUND, **promise).fit(self.X)
-        assert np.isnan(refused.interval_).all()
-
     def test_of_variances(self):
         scaler = DPStandardScaler(bounds=NOT_FOUND, random_state=0).fit(self.X)
         errors = np.array([scaler.mean_std_error_, scaler.scale_std_error_])

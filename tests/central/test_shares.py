@@ -171,7 +171,6 @@ def drawn(monkeypatch):
 SUMS = {
     "two sums": (lambda share: DPMean(share, bounds=(0, 1)), True),
     "two sums, far from 0": (lambda share: DPMean(share, bounds=(7, 8)), True),
-    "sum and count": (lambda share: DPMean(share, bounds=(-1, 1), mechanism="noisy_sum_count"), True),
     "moments": (lambda share: DPStandardScaler(share, bounds=(0, 1)), False),
     "moments, gaps": (lambda share: DPStandardScaler(share, bounds=(0, 1), missing="ignore"), True),
     "means of a scaler": (lambda share: DPStandardScaler(share, bounds=(0, 1), with_std=False), False),
@@ -309,9 +308,6 @@ class TestGuarantee:
         "estimator",
         [
             DPMean(bounds=(0, 100)),
-            DPMean(bounds=(0, 100), mechanism="noisy_sum_count"),
-            DPMean(bounds=(0, 100), mechanism="smooth_sensitivity"),
-            DPMean(bounds=(0, 100), mechanism="sample_and_aggregate"),
             DPQuantileBinarizer(bounds=(0, 100)),
             DPHistogram(domain=Interval(0, 100, bins=4)),
             DPMarginalSynthesizer(domain=Interval(0, 100, bins=4)),
@@ -345,8 +341,6 @@ class TestErrors:
     @each(
         "estimator, message",
         [
-            (DPMean(Rho(0.1, DELTA), delta=1e-9, bounds=(0, 1)), "delta must be 0 with epsilon=Rho"),
-            (DPMean(Mu(0.1, DELTA), bounds=(0, 1), mechanism="propose_test_release"), "needs an epsilon and a delta"),
             (DPMarginalSynthesizer(Mu(0.1, DELTA), delta=1e-9, domain=Interval(0, 1, bins=2)), "delta must be 0"),
             (DPMarginalSynthesizer(Rho(0.1, DELTA), discover=0.1), "discover needs an epsilon and a delta"),
         ],

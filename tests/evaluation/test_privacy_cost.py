@@ -192,10 +192,6 @@ PIPELINES = {
         ),
         None,
     ),
-    "mean, delta": (
-        lambda ledger: DPMean(0.3, delta=1e-6, mechanism="smooth_sensitivity", bounds=BOUNDS, ledger=ledger),
-        NUMBERS,
-    ),
     "histogram": (lambda ledger: DPHistogram(0.3, domain=BINNED, ledger=ledger), ["sex", "age"]),
     "search": (
         lambda ledger: GridSearchCV(

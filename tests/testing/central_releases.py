@@ -171,22 +171,8 @@ def smooth(rows):
 
 RELEASES = {
     "mean, two sums": (DPMean(bounds=BOUNDS), NUMBERS),
-    "mean, noisy sum and count": (DPMean(bounds=BOUNDS, mechanism="noisy_sum_count"), NUMBERS),
-    "mean, propose-test-release": (
-        DPMean(bounds=BOUNDS, mechanism="propose_test_release", delta=1e-6, min_n=2),
-        NUMBERS,
-    ),
-    "mean, private lower bound of n": (DPMean(bounds=BOUNDS, mechanism="propose_test_release", delta=1e-6), NUMBERS),
-    "mean, smooth sensitivity, Laplace": (DPMean(bounds=BOUNDS, mechanism="smooth_sensitivity", delta=1e-6), NUMBERS),
-    "mean, smooth sensitivity, Student's t": (DPMean(bounds=BOUNDS, mechanism="smooth_sensitivity"), NUMBERS),
-    "mean, sample and aggregate": (DPMean(bounds=BOUNDS, mechanism="sample_and_aggregate", n_chunks=4), NUMBERS),
     "mean, rho": (DPMean(RHO, bounds=BOUNDS), NUMBERS),
-    "mean, mu, noisy sum and count": (DPMean(MU, bounds=BOUNDS, mechanism="noisy_sum_count"), NUMBERS),
-    "mean, mu, smooth sensitivity": (DPMean(MU, bounds=BOUNDS, mechanism="smooth_sensitivity"), NUMBERS),
-    "mean, rho, sample and aggregate": (
-        DPMean(RHO, bounds=BOUNDS, mechanism="sample_and_aggregate", n_chunks=4),
-        NUMBERS,
-    ),
+    "mean, mu": (DPMean(MU, bounds=BOUNDS), NUMBERS),
     "mean, bounds found": (DPMean(800.0, bounds="private"), NUMBERS),
     "mean, one count": (DPMean(bounds=BOUNDS, missing="error"), WHOLE),
     "standard scaler": (DPStandardScaler(bounds=BOUNDS, missing="error"), WHOLE),
@@ -285,10 +271,6 @@ RELEASES = {
     "resampler": (resampled, CODED),
     "synthesizer of persons": (of_persons, PERSONS),
     "mean of persons": (partial(statistic_of_persons, DPMean(bounds=(0, 2))), PERSONS),
-    "mean of persons, smooth sensitivity": (
-        partial(statistic_of_persons, DPMean(bounds=(0, 2), mechanism="smooth_sensitivity")),
-        PERSONS,
-    ),
     "scaler of persons, bounds found, mu": (
         partial(statistic_of_persons, DPStandardScaler(MU, bounds="private")),
         PERSONS,

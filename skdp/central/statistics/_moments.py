@@ -92,18 +92,6 @@ class Estimate(NamedTuple):
     lower: float | Fraction
     upper: float | Fraction
 
-    @classmethod
-    def around(cls, mean: Fraction, error: Fraction, reach: Fraction) -> Estimate:
-        """Make an estimate with a symmetric interval."""
-        return cls(mean, error, mean - reach, mean + reach)
-
-    def shifted(self, steps: int) -> Estimate:
-        """Move the mean and its interval."""
-        return Estimate(self.mean + steps, self.std_error, self.lower + steps, self.upper + steps)
-
-
-REFUSED = Estimate(math.nan, math.nan, math.nan, math.nan)
-
 
 def two_sums(
     columns: Sequence[ColumnSums],
@@ -135,32 +123,6 @@ def two_sums(
         reach = noise.reach(level, slope)
         estimates.append(ratio(total, count, (noise.error, noise.error), (reach, reach)))
     return estimates
-
-
-def noisy_sum_count(
-    columns: Sequence[ColumnSums], noises: Sequence[Noise], level: float, source: ByteSource
-) -> list[Estimate]:
-    """Estimate means from a noisy sum of the values and a noisy count of each column, in pairs of noises."""
-    estimates = []
-    for column, of_sum, of_count in zip(columns, noises[::2], noises[1::2], strict=True):
-        middle = _middle(column)
-        (total,) = of_sum.add(source, [column.sums.places + middle * column.sums.n])
-        (count,) = of_count.add(source, [column.sums.n])
-        errors, reaches = (of_sum.error, GRID * of_count.error), (of_sum.reach(level), GRID * of_count.reach(level))
-        estimate = ratio(total, count * GRID, errors, reaches)
-        estimates.append(estimate.shifted(-middle) if count > 0 else estimate)
-    return estimates
-
-
-def largest_sum(column: ColumnSums) -> int:
-    """Return by how much one record moves the sum of a column in steps from 0."""
-    # The values themselves are summed, in steps from 0: none of them is farther away than the farther bound.
-    return GRID + abs(_middle(column))
-
-
-def _middle(column: ColumnSums) -> int:
-    low, high = Fraction(column.low), Fraction(column.high)
-    return round(GRID * (high + low) / (high - low))
 
 
 def ratio(total: int, count: int, errors: Sequence[Fraction], reaches: Sequence[Fraction]) -> Estimate:
