@@ -28,13 +28,18 @@ class Generated:
 
     @property
     def domain(self) -> Domain:
-        """The declared values: numbers in columns with an order, texts in others."""
+        """The declared values: numbers in columns with an order, whose dtype declares it, texts in others."""
         return Domain({name: list(self._values(name)) for name in self.sizes})
 
     @property
     def frame(self) -> pd.DataFrame:
         """The rows."""
-        return pd.DataFrame({name: self._values(name)[codes] for name, codes in self.train.items()})
+        return pd.DataFrame({name: self._column(name, codes) for name, codes in self.train.items()})
+
+    def _column(self, name: str, codes: Codes) -> pd.Series:
+        values = self._values(name)
+        dtype = values.dtype if name in self.unordered else pd.CategoricalDtype(values, ordered=True)
+        return pd.Series(values[codes], dtype=dtype)
 
     def _values(self, name: str) -> NDArray:
         values = np.arange(self.sizes[name])

@@ -5,10 +5,8 @@ Internal: import nothing from here outside of skdp.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
@@ -18,6 +16,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._large_tables import openers
+from skdp.notes import ATTRS_KEY as ATTRS_KEY
+from skdp.notes import PROTOCOL_KEY as PROTOCOL_KEY
+from skdp.notes import RELEASES_KEY as RELEASES_KEY
+from skdp.notes import Releases as Releases
+from skdp.notes import carried_releases as carried_releases
+from skdp.notes import carried_text as carried_text
+from skdp.notes import carries_notes as carries_notes
+from skdp.notes import joined_releases as joined_releases
+from skdp.notes import pandas_note as pandas_note
+from skdp.notes import releases_of as releases_of
+from skdp.notes import schema_with_protocol as schema_with_protocol
+from skdp.notes import text_of as text_of
+from skdp.notes import with_protocol as with_protocol
+from skdp.notes import without_releases as without_releases
 
 
 @dataclass(frozen=True)
@@ -303,76 +315,3 @@ def _text_categories(column: Any) -> list[str]:
     chunks = column.chunks if hasattr(column, "chunks") else [column]
     listed = dict.fromkeys(level for chunk in chunks for level in chunk.dictionary.to_pylist())
     return [level for level in listed if level is not None]
-
-
-PROTOCOL_KEY = "skdp.protocol"
-"""The key of the protocol that reports carry: in the metadata of Arrow and Parquet, and in the ``attrs`` of pandas."""
-
-ATTRS_KEY = "PANDAS_ATTRS"
-"""The key of pandas' own JSON with the ``attrs`` of a frame, in Parquet files."""
-
-_MOST_CHARACTERS = 1 << 18
-"""Of a protocol that files say a second time, for pandas."""
-
-
-def with_protocol(table: Any, text: str | None) -> Any:
-    """Attach a protocol to reports in pandas or pyarrow; other tables pass through."""
-    if text is None:
-        return table
-    if isinstance(table, pd.DataFrame):
-        table.attrs[PROTOCOL_KEY] = text
-    elif type(table).__module__.startswith("pyarrow") and hasattr(table, "schema"):
-        return table.replace_schema_metadata(schema_with_protocol(table.schema, text).metadata)
-    return table
-
-
-def schema_with_protocol(schema: Any, text: str | None) -> Any:
-    """Attach a protocol to the schema of Arrow tables of reports, also where pandas finds the ``attrs`` of a frame."""
-    if text is None:
-        return schema
-    import pyarrow
-
-    metadata = schema.metadata or {}
-    if len(text) <= _MOST_CHARACTERS:
-        with suppress(NotImplementedError):  # of columns that pandas does not have, such as unions
-            frame = with_protocol(schema.empty_table().to_pandas(), text)
-            metadata = pyarrow.Table.from_pandas(frame, schema, preserve_index=False).schema.metadata
-    return schema.with_metadata({**metadata, PROTOCOL_KEY: text})
-
-
-def carried_text(table: Any) -> str | None:
-    """Return the protocol that a table carries."""
-    if isinstance(table, pd.DataFrame):
-        return _text_in(table.attrs)
-    if not type(table).__module__.startswith("pyarrow"):
-        return None
-    metadata = getattr(getattr(table, "schema", None), "metadata", None)
-    return text_of(metadata or {})
-
-
-def text_of(metadata: dict[bytes, bytes]) -> str | None:
-    """Find the protocol in the metadata of an Arrow schema, where pandas and pyarrow may have put it too."""
-    own = metadata.get(PROTOCOL_KEY.encode())
-    places = _parsed(metadata.get(ATTRS_KEY.encode())), pandas_note(metadata).get("attributes")
-    found = {None if own is None else own.decode(errors="replace"), *map(_text_in, places)} - {None}
-    if len(found) > 1:
-        raise ValueError("reports of two protocols are never added: the metadata of these says different ones")
-    return found.pop() if found else None
-
-
-def pandas_note(metadata: dict[bytes, bytes]) -> dict[str, Any]:
-    """Return what pandas wrote into the metadata of an Arrow schema."""
-    found = _parsed(metadata.get(b"pandas"))
-    return found if isinstance(found, dict) else {}
-
-
-def _parsed(text: bytes | None) -> Any:
-    try:
-        return None if text is None else json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _text_in(attrs: Any) -> str | None:
-    found = attrs.get(PROTOCOL_KEY) if isinstance(attrs, dict) else None
-    return found if isinstance(found, str) else None

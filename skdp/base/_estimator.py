@@ -333,6 +333,11 @@ class CallRandomness:
     def __call__(self, purpose: str, *columns: Any) -> ByteSource:
         return coins(self.seed, self.owner, self.call, *self.where, purpose, *columns)
 
+    @property
+    def name(self) -> str | None:
+        """What distinguishes the call from others of a seeded estimator, without the seed; None if it is secure."""
+        return None if self.seed is None else f"{self.owner}, call {self.call}"
+
     def part(self, *where: Any) -> CallRandomness:
         """Return the randomness of a part of the call."""
         return replace(self, where=(*self.where, *where))

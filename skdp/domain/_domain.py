@@ -149,7 +149,7 @@ class Domain:
         A table ``[columns.NAME]`` for each column, in order, has either ``values`` (``missing = true`` appends None,
         ``missing = 2`` inserts it at that position), or ``low``, ``high`` and ``bins``, or ``edges``. Ends and edges
         are numbers, dates (``2020-02-29``) or datetimes (``2020-02-29T18:30:00``); ``real = true`` declares that the
-        numbers between whole edges have fractions.
+        numbers between whole edges have fractions, ``decimals = 2`` how many decimals numbers have.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class Domain:
         >>> Domain.from_toml("[columns.age]\nlow = 15")
         Traceback (most recent call last):
             ...
-        ValueError: column 'age': expected values, or low, high and bins, or edges (and missing, real); got low
+        ValueError: column 'age': expected values, or low, high and bins, or edges; and missing, real, decimals; got low
         """
         return cls(read_toml(text))
 

@@ -34,10 +34,20 @@ _SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "bytes": (bytes, bytes.hex, bytes.fromhex),
     "interval": (
         Interval,
-        lambda value: [pack(value.edges), value.missing, value.says_real],
-        lambda packed: Interval(edges=unpack(packed[0]), missing=packed[1], real=packed[2] if packed[2:] else False),
+        lambda value: _pack_interval(value),
+        lambda packed: _unpack_interval(*packed),
     ),
 }
+
+
+def _pack_interval(interval: Interval) -> list[Any]:
+    packed = [pack(interval.edges), interval.missing, interval.says_real]
+    return packed if interval.says_decimals is None else [*packed, interval.says_decimals]
+
+
+def _unpack_interval(edges: Any, missing: bool, real: bool = False, decimals: int | None = None) -> Interval:
+    return Interval(edges=unpack(edges), missing=missing, real=real, decimals=decimals)
+
 
 _TIMES, _LONGEST_TIME = frozenset({"timestamp", "date", "time", "timedelta"}), 100
 """Their parsers take seconds for long texts."""

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.domain._values import MOST_BINS, Categories, Edge, Interval, even_edges
+from skdp.domain._edges import Edge, even_edges
+from skdp.domain._values import MOST_BINS, Categories, Interval
 
-_FLAGS = {"missing", "real"}
+_FLAGS = {"missing", "real", "decimals"}
 _WAYS = ({"values"}, {"edges"}, {"low", "high", "bins"})
-_EXPECTED = "expected values, or low, high and bins, or edges (and missing, real)"
+_EXPECTED = "expected values, or low, high and bins, or edges; and missing, real, decimals"
 _BARE = re.compile("[A-Za-z0-9_-]+")
 _SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
 LONGEST_TEXT = 1 << 23
@@ -82,6 +83,7 @@ def _interval_keys(interval: Interval) -> dict[str, str]:
     low, high, bins = interval.edges[0], interval.edges[-1], len(interval.edges) - 1
     missing = {"missing": "true"} if interval.missing else {}
     missing |= {"real": "true"} if interval.says_real else {}
+    missing |= {} if interval.says_decimals is None else {"decimals": str(interval.says_decimals)}
     with np.errstate(all="ignore"):
         even = tuple(even_edges(low, high, bins)) == interval.edges
     if even:
@@ -148,7 +150,7 @@ def _read_column(name: str, table: Any) -> Categories | Interval:
         if unknown:
             hint = "; write a name with a dot in quotes" if isinstance(table[unknown[0]], dict) else ""
             raise ValueError(f"unknown key {unknown[0]!r}; {_EXPECTED}{hint}")
-        if given - _FLAGS not in _WAYS or ("real" in given and "values" in given):
+        if given - _FLAGS not in _WAYS or ("values" in given and given & {"real", "decimals"}):
             raise ValueError(f"{_EXPECTED}; got {', '.join(sorted(given)) or 'nothing'}")
         if "values" in given:
             return Categories(_with_missing(_read_list(table["values"], "values"), table.get("missing", False)))
@@ -174,14 +176,17 @@ def _read_interval(table: Mapping[str, Any]) -> Interval:
     real = table.get("real", False)
     if not isinstance(real, bool):
         raise TypeError(f"real must be true or false, got {_type(real)}")
+    decimals = table.get("decimals")
+    if decimals is not None and (not isinstance(decimals, int) or isinstance(decimals, bool)):
+        raise TypeError(f"decimals must be a whole number, got {_type(decimals)}")
     if "edges" in table:
         edges = [_read_edge(edge, "edges") for edge in _read_list(table["edges"], "edges")]
-        return Interval(edges=edges, missing=missing, real=real)
+        return Interval(edges=edges, missing=missing, real=real, decimals=decimals)
     bins = table["bins"]
     if not isinstance(bins, int) or isinstance(bins, bool):
         raise TypeError(f"bins must be a whole number, got {_type(bins)}")
     low, high = _read_edge(table["low"], "low"), _read_edge(table["high"], "high")
-    return Interval(low, high, bins=bins, missing=missing, real=real)
+    return Interval(low, high, bins=bins, missing=missing, real=real, decimals=decimals)
 
 
 def _read_edge(value: Any, key: str) -> Edge:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.coding import ValueCoder, check_dtype, is_missing, kind_of, plain, to_dates, to_numbers
 from skdp.domain._bins import find_bins
+from skdp.domain._edges import Edge, even_edges, read_edges
 
 FEW = 8
 """The most values of a column that are shown."""
@@ -125,14 +123,9 @@ def _typed(values: tuple[Any, ...]) -> list[tuple[str, Any]]:
     return [("missing" if is_missing(value) else kind_of(value), value) for value in values]
 
 
-Edge = float | date
-"""A number, a date or a datetime (a subclass of date)."""
-
 _DTYPES = {"number": np.dtype(float), "date": np.dtype("datetime64[D]"), "datetime": np.dtype("datetime64[us]")}
-_MICROSECOND = timedelta.resolution
-_EVERY_MONTH = 28
-"""The last day that every month has."""
-
+MOST_DECIMALS, LARGEST_STEP = 15, 2.0**52
+"""Limits on decimals, and on the whole number of steps from 0 to an end: floats tell them apart up to there."""
 
 MOST_BINS = 1 << 22
 """Limit for an interval declared by its ends: a short file could otherwise ask for any amount of memory."""
@@ -154,8 +147,11 @@ class Interval:
     missing : bool, default=False
         Whether missing is a declared value: one more cell, after the bins.
     real : bool, default=False
-        Whether the numbers have fractions even if all edges are whole. Otherwise, numbers drawn for a CSV file are
-        whole.
+        Whether the numbers have fractions even if all edges are whole. Otherwise, numbers that are drawn are whole.
+    decimals : int, optional
+        The number of decimals that the numbers have, from 0 to 15: those that are drawn have no more. 0 is for whole
+        numbers, also between edges that are not. By default any number, or none if all edges are whole and `real` is
+        not set.
 
     Attributes
     ----------
@@ -165,13 +161,16 @@ class Interval:
         As declared.
     real : bool
         Whether the numbers have fractions, as declared, or because an edge has.
+    decimals : int or None
+        As declared; 0 also where `real` is False, None where any number of decimals may occur.
 
     Raises
     ------
     TypeError
         If an edge is not a number, date or datetime, or edges are of several kinds.
     ValueError
-        If the ends are not finite, not increasing, or given in both ways, or datetimes have a time zone or nanoseconds.
+        If the ends are not finite, not increasing, or given in both ways, or datetimes have a time zone or nanoseconds;
+        if `decimals` is out of range, is more than floats hold at the ends, or contradicts `real`.
 
     Notes
     -----
@@ -184,6 +183,8 @@ class Interval:
     ('[0, 38)', '[38, 120]')
     >>> Interval(0, 100, bins=4).edges
     (0.0, 25.0, 50.0, 75.0, 100.0)
+    >>> Interval(0, 60, bins=20, decimals=2).real
+    True
     >>> Interval(0, 100, bins=2, missing=True).encode(np.array([10.0, np.nan])).tolist()
     [0, 2]
     >>> from datetime import date
@@ -205,6 +206,7 @@ class Interval:
         edges: Sequence[Edge] | None = None,
         missing: bool = False,
         real: bool = False,
+        decimals: int | None = None,
     ) -> None:
         if not isinstance(missing, bool):
             raise TypeError(f"missing must be True or False, got {type(missing).__name__}")
@@ -221,16 +223,37 @@ class Interval:
             bins = int(bins)
             if bins > MOST_BINS:
                 raise ValueError(f"Interval takes at most {MOST_BINS:,} bins, got {bins:,}")
-            first, last = _read_edges([low, high], "low and high")
+            first, last = read_edges([low, high], "low and high")
             edges = even_edges(first, last, bins)
-        self.edges = _read_edges(edges, "the edges")
+        self.edges = read_edges(edges, "the edges")
         if len(self.edges) < 2:
             raise ValueError("Interval needs at least 2 edges")
         if any(left >= right for left, right in pairwise(self.edges)):
             raise ValueError("the edges of an Interval must increase")
         if real and not isinstance(self.edges[0], float):
             raise ValueError("real is for numbers; the edges of this Interval are dates")
-        self.real = real or any(isinstance(edge, float) and not edge.is_integer() for edge in self.edges)
+        fractional = any(isinstance(edge, float) and not edge.is_integer() for edge in self.edges)
+        if decimals is not None:
+            self._check_decimals(decimals, real)
+        self._declared_decimals = None if decimals is None else int(decimals)
+        self.real = real or fractional if decimals is None else decimals > 0
+        self.decimals = 0 if not self.real and isinstance(self.edges[0], float) else self._declared_decimals
+
+    def _check_decimals(self, decimals: Any, real: bool) -> None:
+        if not isinstance(self.edges[0], float):
+            raise ValueError("decimals is for numbers; the edges of this Interval are dates")
+        if isinstance(decimals, bool | np.bool_) or not isinstance(decimals, Integral):
+            raise TypeError(f"decimals of an Interval must be a whole number or None, got {type(decimals).__name__}")
+        if not 0 <= int(decimals) <= MOST_DECIMALS:
+            raise ValueError(f"decimals of an Interval must be from 0 to {MOST_DECIMALS}, got {decimals}")
+        if real and decimals == 0:
+            raise ValueError("decimals=0 declares whole numbers, but real=True numbers with fractions: leave one out")
+        largest = max(abs(self.edges[0]), abs(self.edges[-1]))
+        if int(decimals) > 0 and largest * 10.0 ** int(decimals) > LARGEST_STEP:
+            raise ValueError(
+                f"floats up to {_short(largest)} hold fewer than {decimals} decimals; declare fewer, or real=True for "
+                "any"
+            )
 
     def __len__(self) -> int:
         return len(self.edges) - 1 + self.missing
@@ -242,19 +265,28 @@ class Interval:
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
-        return self.edges, self.missing, self.real
+        return self.edges, self.missing, self.real, self.decimals
 
     def __repr__(self) -> str:
         if self.observed:
             return f"Interval({len(self)} bins, read from the data)"
         edges = _few([_short(edge) if isinstance(edge, float) else repr(edge) for edge in self.edges[: FEW + 1]])
         flags = ", missing=True" * self.missing + ", real=True" * self.says_real
+        if self.says_decimals is not None:
+            flags += f", decimals={self.says_decimals}"
         return f"Interval(edges={edges}{flags})"
 
     @property
     def says_real(self) -> bool:  # numpydoc ignore=RT01
         """Whether the numbers are declared to have fractions that the edges do not show."""
-        return self.real and all(isinstance(edge, float) and edge.is_integer() for edge in self.edges)
+        whole = all(isinstance(edge, float) and edge.is_integer() for edge in self.edges)
+        return self.real and whole and self.decimals is None
+
+    @property
+    def says_decimals(self) -> int | None:  # numpydoc ignore=RT01
+        """The number of decimals, if it is declared and not what the edges show."""
+        whole = all(isinstance(edge, float) and edge.is_integer() for edge in self.edges)
+        return None if self.decimals == 0 and whole else self._declared_decimals
 
     @property
     def dtype(self) -> np.dtype[Any]:  # numpydoc ignore=RT01
@@ -321,55 +353,6 @@ class Interval:
         edges = np.array(self.edges, values.dtype)
         missing = len(self.edges) - 1 if self.missing else len(self)
         return find_bins(values, edges, len(self), missing)
-
-
-def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
-    """Return the edges of `bins` even bins; bins of dates have equal numbers of months if possible."""
-    if isinstance(low, float):
-        with np.errstate(over="ignore", invalid="ignore"):  # edges that are not finite are refused later
-            return np.linspace(low, high, bins + 1).tolist()
-    months = 12 * (high.year - low.year) + high.month - low.month
-    if months and months % bins == 0 and low.day <= _EVERY_MONTH and _after(low, months) == high:
-        return [_after(low, index * months // bins) for index in range(bins + 1)]
-    span = (high - low) // _MICROSECOND
-    return [low + index * span // bins * _MICROSECOND for index in range(bins + 1)]
-
-
-def _after(start: Any, months: int) -> Any:
-    year, month = divmod(12 * start.year + start.month - 1 + months, 12)
-    return start.replace(year=year, month=month + 1)
-
-
-def _read_edges(edges: Any, what: str) -> tuple[Any, ...]:
-    if isinstance(edges, str) or not np.iterable(edges):
-        raise TypeError(f"{what} of an Interval must be a sequence, got {type(edges).__name__}")
-    found = tuple(map(_read_edge, edges))
-    if len({kind_of(edge) for edge in found}) > 1:
-        raise TypeError(f"{what} of an Interval must be all numbers, all dates, or all datetimes")
-    return found
-
-
-def _read_edge(edge: Any) -> Edge:
-    if isinstance(edge, date | np.datetime64):
-        if pd.isna(edge):
-            raise ValueError("Interval needs edges that are finite, got a missing date")
-        if isinstance(edge, pd.Timestamp | np.datetime64):
-            edge = pd.Timestamp(edge)
-            if edge.nanosecond:
-                raise ValueError("Interval holds datetimes to the microsecond, not the nanosecond")
-            edge = edge.to_pydatetime()
-        if isinstance(edge, datetime) and edge.tzinfo is not None:
-            raise ValueError("Interval needs datetimes without a time zone")
-        return edge
-    if isinstance(edge, bool | np.bool_) or not isinstance(edge, Real | Decimal):
-        raise TypeError(f"Interval needs edges that are numbers, dates or datetimes, got {type(edge).__name__}")
-    try:
-        number = float(edge)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise ValueError("Interval needs edges that are finite")
-    return number
 
 
 def _middle(left: Any, right: Any) -> Edge | int:

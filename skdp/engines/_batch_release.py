@@ -22,10 +22,11 @@ from skdp.engines._errors import RefusedBatch, naming, quietly, refusing
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness, KeyedRandomness, Place, SeededRandomness, digest
 from skdp.engines._record_ids import DistinctIds, DistinctInAll, check_record_id, digest_records, quick_digests
-from skdp.frames import Table, read_table, without_unused_levels
+from skdp.frames import Releases, Table, read_table, schema_with_protocol, without_unused_levels
 from skdp.local import (
     Codes,
     OnFitOnly,
+    ReleasedCounts,
     ReportProtocol,
     ReportTransformer,
     SecretKey,
@@ -126,29 +127,73 @@ class Release:
     ) -> None:
         self._protocol, self._keep, self._randomness = protocol, tuple(keep), randomness
         self.check = BatchCheck(protocol, keep, record_id) if check is None else check
+        self._counted: dict[Place, NDArray[np.int64] | None] = {}
+        self._released = ReleasedCounts()
+        self._released.begin()
         self.seeded = not isinstance(randomness, KeyedRandomness)  # and then they depend on the numbers of rows
         self.permanent = protocol.permanent_key is not None  # the reports are hashed record by record
 
+    call: str | None = None
+    """What distinguishes the release from others."""
     said: str | None = None
     """The protocol as JSON, for the metadata of what is written, and of what stays in memory."""
     said_in_memory: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"said": None, "said_in_memory": None}  # workers write nothing
+        # Workers write no notes.
+        return self.__dict__ | {"said": None, "said_in_memory": None, "_counted": {}, "_released": ReleasedCounts()}
 
     def __call__(self, batch: Any, place: Place = WHOLE, expected: bytes | None = None) -> Any:
-        """Privatise a batch."""
+        """Privatise a batch, and count its reports."""
+        reports, counts = self.draw(batch, place, expected)
+        self.count(place, counts)
+        return reports
+
+    def draw(
+        self, batch: Any, place: Place = WHOLE, expected: bytes | None = None
+    ) -> tuple[Any, NDArray[np.int64] | None]:
+        """Privatise a batch; also return the counts of its reports."""
         codes, rows, ids = self.check.read(batch)
         records = refusing(lambda: self._protocol.read_records(ids, len(batch)))
         if expected is not None and not hmac.compare_digest(expected, self.check.digest_of(codes, records, batch)):
             raise RefusedBatch(CHANGED)
         protocol, draw = self._protocol, self._randomness.draw
         reports = naming("randomise", protocol, batch, lambda: draw(protocol, codes, place, records))
+        counts = protocol.report_counts(reports)
         released = naming("write", protocol, batch, lambda: protocol.write(reports, rows))
         if not self._keep:
-            return released
+            return released, counts
         parts = released, _kept_columns(batch, self._keep)
-        return nw.concat([nw.from_native(part, eager_only=True) for part in parts], how="horizontal").to_native()
+        frames = [nw.from_native(part, eager_only=True) for part in parts]
+        return nw.concat(frames, how="horizontal").to_native(), counts
+
+    def count(self, place: Place, counts: NDArray[np.int64] | None) -> None:
+        """Take down the counts of a batch: once, however often it is drawn."""
+        self._counted[place] = counts
+
+    def count_again(self, place: Place, reports: Any) -> None:
+        """Take down the counts of a batch whose reports are stored."""
+        names = self._protocol.report_columns
+        own = nw.from_native(reports, eager_only=True).select(*names).to_native()
+        self.count(place, self._protocol.report_counts(self._protocol.read(own)))
+
+    def begin(self, transformer: ReportTransformer, call: str | None) -> None:
+        """Begin a release of a transformer, which does not know its reports before `close`."""
+        self._released, self.call = transformer.released, call
+        self._released.begin()
+        self.said, self.said_in_memory = protocol_text(transformer), text_in_memory(transformer)
+
+    def close(self) -> Releases | None:
+        """Return the note of the release, all of whose batches were drawn; the transformer knows of them, too."""
+        listed = list(self._counted.values())
+        known = [counts for counts in listed if counts is not None]
+        total = sum(known, start=np.zeros_like(known[0])) if known and len(known) == len(listed) else None
+        self._released.end(total)
+        return Releases.of(total, self.call)
+
+    def noted(self, schema: Any) -> Any:
+        """Note the protocol and the counts in the schema of a release, all of whose batches were drawn."""
+        return schema_with_protocol(schema, self.said, self.close())
 
     @classmethod
     def plan(
@@ -171,7 +216,7 @@ class Release:
         drawn = transformer.randomness()
         randomness = KeyedRandomness() if drawn.seed is None else SeededRandomness(drawn)
         release = cls(transformer.protocol_, keep, randomness, record_id, check)
-        release.said, release.said_in_memory = protocol_text(transformer), text_in_memory(transformer)
+        release.begin(transformer, randomness.name)
         return release, trial, found
 
     @classmethod
@@ -317,7 +362,9 @@ def in_processes(release: Release) -> tuple[Draw, int]:
     def draw(*batch: Any) -> Any:
         if next(asked) >= FEW and min(paces, default=0.0) > SLOW and free.acquire(blocking=False):
             try:
-                return pool().submit(release, *batch).result()
+                reports, counts = pool().submit(release.draw, *batch).result()
+                release.count(batch[1], counts)
+                return reports
             except Exception:  # a refusal, which is the same here; or no process, such as for lack of memory
                 pass
             finally:

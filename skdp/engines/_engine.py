@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from skdp.engines._batch_release import Plan
 from skdp.engines._errors import quietly
 from skdp.engines._record_ids import count_ids
-from skdp.frames import LargeTable, Summary, carried_text
+from skdp.frames import LargeTable, Releases, Summary, carried_releases, carried_text
 from skdp.local import ReportProtocol
 
 ROWS = 1 << 17
@@ -26,23 +26,31 @@ _GROUPS = 1 << 16
 class ReportSums:
     """The sums of reports: a `skdp.frames.Summary` of the columns `names`."""
 
+    # The last of the sums are the counts by which the reports are recognised, if the protocol has any.
+
     def __init__(self, protocol: ReportProtocol) -> None:
         self._protocol, self.names, self.values = protocol, protocol.report_columns, protocol.values
+        self._is_counted = protocol.empty_counts() is not None
 
     def zeros(self) -> list[NDArray[np.int64]]:
         """Return the sums of no reports."""
-        return self._protocol.empty_tally().sums()
+        return [*self._protocol.empty_tally().sums(), *self._listed(self._protocol.empty_counts())]
+
+    def _listed(self, counts: NDArray[np.int64] | None) -> list[NDArray[np.int64]]:
+        return [] if counts is None or not self._is_counted else [counts]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
         """Add a batch of reports, or the distinct ones and how often each occurs."""
         if counts is not None:
             tally = self._protocol.tally_counts(batch, counts)
+            own = self._protocol.tallied_counts(tally)
         elif len(batch):
-            reports = nw.from_native(batch, eager_only=True).select(*self.names).to_native()
-            tally = self._protocol.tally(self._protocol.read(reports))
+            reports = self._protocol.read(nw.from_native(batch, eager_only=True).select(*self.names).to_native())
+            tally = self._protocol.tally(reports)
+            own = self._protocol.report_counts(reports)
         else:
             return
-        for total, part in zip(sums, tally.sums(), strict=True):
+        for total, part in zip(sums, [*tally.sums(), *self._listed(own)], strict=True):
             total += part
 
     def n_distinct(self, sample: Any) -> float:
@@ -53,7 +61,11 @@ class ReportSums:
         """Return the tally with these sums."""
         if not any(part.any() for part in sums):
             raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
-        return self._protocol.empty_tally().with_sums(sums)
+        return self._protocol.empty_tally().with_sums(sums[:-1] if self._is_counted else sums)
+
+    def counts(self, sums: Sequence[NDArray[np.int64]]) -> NDArray[np.int64] | None:
+        """Return the counts by which the reports are recognised."""
+        return sums[-1] if self._is_counted else None
 
 
 def add_up_batches(batches: Iterable[Any], summary: Summary) -> list[NDArray[np.int64]]:
@@ -111,7 +123,10 @@ class Engine(LargeTable):
         """Return the protocols that reports say they are of, in their metadata."""
         return [carried_text(self._frame)]
 
-    def tally(self, protocol: ReportProtocol) -> Any:
+    def releases(self) -> Releases | None:
+        """Return the releases that reports say they are of, in their metadata."""
+        return carried_releases(self._frame)
+
+    def tally(self, reports: ReportSums, protocol: ReportProtocol) -> list[NDArray[np.int64]]:
         """Sum up reports."""
-        reports = ReportSums(protocol)
-        return reports.total(self.add_up(reports.names, reports))
+        return self.add_up(reports.names, reports)

@@ -56,6 +56,11 @@ class KeyedRandomness:
     def __init__(self, key: SecretKey | None = None) -> None:
         self._key = SecretKey.generate() if key is None else key
 
+    @property
+    def name(self) -> str:
+        """What distinguishes the release from all others; it does not show the key."""
+        return _derive(self._key, b"name of the release").hex()
+
     def draw(self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]) -> Reports:
         """Draw the reports of a batch of codes."""
         where = repr((place.partition, place.first)).encode()
@@ -91,6 +96,11 @@ class SeededRandomness:
 
     def __init__(self, randomness: CallRandomness) -> None:
         self._randomness = randomness.part("rows")
+
+    @property
+    def name(self) -> str | None:
+        """What distinguishes the call from others of the transformer."""
+        return self._randomness.name
 
     def draw(self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]) -> Reports:
         """Draw the reports of a batch of codes."""

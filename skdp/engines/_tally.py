@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.engines._batch_release import check_transformer
 from skdp.engines._engine import ReportSums, add_up_batches
 from skdp.engines._registry import engine_of
-from skdp.frames import carried_text
-from skdp.local import ReportProtocol, ReportTransformer, check_carried
+from skdp.frames import Releases, carried_releases, carried_text, joined_releases
+from skdp.local import ReportProtocol, ReportTransformer, check_carried, check_releases
 
 
 def tally(frame: Any, transformer: ReportTransformer) -> Any:
@@ -45,6 +45,12 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     ImportError
         If a library is missing; the error names the extra to install.
 
+    Warns
+    -----
+    UnverifiedReportsWarning
+        As by the `tally` of the transformer: Arrow tables, Parquet and Arrow files and pandas frames carry counts of
+        their releases; other tables are compared with what the transformer has made in this process.
+
     See Also
     --------
     privatize : Makes the reports.
@@ -71,7 +77,12 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
         raise ValueError(f"the reports of this encoder have the columns {wanted}, got {names}")
     for text in engine.said():
         check_carried(text, transformer)
-    return engine.tally(protocol.without_secrets())
+    public = protocol.without_secrets()
+    reports = ReportSums(public)
+    sums = engine.tally(reports, public)
+    found = reports.total(sums)
+    check_releases(reports.counts(sums), engine.releases(), transformer.released.counts)
+    return found
 
 
 def tally_batches(batches: Iterable[Any], transformer: ReportTransformer) -> Any:
@@ -114,13 +125,18 @@ def tally_batches(batches: Iterable[Any], transformer: ReportTransformer) -> Any
     21
     """
     reports = ReportSums(_protocol_of(transformer))
+    releases: list[Releases | None] = []
 
     def checked() -> Iterator[Any]:
         for batch in batches:
             check_carried(carried_text(batch), transformer)
+            releases.append(carried_releases(batch))
             yield batch
 
-    return reports.total(add_up_batches(checked(), reports))
+    sums = add_up_batches(checked(), reports)
+    found = reports.total(sums)
+    check_releases(reports.counts(sums), joined_releases(releases), transformer.released.counts)
+    return found
 
 
 def _protocol_of(transformer: Any) -> ReportProtocol:

@@ -6,15 +6,18 @@ from skdp.local._index_encoders import HadamardResponseEncoder, LocalHashingEnco
 from skdp.local._on_fit_only import OnFitOnly
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._posterior_features import PosteriorFeatures
+from skdp.local._protocol_file import as_of_seed as as_of_seed
 from skdp.local._protocol_file import check_carried as check_carried
 from skdp.local._protocol_file import comparable as comparable
 from skdp.local._protocol_file import forget_names as forget_names
 from skdp.local._protocol_file import protocol_text as protocol_text
+from skdp.local._protocol_file import read_carried as read_carried
 from skdp.local._protocol_file import refitted as refitted
+from skdp.local._protocol_file import says_secure as says_secure
 from skdp.local._protocol_file import stated as stated
 from skdp.local._protocol_file import text_in_memory as text_in_memory
 from skdp.local._randomized_response import RandomizedResponseEncoder
-from skdp.local._shuffle import shuffle_reports
+from skdp.local._shuffle import join_reports, shuffle_reports
 from skdp.local._tallies import NumericTally, RapporTally, ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.heavy_hitters import HeavyHitters
@@ -25,9 +28,12 @@ from skdp.local.protocol import Channel as Channel
 from skdp.local.protocol import Codes as Codes
 from skdp.local.protocol import OracleProtocol as OracleProtocol
 from skdp.local.protocol import Randomness as Randomness
-from skdp.local.protocol import ReportProtocol, read_report_table
+from skdp.local.protocol import ReleasedCounts as ReleasedCounts
+from skdp.local.protocol import ReportProtocol, UnverifiedReportsWarning, read_report_table
 from skdp.local.protocol import Reports as Reports
 from skdp.local.protocol import Tally as Tally
+from skdp.local.protocol import check_releases as check_releases
+from skdp.local.protocol import refuse_impossible as refuse_impossible
 from skdp.local.rappor import RapporEncoder
 from skdp.local.sets import SetValuedEncoder
 from skdp.local.table import LocalTableEncoder, TablePlan, TableTally, recommend_plan
@@ -55,6 +61,8 @@ __all__ = [
     "TablePlan",
     "TableTally",
     "UnaryEncodingTransformer",
+    "UnverifiedReportsWarning",
+    "join_reports",
     "read_report_table",
     "recommend_plan",
     "recommend_strategy",

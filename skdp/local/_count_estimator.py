@@ -11,11 +11,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.frames import carried_text
-from skdp.local._protocol_file import check_carried
+from skdp.local._protocol_file import read_carried
 from skdp.local._tallies import ReportTally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.protocol import OracleProtocol, count_variances, estimate_joint_counts
+from skdp.local.protocol import OracleProtocol, count_variances, estimate_joint_counts, refuse_impossible
 from skdp.oracles import Postprocess
 
 
@@ -65,11 +64,25 @@ class CountEstimator(ReportTransformer):
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
+            Before `fit`, or if the reports come from another encoder, or a parameter is out of range; or if no true
+            values explain their sums: reports of another protocol or epsilon are among them, values were overwritten,
+            or rows were chosen by their reports.
+
+        Warns
+        -----
+        UnverifiedReportsWarning
+            If the sums are as unlikely as those of one table in a million, whatever the true values; or as `tally`.
 
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
+
+        *Sums that no true values explain.* A report supports each value with a probability between q and p. So the
+        count of a value, or of a set of values, is stochastically between two binomial ones, whose exact tails (for
+        signed sums Chernoff's bound) bound how likely the observed one is; corrected for all that are examined, at most
+        one of a million tables of honest reports is called unlikely, of any size. An error takes a tail below the
+        square of that, which is as rare where rows are drawn again with replacement (a bootstrap). Nothing is judged of
+        permanent reports, as those of several releases are not independent.
         """
         return self._estimate(
             reports,
@@ -124,10 +137,14 @@ class CountEstimator(ReportTransformer):
 
     def _estimate(self, reports: Any, what: str, **options: Any) -> pd.DataFrame:
         check_is_fitted(self)
+        protocol, arrays = self.protocol_, None
         if isinstance(reports, ReportTally):
-            return self.protocol_.estimate(reports, what=what, **options)
-        arrays = self._read_reports(reports)
-        return self.protocol_.estimate(self.protocol_.tally(arrays), reports=arrays, what=what, **options)
+            tally = reports
+        else:
+            arrays, tally = read_carried(reports, self)
+        estimates = protocol.estimate(tally, reports=arrays, what=what, **options)
+        refuse_impossible(protocol, tally, options["columns"])
+        return estimates
 
     def count_variances(self, counts: ArrayLike) -> NDArray[np.float64]:
         """Return the variances of the unbiased counts if the true counts are given ones.
@@ -185,8 +202,10 @@ class CountEstimator(ReportTransformer):
         columns.
         """
         check_is_fitted(self)
-        check_carried(carried_text(reports), self)
-        return estimate_joint_counts(self.protocol_, reports, columns, confidence_level)
+        arrays, tally = read_carried(reports, self)
+        estimates = estimate_joint_counts(self.protocol_, arrays, columns, confidence_level)
+        refuse_impossible(self.protocol_, tally, columns)
+        return estimates
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact probabilities of the reports.

@@ -11,9 +11,6 @@ from skdp.archive import what_it_is
 from skdp.local._protocol_file import FORMAT, WrittenProtocol, read_protocol
 from skdp.typing import PathType
 
-_ZIP = b"PK\x03\x04"
-"""The first bytes of what `skdp.save` writes."""
-
 
 class Portable:
     """A transformer that can be written as JSON, without its secrets."""
@@ -111,8 +108,6 @@ class Portable:
             As `from_json`, or if the file cannot be read.
         """
         content = Path(path).read_bytes()
-        if content.startswith(_ZIP):
-            raise ValueError("the file is no protocol, but an estimator that skdp.save wrote: skdp.load reads it")
         try:
             text = content.decode()
         except UnicodeDecodeError:

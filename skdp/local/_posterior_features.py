@@ -11,11 +11,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import CallCounter, all_or_nothing, as_asked, check_flag, read_input
-from skdp.frames import read_table
+from skdp.frames import carried_text, read_table
 from skdp.local._on_fit_only import WrapsTransformer
 from skdp.local._oracle_encoder import input_names
+from skdp.local._protocol_file import as_of_seed, read_carried, says_secure
 from skdp.local._transformer import ReportTransformer
-from skdp.local.protocol import OracleProtocol, split_counts
+from skdp.local.protocol import OracleProtocol, refuse_impossible, split_counts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee
 from skdp.typing import ColumnLike, TableLike
@@ -218,6 +219,8 @@ class PosteriorFeatures(WrapsTransformer):
             raise ValueError("two columns of the output would have the same name; rename columns or categories")
         reports = encoder.transform(X, **params) if self.privatize else X
         self.prior_ = _estimate_prior(encoder, reports, self.postprocess)
+        if not self.privatize and not says_secure(carried_text(reports)):
+            encoder = as_of_seed(encoder)
         self.encoder_ = encoder
         self._privatize = bool(self.privatize)
         self.n_features_in_ = source.n_features_in_
@@ -239,7 +242,7 @@ class PosteriorFeatures(WrapsTransformer):
 
     def _features(self, reports: Any) -> Any:
         protocol = self._protocol
-        arrays = self.encoder_._read_reports(reports)
+        arrays, _ = read_carried(reports, self.encoder_)
         blocks = []
         for oracle, (part, rows), prior in zip(protocol.oracles, protocol.parts(arrays), self.prior_, strict=True):
             block = np.tile(prior, (len(arrays[0]), 1))
@@ -298,8 +301,10 @@ def posterior(oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike) 
 
 def _estimate_prior(encoder: Any, reports: Any, postprocess: str) -> list[NDArray[np.float64]]:
     """Estimate the share of each value from reports; one more record of each keeps all of them positive."""
-    protocol, arrays = encoder.protocol_, encoder._read_reports(reports)
-    table = protocol.estimate(protocol.tally(arrays), reports=arrays, postprocess=postprocess)
+    protocol = encoder.protocol_
+    arrays, tally = read_carried(reports, encoder)
+    refuse_impossible(protocol, tally)
+    table = protocol.estimate(tally, reports=arrays, postprocess=postprocess)
     # Reports that say nothing (p = q) give nan, and a uniform prior.
     more = [np.nan_to_num(part) + 1 for part in split_counts(protocol, table["count"].to_numpy())]
     return [part / part.sum() for part in more]

@@ -6,15 +6,17 @@ import inspect
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from copy import copy
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skdp.domain import Categories, Domain, Interval, check_hashes, pack, parse_json, unpack
+from skdp.frames import carried_releases, carried_text
 from skdp.local.memo import SecretKey
-from skdp.local.protocol import OracleProtocol, ReportProtocol, ValueProtocol
+from skdp.local.protocol import OracleProtocol, ReportProtocol, Reports, ValueProtocol, check_releases
 from skdp.privacy import PrivacyGuarantee, Shuffled, WeakGuaranteeWarning
 
 FORMAT, _VERSION = "skdp-protocol", 1
@@ -38,6 +40,7 @@ class WrittenProtocol:
 
     def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
         given = transformer.get_params(deep=False)
+        self._seeded = transformer.random_state is not None
         if isinstance(given.get("epsilon"), Shuffled):  # a reader need not search for the local one again
             given["epsilon"] = transformer.local_epsilon_
         self._name, self._protocol = type(transformer).__name__, protocol
@@ -51,16 +54,26 @@ class WrittenProtocol:
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_text": None}
 
+    def of(self, protocol: ReportProtocol, *, seeded: bool) -> WrittenProtocol:
+        """Return the same of a protocol with another guarantee."""
+        written = copy(self)
+        written._protocol, written._seeded, written._text = protocol, seeded, None
+        return written
+
     @property
     def text(self) -> str:
         """The JSON."""
         if self._text is None:
             _check_size(self._parameters, len(self._protocol.columns))
-            self._text = write_protocol(self._name, self._parameters, self._protocol, named=self.named)
+            self._text = write_protocol(
+                self._name, self._parameters, self._protocol, named=self.named, seeded=self._seeded
+            )
         return self._text
 
 
-def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportProtocol, *, named: bool) -> str:
+def write_protocol(
+    name: str, parameters: Mapping[str, Any], protocol: ReportProtocol, *, named: bool, seeded: bool
+) -> str:
     """Write what a transformer was fitted with as JSON."""
     content = {
         "format": FORMAT,
@@ -76,6 +89,8 @@ def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportPro
     }
     if content["client"] is None:
         content["no_client"] = _no_client(protocol)
+    if seeded and protocol.guarantee.secure:  # permanent reports come from a key, and a second round from the seed
+        content["seeded"] = True
     return json.dumps(content, allow_nan=False)
 
 
@@ -114,7 +129,9 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
         raise ValueError(
             f"the protocol states another guarantee, or another client, than follow from the parameters of {name}"
         )
-    return transformer
+    if content.get("seeded") is True:
+        transformer = as_seeded_again(transformer)
+    return transformer if says_secure(text) else as_of_seed(transformer)
 
 
 def parse_protocol(text: str) -> dict[str, Any]:
@@ -251,6 +268,31 @@ def refitted(transformer: Any, columns: list[Any], expected: Any) -> bool:
     return bool(json.loads(json.dumps(comparable(transformer.protocol_), allow_nan=False)) == expected)
 
 
+def says_secure(text: str | None) -> bool:
+    """Return whether reports with this protocol may have secure random bits: it does not say that they have not."""
+    guarantee = {} if text is None else parse_protocol(text).get("guarantee")
+    return not isinstance(guarantee, dict) or guarantee.get("secure") is not False
+
+
+def as_of_seed(transformer: Any) -> Any:
+    """Return a copy of a fitted transformer whose guarantee is that of reports that a seed decides: not secure."""
+    guarantee = replace(transformer.guarantee_, secure=False)
+    copied, protocol = copy(transformer), copy(transformer.protocol_)
+    object.__setattr__(protocol, "guarantee", guarantee)
+    copied.protocol_, copied.guarantee_ = protocol, guarantee
+    copied._written = copied._written.of(protocol, seeded=True)
+    return copied
+
+
+def as_seeded_again(transformer: Any) -> Any:
+    """Return a copy of a fitted transformer with permanent reports, whose second round a seed decides."""
+    copied = copy(transformer)
+    if hasattr(copied, "instantaneous_guarantee_"):
+        copied.instantaneous_guarantee_ = replace(copied.instantaneous_guarantee_, secure=False)
+    copied._written = copied._written.of(copied.protocol_, seeded=True)
+    return copied
+
+
 def forget_names(transformer: Any) -> None:
     """Make a transformer one that was fitted to an array, without names of columns."""
     vars(transformer).pop("feature_names_in_", None)
@@ -353,6 +395,19 @@ def check_carried(text: str | None, transformer: Any) -> None:
     """Refuse reports of another protocol than a transformer's; what carries none passes."""
     if text is not None:
         refuse_other(text, protocol_text(transformer) or _compared_text(text, transformer))
+
+
+def read_carried(reports: Any, transformer: Any) -> tuple[Reports, Any]:
+    """Read and sum up reports: of another protocol they are refused, of other releases than they say with a warning."""
+    protocol = transformer.protocol_
+    check_carried(carried_text(reports), transformer)
+    arrays: Reports = protocol.read(reports)
+    tally = protocol.tally(arrays)
+    noted, known = carried_releases(reports), transformer.released.counts
+    if noted is not None or known is not None:
+        counts = protocol.tallied_counts(tally)
+        check_releases(protocol.report_counts(arrays) if counts is None else counts, noted, known)
+    return arrays, tally
 
 
 def _compared_text(text: str, transformer: Any) -> str:

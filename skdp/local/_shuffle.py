@@ -1,7 +1,8 @@
-"""Reports in random order, without a row index."""
+"""Tables of reports: joined with their notes, or in random order without a row index."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
@@ -10,9 +11,79 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import check_random_state, coins, read_array
-from skdp.frames import carried_text, is_frame, pandas_note, with_protocol
+from skdp.frames import (
+    carried_releases,
+    carried_text,
+    carries_notes,
+    is_frame,
+    joined_releases,
+    pandas_note,
+    with_protocol,
+)
+from skdp.local._protocol_file import refuse_other
 from skdp.randomness import ByteSource
 from skdp.typing import TableLike
+
+
+def join_reports(tables: Sequence[Any]) -> Any:
+    """Put tables of reports of one protocol under each other, with the notes of all of them.
+
+    pandas and pyarrow keep the note of the first table that they join, or none, so that it cannot be verified of the
+    rows of the others.
+
+    Parameters
+    ----------
+    tables : sequence of dataframe
+        What `transform` returned, in one call or several, of one library; also parts of it.
+
+    Returns
+    -------
+    same kind as the tables
+        The rows of all tables; in pandas with a new row index. It says its protocol, and its releases, if all do.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there are no tables, they are of several libraries, or of other columns, or say different protocols.
+
+    See Also
+    --------
+    skdp.engines.tally_files : Sums up files, and verifies the note of each.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of reports: free.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.local import join_reports
+    >>> people = pd.DataFrame({"sex": ["f", "m", "m"]})
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people)
+    >>> week = join_reports([encoder.transform(people) for day in range(7)])
+    >>> len(week), len(week.attrs["skdp.releases"])
+    (21, 7)
+    """
+    listed = list(tables)
+    if not listed or not all(map(is_frame, listed)):
+        raise TypeError("tables must be a list of at least one table in memory of pandas, polars or pyarrow")
+    texts = [carried_text(table) for table in listed]
+    known = [text for text in texts if text is not None]
+    for text in known[1:]:
+        refuse_other(text, known[0])
+    frames: list[nw.DataFrame[Any]] = [nw.from_native(table, eager_only=True) for table in listed]
+    if len({frame.implementation for frame in frames}) > 1:
+        raise TypeError("tables must all be of one library")
+    if len({tuple(frame.columns) for frame in frames}) > 1:
+        raise ValueError("tables must have the same columns in the same order")
+    joined = nw.maybe_reset_index(nw.concat(frames, how="vertical")).to_native()
+    if isinstance(joined, pd.DataFrame):
+        joined.attrs = {}
+    elif carries_notes(joined):
+        joined = joined.replace_schema_metadata(None)
+    said = known[0] if len(known) == len(listed) else None
+    return with_protocol(joined, said, joined_releases(map(carried_releases, listed)))
 
 
 def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> Any:
@@ -71,14 +142,15 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
     native = frame.to_native()
     said = carried_text(native)
     order = _permutation(len(frame), source)
+    releases = carried_releases(native)
     if frame.implementation.is_pandas():
         taken = (native.iloc[:, place].take(order) for place in range(native.shape[1]))
         columns = {place: _of_pandas(column) for place, column in enumerate(taken)}
         table = pd.DataFrame(columns, index=pd.RangeIndex(len(order)))
         table.columns = native.columns
-        return with_protocol(table, said)
+        return with_protocol(table, said, releases)
     if frame.implementation.is_pyarrow():
-        return with_protocol(_of_arrow(native, order), said)
+        return with_protocol(_of_arrow(native, order), said, releases)
     shuffled = frame[order]
     return shuffled.with_columns(_fresh(shuffled[name]) for name in shuffled.columns).to_native()
 

@@ -28,11 +28,11 @@ from skdp.base import (
     warn_of_levels,
 )
 from skdp.domain import Domain
-from skdp.frames import Table, carried_text, with_protocol
+from skdp.frames import Releases, Table, carries_notes, with_protocol
 from skdp.local._portable import Portable
 from skdp.local._promise import warn_of_promise
-from skdp.local._protocol_file import WrittenProtocol, check_carried, text_in_memory
-from skdp.local.protocol import ReportProtocol, Reports
+from skdp.local._protocol_file import WrittenProtocol, read_carried, text_in_memory
+from skdp.local.protocol import ReleasedCounts, ReportProtocol
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.typing import ColumnLike, TableLike
@@ -77,6 +77,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
     _index_levels: tuple[Any, ...] = ()
     _ledger: PrivacyLedger | None
     _seed: int | None
+    _released: ReleasedCounts
 
     @abstractmethod
     def _make_protocol(self, table: Table) -> ReportProtocol:
@@ -120,6 +121,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         warn_of_promise(self.epsilon, protocol)
         self._written = WrittenProtocol(self, protocol)
         self._seed, self._ledger, self._calls = self.random_state, self.ledger, CallCounter()
+        self._released = ReleasedCounts()
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -165,7 +167,8 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         -------
         same kind as X
             The reports, with the row index of X. In pandas and pyarrow they carry `to_json` under ``skdp.protocol`` (in
-            ``attrs``, or the metadata of the schema), unless more than 2,048 values are declared.
+            ``attrs``, or the metadata of the schema), unless more than 2,048 values are declared; and under
+            ``skdp.releases`` counts of this release: of its reports, and of their values or bits, in any order.
 
         Raises
         ------
@@ -181,8 +184,15 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         codes = protocol.prepare(table)
         records = protocol.read_records(record_id, len(table.columns[0]))
         self.charge()
-        reports = protocol.write(protocol.randomise(codes, records, self.randomness()), table)
-        return with_protocol(as_asked(self, reports), text_in_memory(self))
+        randomness = self.randomness()
+        reports = protocol.randomise(codes, records, randomness)
+        counts = protocol.report_counts(reports)
+        released = as_asked(self, protocol.write(reports, table))
+        self.released.begin()
+        self.released.end(counts)
+        text = text_in_memory(self) if carries_notes(released) else None
+        call = randomness.name if isinstance(randomness, CallRandomness) else None
+        return with_protocol(released, text, Releases.of(counts, call))
 
     def _read(self, X: Any) -> Table:
         """Read true rows, which must have the columns of `fit`."""
@@ -210,17 +220,18 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
             Before `fit`, or if the reports have other columns or values than this transformer's, or carry another
             protocol.
 
+        Warns
+        -----
+        UnverifiedReportsWarning
+            If the reports are not among those of the releases whose counts they carry; or, where they carry none, not
+            among those that this transformer has made since `fit`, if it has made any.
+
         Notes
         -----
         **Privacy.** Post-processing of reports: free.
         """
         check_is_fitted(self)
-        return self.protocol_.tally(self._read_reports(reports))
-
-    def _read_reports(self, reports: Any) -> Reports:
-        """Read reports, which must not say that they are of another protocol."""
-        check_carried(carried_text(reports), self)
-        return self.protocol_.read(reports)
+        return read_carried(reports, self)[1]
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Name the columns of the output.
@@ -343,6 +354,11 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
             If what is declared does not suffice.
         """
         raise ValueError(f"{type(self).__name__} cannot be fitted without rows: fit it before")
+
+    @property
+    def released(self) -> ReleasedCounts:  # numpydoc ignore=RT01
+        """Counts of the reports of all calls since `fit` in this process, to recognise these when they are read."""
+        return self._released
 
     @property
     def charged_ledger(self) -> PrivacyLedger | None:  # numpydoc ignore=RT01

@@ -20,6 +20,7 @@ from skdp.metrics.tables import (
     random_range_queries,
     range_query_error,
     train_on_synthetic,
+    value_errors,
     workload_error,
 )
 
@@ -43,5 +44,6 @@ __all__ = [
     "to_aif360",
     "total_variation",
     "train_on_synthetic",
+    "value_errors",
     "workload_error",
 ]

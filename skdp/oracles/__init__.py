@@ -41,6 +41,8 @@ from skdp.oracles.sets import (
     choose_set_oracle,
 )
 from skdp.oracles.sets import pad_sets as pad_sets
+from skdp.oracles.sums import lower_tail as lower_tail
+from skdp.oracles.sums import upper_tail as upper_tail
 
 __all__ = [
     "ORACLES",

@@ -62,7 +62,6 @@ class FrequencyOracle(SupportCounts):
 
     is_encodable: ClassVar[bool] = False
     state: ClassVar[Literal["value", "bucket"]] = "value"
-    is_signed: ClassVar[bool] = False
     has_second_round: ClassVar[bool] = False
     _advice = ", or use LocalHashing or HadamardResponse"
 

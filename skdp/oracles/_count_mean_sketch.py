@@ -210,6 +210,11 @@ class CountMeanSketch(FrequencyOracle):
             return np.full(self.k, np.nan)
         return (np.asarray(support, float) / gain - n * meet) / (1 - meet)
 
+    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
+        # A value gets the sign of its bucket, which is the true one, of its block, or of another block.
+        choices = math.log(self.k)
+        return [(tail, choices) for tail, _ in self.inner.tails(support, n)]
+
     def _squares(self) -> tuple[float, float]:
         """Return the mean square of an entry of `unbiased` for the true value, and for another one."""
         meet = float(self.hash_family.collision)

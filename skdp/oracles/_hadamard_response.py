@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._support import capped_epsilon, check_size, lie_threshold
+from skdp.oracles.sums import signed_tail
 from skdp.privacy import ReportPair
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
 
@@ -206,6 +207,16 @@ class HadamardResponse(FrequencyOracle):
         block = np.arange(self.k) // (self.block_size - 1)
         same, other = self.square_means
         return np.where(block[:, np.newaxis] == block, same, other)
+
+    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
+        # A report adds 1, -1 or 0 to a value. For the true one, -1 has the probability l / (2 B). For another one of
+        # its block 1 and -1 are equally likely, and less so for those of other blocks.
+        lie, blocks = float(self.lie), self.n_blocks
+        minus = lie / (2 * blocks)
+        either, choices = (1 - lie + 2 * minus) / 2, math.log(self.k)
+        low = signed_tail(-float(support.min()), n, either, either)
+        high = signed_tail(float(support.max()), n, 1 - lie + minus, minus)
+        return [(low, choices), (high, choices)]
 
     def channel(self) -> list[list[Fraction]]:
         return self._channel(np.arange(self.k))

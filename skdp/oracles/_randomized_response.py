@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._support import capped_epsilon, check_size
+from skdp.oracles._support import capped_epsilon, check_size, count_bytes
+from skdp.oracles.sums import group_tails
 from skdp.privacy import ReportPair
 from skdp.randomness import BLOCK, ONE, ByteSource, DigestSource, bernoulli, uniform_integers
 
@@ -184,11 +185,17 @@ class RandomizedResponse(FrequencyOracle):
 
     def tally(self, reports: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
         self._check_codes(reports)
+        if self.k <= 256:
+            return count_bytes(reports, self.k)
         support = np.zeros(self.k, np.int64)
         step = max(BLOCK, self.k)
         for start in range(0, reports.size, step):
             support += np.bincount(reports[start : start + step].astype(np.intp, copy=False), minlength=self.k)
         return support
+
+    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
+        # The largest counts are what the smallest ones leave of n.
+        return group_tails(support, n, self.q, exclusive=True)
 
     def channel(self) -> list[list[Fraction]]:
         return [[self.p if value == report else self.q for report in range(self.k)] for value in range(self.k)]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._support import capped_epsilon, check_bits, check_size, lie_threshold, pure_error
+from skdp.oracles.sums import group_tails
 from skdp.privacy import ReportPair
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, bernoulli_ratio, subsets, uniform_integers
 
@@ -193,6 +194,12 @@ class SubsetSelection(FrequencyOracle):
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return check_bits(reports, self.k)
+
+    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
+        whole = (0.0 if int(support.sum()) == n * self.subset_size else -math.inf, 0.0)
+        if self.subset_size == 1:
+            return [whole, *group_tails(support, n, self.q, exclusive=True)]
+        return [whole, *super().tails(support, n)]
 
     def channel(self) -> list[list[Fraction]]:
         if self.n_reports > 1 << 16:

@@ -14,6 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds, log_upper
+from skdp.oracles.sums import check_bits as check_bits
+from skdp.oracles.sums import column_sums as column_sums
+from skdp.oracles.sums import count_bytes as count_bytes
+from skdp.oracles.sums import lower_tail, upper_tail
 from skdp.privacy import check_epsilon
 from skdp.randomness import ONE
 
@@ -21,7 +25,6 @@ MAX_REPORT_BYTES = 1 << 31
 """The size of the largest array of reports that an oracle makes; larger calls are refused."""
 
 _CHUNK = 1 << 22
-_SUM_WIDTH = 1 << 12
 
 
 class SupportCounts(ABC):
@@ -31,6 +34,7 @@ class SupportCounts(ABC):
     p: Fraction
     q: Fraction
     has_bits: ClassVar[bool] = False
+    is_signed: ClassVar[bool] = False
     field_names: ClassVar[tuple[str, ...]] = ("",)
     shows_hash: ClassVar[bool] = False
     _advice: ClassVar[str] = ""
@@ -96,6 +100,33 @@ class SupportCounts(ABC):
             support += column_sums(self.supports(chunk))
         return support
 
+    def part_counts(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """Count the parts of reports, to recognise these whatever their order: in less time than `tally`.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            Reports, as returned by `report`.
+
+        Returns
+        -------
+        ndarray of int64
+            Of bits the ones and then the zeros of each; of whole numbers how often each occurs, modulo 256.
+        """
+        if self.has_bits:
+            ones = column_sums(np.ascontiguousarray(reports, np.uint8).view(np.bool_))
+            return np.concatenate([ones, len(reports) - ones])
+        if reports.ndim == 1:
+            return count_bytes(reports, self.n_part_counts)
+        return np.concatenate([count_bytes(field) for field in reports.T])
+
+    @property
+    def n_part_counts(self) -> int:  # numpydoc ignore=RT01
+        """The number of counts that `part_counts` returns."""
+        if self.has_bits:
+            return 2 * self.width
+        return min(256, self.n_reports) if self.width == 1 else 256 * self.width
+
     def chunks(self, reports: NDArray[Any]) -> list[NDArray[Any]]:
         """Split reports into parts whose supports approximately fit in the cache.
 
@@ -145,6 +176,28 @@ class SupportCounts(ABC):
             ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``; infinite if p = q.
         """
         return support_variance(self.p, self.q, counts, n)
+
+    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
+        """Bound how probable sums as extreme as these are, whatever the true values of the n records.
+
+        Parameters
+        ----------
+        support : ndarray of shape (k,), dtype int64
+            The tally, as returned by `tally`.
+        n : int
+            The number of reports, independent of each other; at least 1.
+
+        Returns
+        -------
+        list of (float, float)
+            For each sum that is examined the logarithm of a bound of its probability, and that of the number of sums
+            that it was chosen from as the most extreme one. Which sums are examined does not depend on the reports.
+        """
+        # A report supports any value with a probability between q and p.
+        if self.p < self.q or self.is_signed:
+            return []
+        low, high, choices = float(support.min()), float(support.max()), math.log(self.k)
+        return [(lower_tail(low, n, float(self.q)), choices), (upper_tail(high, n, float(self.p)), choices)]
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
@@ -336,30 +389,3 @@ def channel_of_bits(rows: Iterable[Iterable[int]], k: int, heads: tuple[Fraction
         return math.prod((coins[bit][seen] for bit, seen in zip(bits, vector, strict=True)), start=Fraction(1))
 
     return [[probability(bits, vector) for vector in vectors] for bits in rows]
-
-
-def column_sums(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Count the ones of each column."""
-    n, k = bits.shape
-    sums = np.zeros(k, np.int64)
-    # Join rows to long ones, and sum 255 of these in bytes: both let the processor add many at once.
-    together = max(1, _SUM_WIDTH // k)
-    long = bits[: n - n % together].view(np.uint8).reshape(-1, together * k)
-    for start in range(0, len(long), 255):
-        block = long[start : start + 255].sum(axis=0, dtype=np.uint8)
-        sums += block.reshape(together, k).sum(axis=0, dtype=np.int64)
-    return sums + bits[n - n % together :].sum(axis=0, dtype=np.int64)
-
-
-def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
-    """Check an array of bits and view it as booleans."""
-    bits = np.asarray(reports)
-    if bits.ndim != 2 or bits.shape[1] != k:
-        raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}")
-    if bits.dtype == np.uint8:
-        fitting = bits.max(initial=0) <= 1
-    else:
-        fitting = bits.dtype.kind in "biuf" and bool(((bits == 0) | (bits == 1)).all())
-    if not fitting:
-        raise ValueError("reports must be zeros and ones")
-    return np.ascontiguousarray(bits, np.uint8).view(np.bool_)

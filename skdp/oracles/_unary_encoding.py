@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._support import capped_epsilon, channel_of_bits, check_bits, check_share, check_size
+from skdp.oracles.sums import group_tails, mixed_tail
 from skdp.privacy import ReportPair
 from skdp.randomness import ONE, ByteSource, bernoulli, eight_coins
 
@@ -173,6 +174,14 @@ class UnaryEncoding(FrequencyOracle):
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return check_bits(reports, self.k)
+
+    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
+        # How many bits are 1 does not depend on the true values: one of each record is a coin of p, all others of q.
+        total, cells = float(support.sum()), n * self.k
+        ones = [(n, float(self.p)), (cells - n, float(self.q))]
+        zeros = [(number, 1 - share) for number, share in ones]
+        whole = [(mixed_tail(total, ones), 0.0), (mixed_tail(cells - total, zeros), 0.0)]
+        return [*super().tails(support, n), *group_tails(support, n, self.q, exclusive=False), *whole]
 
     def channel(self) -> list[list[Fraction]]:
         one_hot = ([int(place == value) for place in range(self.k)] for value in range(self.k))

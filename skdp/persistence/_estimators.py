@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from skdp.local import ReportTransformer, comparable, forget_names, refitted
+from skdp.local import ReportTransformer, as_of_seed, comparable, forget_names, refitted
 from skdp.persistence._classes import SavedClass, by_class, by_name
 from skdp.persistence._values import Reader, Writer, mark_observed
 from skdp.privacy import PrivacyGuarantee
@@ -139,7 +139,10 @@ def _protocol(transformer: Any, writer: Writer) -> dict[str, Any]:
     }
     again = type(transformer)(**transformer.get_params(deep=False) | protocol.declared)
     try:
-        same = refitted(again, list(protocol.columns), content["parameters"]) and again.guarantee_ == protocol.guarantee
+        same = refitted(again, list(protocol.columns), content["parameters"])
+        if same and again.guarantee_.secure and not protocol.guarantee.secure:
+            again, content["of_seed"] = as_of_seed(again), True
+        same = same and again.guarantee_ == protocol.guarantee
     except ValueError:
         same = False
     if not same:
@@ -161,7 +164,7 @@ def _refit(kind: type[Any], parameters: Mapping[str, Any], content: Any, reader:
         setattr(transformer, name, parameters[name])
     if content["observed"]:
         mark_observed(transformer.protocol_.domain, content["observed"])
-    return transformer
+    return as_of_seed(transformer) if content.get("of_seed") is True else transformer
 
 
 def _model(synthesizer: Any, writer: Writer) -> dict[str, Any]:

@@ -194,6 +194,10 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
     return estimator
 
 
+_PROTOCOL = '"skdp-protocol"'
+"""What is in the text of each protocol of reports."""
+
+
 def _protocol_in(path: Any) -> str | None:
     """Read the protocol of reports from a file of text; None if it is another file."""
     with ExitStack() as stack:
@@ -209,7 +213,7 @@ def _protocol_in(path: Any) -> str | None:
         text: str = content.decode()
     except UnicodeDecodeError:
         return None
-    return text
+    return text if _PROTOCOL in text else None
 
 
 def _open_private(path: Any) -> BinaryIO:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,10 @@ from skdp.domain import Domain, Interval
 from skdp.frames import Table
 from skdp.synthesis.selection import Plan, Strategy, first_cliques, read_plan
 from skdp.synthesis.tables import (
+    cells_within,
     check_decodable,
     check_not_named,
+    declared_orders,
     fine_grid,
     public_template,
     read_codes,
@@ -46,20 +49,23 @@ def code_table(synthesizer: Any, table: Table, keep: NDArray[np.bool_], found: d
     if synthesizer.bins == "private":
         why = "whose bins bins='private' is to find; use bins='declared'"
         check_not_named(_intervals(domain), None, synthesizer.structural_zeros, why=why)
-    plan, strategy = read_plan(domain, **{name: getattr(synthesizer, name) for name in _OF_THE_PLAN})
+    options = {name: getattr(synthesizer, name) for name in _OF_THE_PLAN}
+    plan, strategy = read_plan(domain, ordered=declared_orders(table, domain), **options)
     check_decodable(public_template(table, domain), domain)
     others = {name: values[-1] for name, values in found.items()}
-    cells = _fine(domain) if synthesizer.bins == "private" else domain
+    cells = _cut(domain, fine_grid if synthesizer.bins == "private" else cells_within)
     codes = read_codes(table, cells, synthesizer.handle_unknown, others)
     declared = np.logical_and.reduce([keep, *(code < n for code, n in zip(codes, cells.sizes, strict=True))])
     codes = codes if declared.all() else [code[declared] for code in codes]
     return CodedTable(domain, cells, plan, strategy, codes, others)
 
 
-def _fine(domain: Domain) -> Domain:
-    """Cut each interval into fine cells."""
-    grids = {name: fine_grid(values) for name, values in _intervals(domain).items()}
-    return Domain({name: grids.get(name, domain[name]) for name in domain.columns}) if grids else domain
+def _cut(domain: Domain, cut: Callable[[Interval], Interval]) -> Domain:
+    """Cut intervals into fine cells; return the domain itself if there is none to cut."""
+    grids = {name: cut(values) for name, values in _intervals(domain).items()}
+    if all(grid is domain[name] for name, grid in grids.items()):
+        return domain
+    return Domain({name: grids.get(name, domain[name]) for name in domain.columns})
 
 
 def _intervals(domain: Domain) -> dict[Any, Interval]:

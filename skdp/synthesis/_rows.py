@@ -23,7 +23,7 @@ from skdp.synthesis._persistence import read_synthesizer, write_synthesizer
 from skdp.synthesis._queries import of_columns
 from skdp.synthesis._rules import read_order
 from skdp.synthesis.model import GraphicalModel, redraw, sample
-from skdp.synthesis.selection import fit_table, read_zeros
+from skdp.synthesis.selection import UNLIKELY, fit_table, read_zeros, without_bins
 from skdp.synthesis.tables import Order, Shapes, assemble, decode, public_template, read_codes, values_of
 from skdp.typing import ColumnName, PathType, TableLike
 
@@ -190,6 +190,9 @@ class RowTransformer(TransformerMixin, ModelRows):
             replace(one, counts=one.counts + rng.normal(0, one.std_error, one.counts.shape)) for one in self.marginals_
         ]
         fitted = fit_table(self.domain_.sizes, moved, zeros=zeros, max_iter=int(self.max_iter), tol=float(self.tol))
+        if self._shapes is not None:  # bins that are far from all records stay so
+            places = list(map(self.domain_.columns.index, self._shapes.columns))
+            fitted = without_bins(fitted, {place: self.model_.marginal((place,)) <= UNLIKELY for place in places})
         return fitted.model, fitted.total
 
     def transform(self, X: TableLike) -> Any:

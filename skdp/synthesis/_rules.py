@@ -18,6 +18,7 @@ from skdp.synthesis.tables import ends_of
 
 _ORDER, _MISSING = "<=", "missing with"
 _ORDERED = {"number", "date", "datetime"}
+_LISTED = "listed"
 
 
 def read_rule(rule: tuple[Any, ...], domain: Domain) -> tuple[Clique, NDArray[np.bool_]]:
@@ -90,26 +91,26 @@ def _possible(domain: Domain, first: Any, second: Any) -> NDArray[np.bool_]:
         raise ValueError(
             f"columns {first!r} and {second!r} cannot be compared: {kinds[first][0]}s, {kinds[second][0]}s"
         )
-    if {whole for _, whole in kinds.values()} == {True, False}:
+    if len({decimals for _, decimals in kinds.values()} - {_LISTED}) > 1:
         raise ValueError(
-            f"columns {first!r} and {second!r} can be compared if both are whole or both real: set real=True of the "
-            "Interval with whole edges"
+            f"columns {first!r} and {second!r} can be compared if both are whole or both real, with the same decimals: "
+            "set real=True or decimals= of the Interval with whole edges"
         )
     least, most = ends_of(domain[first])[0], ends_of(domain[second])[1]
     return least[:, np.newaxis] <= most
 
 
-def _kind(name: Any, values: Categories | Interval) -> tuple[str, bool | None]:
-    """Return the kind of the values, and whether numbers of bins are whole."""
+def _kind(name: Any, values: Categories | Interval) -> tuple[str, int | str | None]:
+    """Return the kind of the values, and the decimals of numbers in bins."""
     if isinstance(values, Interval):
-        return kind_of(values.edges[0]), not values.real
+        return kind_of(values.edges[0]), values.decimals
     known = [value for value in values.values if value is not None]
     found = {kind_of(value) for value in known} or {"missing value"}
     if any(getattr(value, "tzinfo", None) is not None for value in known):
         found = {"time with a zone"}
     if not found <= _ORDERED:
         raise ValueError(f"column {name!r} cannot be compared: it must have numbers or dates, not {found.pop()}s")
-    return found.pop(), None
+    return found.pop(), _LISTED
 
 
 def _present(values: Categories | Interval) -> NDArray[np.bool_]:

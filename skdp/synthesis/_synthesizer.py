@@ -26,7 +26,8 @@ from skdp.synthesis.selection import (
     PrivateTable,
     check_marginals,
     check_width,
-    find_bins,
+    find_cells,
+    first_cliques,
     largest_sizes,
     open_budget,
     uses_choices,
@@ -39,8 +40,6 @@ from skdp.synthesis.tables import (
     LargeRecords,
     Policy,
     Records,
-    Shape,
-    Shapes,
     check_not_named,
     check_policy,
     check_share,
@@ -73,7 +72,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     domain : Domain, mapping of column name to values, list of values a column, or Interval
         The values that each column may take, from public knowledge: lists of values (None declares missing), or an
         `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do categories of pandas that
-        are ordered or are not just the values that occur. ``skdp draft-domain`` writes a file to start from.
+        are ordered or are not just the values that occur. ``skdp draft-domain`` writes a file to start from. Bins and
+        ordered categories have an order, lists have none: numbers in them are codes.
     marginals : {"auto", "independent", "tree", "adaptive", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
         budget also what the first model misses, of up to four columns. ``"independent"``: the columns. ``"tree"``: the
@@ -100,8 +100,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         ``groups``; without, the number is taken on trust.
     bins : {"declared", "private"}, default="declared"
         The bins of each `Interval`: its own, or at most as many that hold about as many records each, which are found
-        by noisy counts of fine cells. For skewed and correlated numbers and points of mass, which rows then keep within
-        bins too. Numbers are whole where all declared edges are.
+        by noisy counts of fine cells, for skewed and correlated numbers. In both cases rows follow noisy counts of
+        finer cells within bins, and have the `decimals` of the `Interval`: whole where all edges are, if not declared.
     discover : float, optional
         The share of epsilon and delta that is spent on finding the values of undeclared columns: those whose noisy
         count is above a threshold. Other values become ``"<not discovered>"`` in columns of text, and missing
@@ -166,9 +166,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     mu**2 / 2 is the zero-concentrated loss), or that of `epsilon`. Shares add up to exactly 1. The model, samples, and
     all other methods are post-processing: free, and repeatable.
 
-    With ``bins="private"``, a fifth of the budget is for counts of fine cells, which follow from the ends of each
-    `Interval`, by themselves and 8, 64, … together: a person with k rows changes each such list by at most k. Bins, and
-    where rows lie within them, follow from these counts alone.
+    With ``bins="private"``, a fifth of the budget is for counts of fine cells, which follow from what each `Interval`
+    declares, by themselves and 8, 64, … together: a person with k rows changes each such list by at most k. Bins, and
+    where rows lie within them, follow from these counts alone. With declared bins that hold several values, it is a
+    twenty-fifth; where rows lie, and which bins are too far from all clear counts to have rows, follow from all counts.
 
     With `discover`, a value that only one person has is published with a probability of at most its share of delta; the
     marginals get the other shares. As for `DPOneHotEncoder`, the values of a column are of one kind, and a record with
@@ -179,9 +180,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     ``sample()`` returns the noisy number of rows, under `guarantee_`.
 
     Not covered: that an error shows an undeclared value; the library of X and its family of dtypes (NumPy's, nullable,
-    categorical), which synthetic rows share. Otherwise dtypes follow from the declaration: int64 if all declared
-    values, or all edges of an `Interval`, are whole, and float64 if not. In `transform`, columns that are not redrawn
-    are unprotected; `score` depends on the rows that it is given.
+    categorical), which synthetic rows share. Otherwise dtypes follow from the declaration: int64 if all declared values
+    are whole, or the `decimals` or else all edges of an `Interval`, and float64 if not. In `transform`, columns that
+    are not redrawn are unprotected; `score` depends on the rows that it is given.
 
     Synthetic rows have the structure that was measured, not all of the data's. Conclusions from them need the errors of
     sampling, of noise, and of what the model leaves out.
@@ -204,17 +205,17 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     >>> synthesizer = DPMarginalSynthesizer(epsilon=1.0, delta=1e-9, domain=domain, random_state=0).fit(people)
     >>> synthesizer.sample(3)
        age     sex income
-    0   15  Female  <=50K
+    0   17  Female  <=50K
     1   49    Male  <=50K
     2   37    Male  <=50K
     >>> synthesizer.selected_cliques_[-2:]
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9595.0       19.0   9549.0   9622.0       True
-    1  Female   >50K   1167.0       19.0   1128.0   1200.0       True
-    2    Male  <=50K  15126.0       19.0  15061.0  15134.0       True
-    3    Male   >50K   6675.0       19.0   6631.0   6704.0       True
+    0  Female  <=50K   9625.0       19.0   9563.0   9637.0       True
+    1  Female   >50K   1166.0       19.0   1128.0   1202.0       True
+    2    Male  <=50K  15088.0       19.0  15065.0  15139.0       True
+    3    Male   >50K   6697.0       19.0   6645.0   6720.0       True
     """
 
     def __init__(
@@ -340,7 +341,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         check_not_named(counts, self.handle_unknown, self.structural_zeros)
         coded = code_table(self, table, keep, {name: [None] for name in counts})
         left_out = warn_out_of_reach(coded.plan, coded.strategy, coded.domain.columns)
-        measured = "marginals" if coded.cells is coded.domain else "bins and marginals"
+        measured = "bins and marginals" if self.bins == "private" and coded.cells is not coded.domain else "marginals"
         mechanism = f"{budget.name} noise on {measured}{f', up to {reach} rows a person' if reach > 1 else ''}"
         whole = replace(promise, rows=reach)
         mixed: set[Any] = set()
@@ -358,14 +359,12 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             source = self._spend(whole, names, mechanism, delta=delta, rho=rho, losses=budget.losses)
         say = partial(print, f"[{type(self).__name__}]", file=sys.stderr) if self.verbose else None
         private = PrivateTable(records, coded.cells.sizes, budget, source, say)
-        domain, plan, strategy = coded.domain, coded.plan, coded.strategy
-        shapes: dict[Any, Shape] = {}
-        if coded.cells is not domain:
-            private, domain, shapes = find_bins(private, coded.cells, domain)
-            plan = replace(plan, sizes=domain.sizes)
+        found_cells = find_cells(private, coded.cells, coded.domain, self.bins)
+        private, domain, strategy = found_cells.table, found_cells.domain, coded.strategy
+        plan = replace(coded.plan, sizes=domain.sizes)
+        private.prepare(first_cliques(plan, strategy))
         with one_thread():
-            fitted = strategy.measure(private, plan)
-        self._shapes = Shapes.of(shapes, domain, fitted.model, self._generator("shapes")) if shapes else None
+            fitted, self._shapes = found_cells.place(strategy.measure(private, plan), self._generator("shapes"))
         private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
         self.domain_, self._others = domain, coded.others
         self.marginals_ = private.marginals

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.frames import without_releases
 from skdp.testing._burdened_frames import burdened_frames, signs
 from skdp.testing._subject import Subject
 from skdp.testing._tools import columns_of, is_table, require, walk
@@ -166,7 +167,8 @@ Facts = dict[str, Any]
 
 
 def facts_of(output: Any) -> Facts:
-    """Describe a table or column without its values, its row index and its number of rows."""
+    """Describe a table or column without its values, its row index, its number of rows, and counts of its values."""
+    output = without_releases(output)
     if isinstance(output, pd.DataFrame):
         facts = {
             "attrs": output.attrs,

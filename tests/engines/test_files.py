@@ -1,6 +1,7 @@
 """Files in, files out; and runs that are stopped on the way."""
 
 import datetime
+import json
 import os
 import stat
 import sys
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
@@ -22,12 +24,13 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.engines import estimate_file, privatize, privatize_file
+from skdp.engines import estimate_file, privatize, privatize_file, tally_files
 from skdp.engines._batch_release import Release
 from skdp.engines._errors import UnreadableError
 from skdp.engines._randomness import KeyedRandomness, Place
 from skdp.engines.files import _privatize as _files_privatize
 from skdp.engines.files._checkpoint import WorkingFolder
+from skdp.frames import carried_releases
 from skdp.local import FrequencyOracleEncoder, HadamardResponseEncoder, LocalHashingEncoder, OnFitOnly, SecretKey
 from tests.conftest import often
 
@@ -451,6 +454,17 @@ def test_what_is_stored_is_not_drawn_again(source, target, monkeypatch):
     privatize_file(source, target, encoder(random_state=None), resume=True)
     parts = [first // PART for first, rows in drawn if rows > 1]  # the rehearsal draws for a made-up row
     assert sorted(parts) == sorted({0, 1, 2} - stored)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+def test_a_run_that_was_resumed_notes_all_of_its_reports(people, source, tmp_path, ending):
+    target = tmp_path / f"out.{ending}"
+    fitted = encoder(random_state=None).fit(people.select(["color", "size"]))
+    stop(source, target, fitted, parts=2)
+    privatize_file(source, target, fitted, resume=True)
+    (counts,) = carried_releases(ds.dataset(target, format=ending).to_table()).values()
+    assert json.loads(counts)[0] == people.num_rows
+    assert tally_files(target).n_reports == people.num_rows  # without a warning
 
 
 def test_a_seeded_run_is_the_same_however_often_it_is_stopped(people, source, target):

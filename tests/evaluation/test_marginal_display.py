@@ -13,7 +13,7 @@ from matplotlib import pyplot as plt  # noqa: E402
 
 from skdp import Domain, Interval  # noqa: E402
 from skdp.evaluation import MarginalDisplay  # noqa: E402
-from skdp.metrics import marginal_error, marginal_table, workload_error  # noqa: E402
+from skdp.metrics import marginal_error, marginal_table, value_errors, workload_error  # noqa: E402
 from tests.conftest import each, few_kinds  # noqa: E402
 
 REAL = {
@@ -97,7 +97,8 @@ def test_titles_state_the_distances():
     two = workload_error(real, synthetic, [("sex", "smokes")])
     assert display.errors == pytest.approx({("sex", "smokes"): two, ("age",): one})
     titles = [axes.get_title(loc="left") for axes in display.axes_]
-    assert titles == [f"age, TVD {one:.3f}", "real", f"synthetic, TVD {two:.3f}"]
+    within = value_errors(real, synthetic, columns=["age"], domain=DOMAIN)["distance"][0]
+    assert titles == [f"age, TVD {one:.3f}, values {within:.3f}", "real", f"synthetic, TVD {two:.3f}"]
 
 
 def test_rare_values_of_text_are_drawn_as_one():

@@ -63,6 +63,8 @@ def test_what_was_sampled_is_a_whole_number_too(value):
     rows = pd.DataFrame({"a": ["f", "m"], "b": ["f", "m"]})
     encoder = UnaryEncodingTransformer(1.0, categories={"a": ["f", "m"], "b": ["f", "m"]}, strategy="sample").fit(rows)
     reports = encoder.transform(rows)
+    reports.attrs = {}
+    encoder = encoder.from_json(encoder.to_json())  # which does not know which reports were made
     assert encoder.tally(reports.assign(sampled=pd.Series(["1", 0.0], dtype=object))).n_reports == 2
     with pytest.raises(ValueError, match="'sampled' must hold numbers from 0 to 1"):
         encoder.tally(reports.assign(sampled=pd.Series([value, 0], dtype=object)))

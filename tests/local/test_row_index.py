@@ -18,7 +18,6 @@ from skdp import (
     LocalTableEncoder,
     NumericPerturber,
     OnFitOnly,
-    PerPerson,
     PosteriorFeatures,
     PrivacyLeakWarning,
     PrivacyLedger,
@@ -163,13 +162,6 @@ def test_an_index_without_names_passes_through():
     assert encoder.fit_transform(rows).index.equals(rows.index)
 
 
-def test_rows_of_persons_have_no_index():
-    encoder = PerPerson(RandomizedResponseEncoder(1.0, categories=SEX))
-    reports = encoder.fit_transform(GROUPED[["sex"]], groups=[1, 1, 2, 2])
-    assert isinstance(reports.index, pd.RangeIndex)
-    assert reports.index.names == [None]
-
-
 @pytest.mark.parametrize("library", ["pandas", "dask"])
 def test_engines_refuse_it_before_the_charge(library):
     book = ledger()
@@ -207,10 +199,10 @@ def test_nothing_else_carries_the_column():
         {b"pandas": table.schema.metadata[b"pandas"], b"sex": b"fmmf"}
     )
     metadata = encoder.fit_transform(table).schema.metadata
-    assert metadata.keys() == {b"skdp.protocol", b"pandas"}
+    assert metadata.keys() == {b"skdp.protocol", b"skdp.releases", b"pandas"}
     assert b'"index_columns": []' in metadata[b"pandas"]
     rows = ROWS[["sex"]].copy()
     rows.attrs["sex"] = ROWS["sex"].tolist()
-    assert set(encoder.fit_transform(rows).attrs) == {"skdp.protocol"}
+    assert set(encoder.fit_transform(rows).attrs) == {"skdp.protocol", "skdp.releases"}
     array = np.array([["f"], ["m"]], object)
     assert encoder.set_params(categories=[["f", "m"]]).fit_transform(array).dtype == object

@@ -14,7 +14,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
@@ -214,7 +213,7 @@ def test_it_is_carried_as_json(oracle):
     for kind in (SetValuedEncoder, ReportTransformer):
         read = kind.from_json(fitted.to_json())
         assert read.tally(reports) == fitted.tally(reports)
-        assert read.guarantee_ == clone(fitted).set_params(random_state=None).fit(PEOPLE).guarantee_
+        assert read.guarantee_ == fitted.guarantee_
     counted = fitted.tally(reports)
     assert ReportTally.from_json(counted.to_json()) == counted
     assert (counted + counted).n_reports == 1_200

@@ -18,7 +18,6 @@ from skdp import (
     LocalHashingEncoder,
     LocalTableEncoder,
     NumericPerturber,
-    PerPerson,
     PrivacyLedger,
     RandomizedResponseEncoder,
     UnaryEncodingTransformer,
@@ -86,13 +85,6 @@ def test_a_channel_that_is_too_large_is_put_in_words():
     perturber = NumericPerturber(20.0, bounds={"x": (0, 1)})
     (message,) = told(lambda: perturber.fit(pd.DataFrame({"x": [0.5]})))
     assert message.endswith("which of two is true may be told with a probability of up to 1 - 2.1e-09")
-
-
-def test_all_reports_of_a_person_count():
-    inner = RandomizedResponseEncoder(6.0, categories=DOMAIN)
-    assert not told(lambda: PerPerson(inner).fit(ROWS))
-    assert len(told(lambda: PerPerson(inner, max_rows_per_person=2).fit(ROWS))) == 1
-    assert len(told(lambda: PerPerson(inner.set_params(epsilon=12.0), max_rows_per_person=2).fit(ROWS))) == 1
 
 
 def test_words_are_told_of_by_their_reports():

@@ -210,16 +210,6 @@ def test_cells_are_counted_by_all_values_where_one_follows():
     assert cells.told == {0}
 
 
-def test_rare_values_of_a_dominant_pair_are_counted_by_themselves_at_the_same_cost():
-    groups = (np.array([0, 0, 1]), None, np.array([0, 0]))
-    finer = (None, None, np.array([0, 0]))
-    cells = Cells((3, 2, 2), groups, {}, {(0, 1), (1, 2)}, finer)
-    assert cells.of((0, 1)) is None
-    assert cells.cost((0, 1)) == 4
-    assert [members is None for members in cells.of((1, 2))] == [True, False]  # a fine column stays cut
-    assert [members is None for members in cells.of((0, 2))] == [False, False]
-
-
 def test_a_record_changes_a_score_of_sparse_cells_by_one():
     """All tables of up to three records: guesses of less than a record a cell are rounded together."""
     sizes, noisy_counts = (3, 2), [np.array([0.4, 1.3, 0.8]), np.array([1.6, 0.9])]

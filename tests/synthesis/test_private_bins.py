@@ -539,8 +539,9 @@ def test_batches_tables_and_columns_that_are_drawn_again(synthesizer):
     assert len(synthesizer.transform(PEOPLE.head(20))) == 20
 
 
-def test_a_fit_with_declared_bins_forgets_shapes():
+def test_a_fit_with_declared_bins_forgets_found_ones():
     found = fitted(PEOPLE[["hours"]], {"hours": DOMAIN["hours"]})
-    assert found._shapes is not None
+    assert found.domain_["hours"] != DOMAIN["hours"]
     found.set_params(bins="declared").fit(PEOPLE[["hours"]])
-    assert found._shapes is None
+    assert found.domain_["hours"] == DOMAIN["hours"]
+    assert set(DOMAIN["hours"].edges) <= set(found._shapes.columns["hours"].grid.edges)

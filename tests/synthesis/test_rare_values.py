@@ -3,10 +3,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skdp import DPMarginalSynthesizer, Interval
 from skdp.synthesis.selection import Plan
 from skdp.synthesis.selection._auto import group_rare_values, measure_auto
 from tests.synthesis.budgets import make_budget, private_table
@@ -78,15 +80,44 @@ def test_a_fine_column_with_an_order_is_cut_for_pairs(epsilon, grouped):
     assert law[near].sum() > 0.8
 
 
-@pytest.mark.parametrize(("share", "grouped"), [(0.75, False), (0.35, True)])
-def test_rare_values_of_a_dominant_pair_are_counted_by_themselves(share, grouped):
-    """Twenty rare values of a column, each of which comes with one value of another in some share of the rows."""
-    rng = np.random.default_rng(0)
-    one = np.where(rng.random(6000) < 0.2, rng.integers(4, 24, 6000), rng.integers(0, 4, 6000))
-    rows = np.stack([one, np.where(rng.random(6000) < share, one % 4, rng.integers(0, 4, 6000))], axis=1)
-    rows = np.column_stack([rows, rng.integers(0, 2, (6000, 2))])
-    sizes = (24, 4, 2, 2)
-    table = private_table(rows, sizes, make_budget("gaussian", Fraction(1, 20)))
-    measure_auto(table, Plan(sizes, (False,) * 4, 10_000))
-    pair = next(marginal for marginal in table.marginals if marginal.clique == (0, 1))
-    assert (pair.groups is not None) == grouped
+def coded_table(n=6000, size=60, seed=0):
+    """Draw codes without an order: of one column, and of another that mostly comes with one of its values."""
+    rng = np.random.default_rng(seed)
+    shares = rng.permutation(1 / np.arange(1, size + 1))
+    first = rng.choice(size, n, p=shares / shares.sum())
+    partner = rng.integers(0, 8, size)
+    second = np.where(rng.random(n) < 0.7, partner[first], rng.integers(0, 8, n))
+    return pd.DataFrame({"first": first, "second": second, "third": rng.integers(0, 3, n)})
+
+
+def fit_codes(table, domain):
+    synthesizer = DPMarginalSynthesizer(1, delta=1e-9, domain=domain, random_state=0).fit(table)
+    pair = next(one for one in synthesizer.marginals_ if one.clique == (0, 1))
+    assert pair.groups is not None
+    return synthesizer, pair.groups[0]
+
+
+def test_integer_codes_are_no_more_ordered_than_the_same_values_as_text():
+    table = coded_table()
+    domain = {name: list(range(table[name].max() + 1)) for name in table}
+    names = {name: [f"value {code}" for code in codes] for name, codes in domain.items()}
+    texts = pd.DataFrame({name: np.array(names[name])[table[name]] for name in table})
+    by_number, by_text = fit_codes(table, domain)[0], fit_codes(texts, names)[0]
+    assert by_number.selected_cliques_ == by_text.selected_cliques_
+    for one, other in zip(by_number.marginals_, by_text.marginals_, strict=True):
+        np.testing.assert_array_equal(one.counts, other.counts)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_an_ordered_dtype_and_bins_declare_an_order(shuffled):
+    table = coded_table()
+    values = list(range(60))
+    domain = {"second": range(8), "third": range(3)}
+    table["first"] = pd.Categorical(table["first"], values, ordered=True)
+    listed = values[::-1] if shuffled else values
+    _, groups = fit_codes(table, domain | {"first": listed})
+    assert (np.diff(groups) >= 0).all() != shuffled
+    _, groups = fit_codes(table, domain)  # of the dtype alone
+    assert (np.diff(groups) >= 0).all()
+    _, groups = fit_codes(table.astype({"first": int}), domain | {"first": Interval(edges=[*values, 60])})
+    assert (np.diff(groups) >= 0).all()

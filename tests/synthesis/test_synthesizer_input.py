@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -325,7 +325,8 @@ class TestDates:
         years = [None if day is None else int(day[:4]) for day in found]
         assert sorted({*years} - {None}) == [2020, 2021]
         assert 600 < years.count(None) < 730
-        assert len(set(found)) > 600
+        near = {str(day + timedelta(days=shift)) for day in self.DAYS if day for shift in (-1, 0, 1)}
+        assert sum(day in near for day in found if day) > 0.95 * (2000 - years.count(None))
         (codes,) = Domain({"since": self.BINS}).encode([made["since"]])
         assert [2 if year is None else year - 2020 for year in years] == codes.tolist()
 
@@ -334,7 +335,8 @@ class TestDates:
         frame = pd.DataFrame({"since": pd.Series(self.DAYS).astype(f"datetime64[{unit}]")})
         synthesizer = fitted(frame, domain={"since": self.BINS}, epsilon=200.0)
         assert synthesizer.range_count("since", date(2021, 1, 1), None) == pytest.approx(20, abs=1)
-        assert synthesizer.range_count("since", datetime(2020, 7, 2), date(2021, 1, 1)) == pytest.approx(10, abs=1)
+        assert synthesizer.range_count("since", datetime(2020, 7, 2), date(2021, 1, 1)) == pytest.approx(0, abs=1)
+        assert synthesizer.range_count("since", date(2020, 2, 1), date(2020, 4, 1)) == pytest.approx(20, abs=1)
         assert synthesizer.count({"since": (None, pd.Timestamp("2021-01-01"))}) == pytest.approx(20, abs=1)
         assert synthesizer.sample(5)["since"].dtype == frame["since"].dtype
 

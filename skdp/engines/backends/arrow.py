@@ -21,7 +21,7 @@ from skdp.engines._source_file import SourceFile
 from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
 from skdp.engines.backends.memory import MemoryTable
 from skdp.engines.backends.persons import mark_rows
-from skdp.frames import Summary, text_of
+from skdp.frames import Releases, Summary, joined_releases, releases_of, text_of
 from skdp.local import ReportProtocol
 
 pyarrow = import_extra("pyarrow", "duckdb")
@@ -55,15 +55,16 @@ class ArrowTable(Engine):
             return read_batches(frame, columns)
 
         # A reader is read once.
-        trial, _, tables = plan_arrow(plan, self.sample, read, check=check and is_dataset)
+        release, trial, _, tables = plan_arrow(plan, self.sample, read, check=check and is_dataset)
         if not persist:
             batches = chain.from_iterable(table.to_batches() for table in tables)
             return pyarrow.RecordBatchReader.from_batches(trial.schema, batches)
         if place is None:
-            stored = dataset.dataset(quietly(lambda: pyarrow.concat_tables([trial, *tables])))
+            whole = quietly(lambda: pyarrow.concat_tables([trial, *tables]))
+            stored = dataset.dataset(whole.replace_schema_metadata(release.noted(whole.schema).metadata))
         else:
             with written_beside(place) as beside:
-                quietly(lambda: write_tables(tables, trial.schema, beside))
+                quietly(lambda: write_tables(tables, trial.schema, beside, release.noted))
             stored = dataset.dataset(place)
         return stored if is_dataset else stored.scanner(**_READ_AHEAD).to_reader()
 
@@ -74,8 +75,15 @@ class ArrowTable(Engine):
         files = _files(frame)
         return super().said() if files is None else quietly(lambda: set(map(said_by_file, files)))
 
-    def tally(self, protocol: ReportProtocol) -> Any:
-        reports, groups = ReportSums(protocol), protocol.counted_columns
+    def releases(self) -> Releases | None:
+        frame = self._frame
+        if not isinstance(frame, dataset.FileSystemDataset) or frame.format.default_extname == "csv":
+            return super().releases()
+        files = _files(frame)
+        return super().releases() if files is None else quietly(lambda: joined_releases(map(releases_of_file, files)))
+
+    def tally(self, reports: ReportSums, protocol: ReportProtocol) -> list[NDArray[np.int64]]:
+        groups = protocol.counted_columns
         by_column = protocol.values is not None and bool(groups) and all(len(columns) == 1 for columns in groups)
         sums = reports.zeros()
         for batch in report_batches(self._frame, reports.names):
@@ -85,7 +93,7 @@ class ArrowTable(Engine):
                     reports.add(sums, *_count_codes(name, batch.column(name)))
             else:
                 reports.add(sums, pyarrow.Table.from_batches([batch]))
-        return reports.total(sums)
+        return sums
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         return add_up_batches(self._tables(list(names)), summary)
@@ -162,8 +170,17 @@ def _files(frame: Any) -> list[Any] | None:
 
 def said_by_file(file: Any) -> str | None:
     """Return the protocol that a Parquet or Arrow file says: not all writers of Parquet put it into the schema."""
+    return text_of(_metadata_of(file))
+
+
+def releases_of_file(file: Any) -> Releases | None:
+    """Return the releases that a Parquet or Arrow file says its reports are of."""
+    return releases_of(_metadata_of(file))
+
+
+def _metadata_of(file: Any) -> dict[bytes, bytes]:
     parquet = isinstance(file, dataset.ParquetFileFragment)
-    return text_of((file.metadata.metadata if parquet else file.physical_schema.metadata) or {})
+    return (file.metadata.metadata if parquet else file.physical_schema.metadata) or {}
 
 
 def read_batches(frame: Any, columns: list[str]) -> Generator[Any, None, None]:

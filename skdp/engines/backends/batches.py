@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -141,8 +142,8 @@ def check_arrow(batches: Iterable[Any], check: BatchCheck, width: int) -> Checke
 
 def plan_arrow(
     plan: Plan, sample: Any, read: Callable[[list[str], int], Generator[Any, None, None]], *, check: bool
-) -> tuple[Any, Generator[Any, None, None], Iterator[Any]]:
-    """Check and charge a release of Arrow batches; return no reports, the stream of rows and that of their reports."""
+) -> tuple[Release, Any, Generator[Any, None, None], Iterator[Any]]:
+    """Check and charge a release of Arrow batches; return it, no reports, the stream of rows and that of reports."""
 
     def look(check: BatchCheck, trial: Any) -> Generator[Any, None, None]:
         rows = batch_rows(trial.num_columns)
@@ -153,11 +154,16 @@ def plan_arrow(
     if batches is None:
         batches = read(release.check.columns, batch_rows(trial.num_columns))
     trial = with_protocol(trial, release.said)
-    return trial, batches, release_batches(batches, release, trial.num_columns)
+    return release, trial, batches, release_batches(batches, release, trial.num_columns)
 
 
-def write_tables(tables: Iterable[Any], schema: Any, path: Path) -> None:
-    """Write a stream of tables to a Parquet file."""
-    with parquet.ParquetWriter(path, schema) as writer:
+def write_tables(tables: Iterable[Any], schema: Any, path: Path, finish: Callable[[Any], Any] | None = None) -> None:
+    """Write a stream of tables to a Parquet file; `finish` makes the final schema when all of them are written."""
+    bare = schema if finish is None else schema.remove_metadata()
+    with parquet.ParquetWriter(path, bare, store_schema=finish is None) as writer:
         for table in tables:
             writer.write_table(table)
+        if finish is not None:
+            final = finish(schema)
+            stored = base64.b64encode(final.serialize().to_pybytes())
+            writer.add_key_value_metadata({**(final.metadata or {}), b"ARROW:schema": stored})

@@ -22,7 +22,7 @@ from skdp.engines._extras import import_extra
 from skdp.engines._randomness import Place
 from skdp.engines._record_ids import DistinctInAll, check_countable
 from skdp.engines._registry import tell_of_lazy_reports
-from skdp.frames import ATTRS_KEY, PROTOCOL_KEY, Summary
+from skdp.frames import ATTRS_KEY, PROTOCOL_KEY, RELEASES_KEY, Releases, Summary
 
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
@@ -148,7 +148,11 @@ def _release_partition(
     release: Release, partition: pd.DataFrame, place: Place, expected: bytes | None
 ) -> tuple[Any, pd.DataFrame]:
     """Privatise a partition, and digest its ids: both of the same rows, however often these are computed."""
-    return release(partition, place, expected), _frame_of(release.check.digest_ids(partition))
+    reports, counts = release.draw(partition, place, expected)
+    note = Releases.of(counts, f"{release.call}, {place}")
+    if note is not None:
+        reports.attrs[RELEASES_KEY] = note  # pyarrow writes it into the file of the partition
+    return reports, _frame_of(release.check.digest_ids(partition))
 
 
 def _frame_of(ids: NDArray[np.uint64]) -> pd.DataFrame:

@@ -68,25 +68,24 @@ class DuckDBTable(Engine):
         if not persist:
             raise ValueError("DuckDB has no lazy relation over Python: persist=True, with a path for what is large")
         place = check_path(path)
-        trial, batches, tables = plan_arrow(plan, self.sample, partial(_read, self._frame), check=check)
+        release, trial, batches, tables = plan_arrow(plan, self.sample, partial(_read, self._frame), check=check)
         # Always a file: DuckDB would look a table in memory up by its name, among those of the user.
         stored = temporary_place() if place is None else place
         with closing(batches), written_beside(stored) as beside:  # an open reader would block the connection
-            quietly(lambda: write_tables(tables, trial.schema, beside))
+            quietly(lambda: write_tables(tables, trial.schema, beside, release.noted))
         # DuckDB opens the table once more for that.
         select = f"SELECT * FROM read_parquet({_text(stored)})"
         return quietly(lambda: self._frame.query(f"skdp_{token_hex(8)}", select))
 
-    def tally(self, protocol: ReportProtocol) -> Any:
+    def tally(self, reports: ReportSums, protocol: ReportProtocol) -> list[NDArray[np.int64]]:
         groups = counted_groups(protocol, numbers=True)
         if not groups:
-            return super().tally(protocol)
-        reports = ReportSums(protocol)
+            return super().tally(reports, protocol)
         sums = reports.zeros()
         for columns in groups:
             for values, counts in count_rows(self._frame, columns):
                 reports.add(sums, values, counts)
-        return reports.total(sums)
+        return sums
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         sample = self.sample.select(list(names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -21,7 +22,7 @@ from skdp.engines._randomness import Place
 from skdp.engines._registry import tell_of_lazy_reports
 from skdp.engines.backends.batches import batch_rows, check_batches, even, in_turn, placed, read_again
 from skdp.engines.backends.memory import MemoryTable
-from skdp.frames import PROTOCOL_KEY, Summary
+from skdp.frames import PROTOCOL_KEY, RELEASES_KEY, Summary
 from skdp.local import ReportProtocol
 
 # Before, a stream of batches ended without a word when its source failed.
@@ -71,7 +72,9 @@ class PolarsTable(Engine):
         digests, opened = (None, None) if found is None else found
         batches = _Batches(frame.select(release.check.columns), release, batch_rows(trial.width), digests, opened)
         if persist and place is None:
-            return quietly(lambda: polars.concat([trial, *batches])).lazy()
+            stored = quietly(lambda: polars.concat([trial, *batches]))
+            release.close()
+            return stored.lazy()
         from polars.io.plugins import register_io_source
 
         lazy = register_io_source(batches.read, schema=trial.schema)
@@ -80,23 +83,22 @@ class PolarsTable(Engine):
             return lazy
         assert place is not None
         with written_beside(place) as beside:
-            quietly(lambda: _sink(lazy, batches, beside, release.said))
+            quietly(lambda: _sink(lazy, batches, beside, release))
         return polars.scan_parquet(place)
 
-    def tally(self, protocol: ReportProtocol) -> Any:
+    def tally(self, reports: ReportSums, protocol: ReportProtocol) -> list[NDArray[np.int64]]:
         groups, values, lazy = counted_groups(protocol), protocol.values, self._frame.lazy()
         if not groups or values is None:
-            return super().tally(protocol)
-        reports = ReportSums(protocol)
+            return super().tally(reports, protocol)
         if _is_short_text(self.sample.schema, protocol, values):
             sums = _count_text(lazy, values, reports)
             if sums is not None:
-                return reports.total(sums)
+                return sums
         sums = reports.zeros()
         for columns in groups:
             found = quietly(lambda: count_groups(lazy, columns).collect(engine="streaming"))  # noqa: B023 - called now
             reports.add(sums, found.select(columns), found.to_series(-1).to_numpy().astype(np.int64))
-        return reports.total(sums)
+        return sums
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         batches = self._frame.lazy().select(names).collect_batches(chunk_size=ROWS, maintain_order=False)
@@ -107,9 +109,15 @@ class PolarsTable(Engine):
         return type(self)(self._frame.filter(rank <= most))
 
 
-def _sink(lazy: Any, batches: _Batches, place: Path, said: str | None) -> None:
+def _sink(lazy: Any, batches: _Batches, place: Path, release: Release) -> None:
+    def note(_: Any) -> dict[str, str]:
+        # Polars asks for it when all rows are written.
+        releases = release.close()
+        noted = {} if releases is None else {RELEASES_KEY: json.dumps(releases)}
+        return {} if release.said is None else {PROTOCOL_KEY: release.said, **noted}
+
     try:
-        lazy.sink_parquet(place, metadata=None if said is None else {PROTOCOL_KEY: said})
+        lazy.sink_parquet(place, metadata=note)
     except polars.exceptions.PolarsError:
         if batches.failed is None:
             raise

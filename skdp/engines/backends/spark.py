@@ -76,11 +76,10 @@ class SparkTable(Engine):
         _write(lazy, place)
         return session.read.schema(lazy.schema).parquet(place)
 
-    def tally(self, protocol: ReportProtocol) -> Any:
+    def tally(self, reports: ReportSums, protocol: ReportProtocol) -> list[NDArray[np.int64]]:
         groups = counted_groups(protocol)
         if not groups:
-            return super().tally(protocol)
-        reports = ReportSums(protocol)
+            return super().tally(reports, protocol)
         sums = reports.zeros()
         for columns in groups:
             keys = [bytewise(self._frame, name).alias(str(place)) for place, name in enumerate(columns)]
@@ -89,7 +88,7 @@ class SparkTable(Engine):
                 if _is_text(self._frame.schema[name].dataType):
                     values[place] = values[place].cast(pyarrow.string())
             reports.add(sums, pyarrow.table(values, columns), counts.to_numpy().astype(np.int64))
-        return reports.total(sums)
+        return sums
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         rows = self._frame.select(*map(_name, names))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +22,7 @@ from skdp.engines._registry import is_damage
 from skdp.engines._source_file import SourceFile, check_delimiter, delimiter_of
 from skdp.engines.backends.batches import arrow_tables, write_tables
 from skdp.engines.files._said import only_one, said_by_sidecar
-from skdp.frames import read_table
+from skdp.frames import Releases, joined_releases, read_table
 
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
 
@@ -102,6 +102,19 @@ class TableFile:
 
         try:
             return only_one(map(said_by_file, self.dataset.get_fragments()), self.path.name)
+        except (pyarrow.ArrowException, OSError) as error:
+            if not is_damage(error):
+                raise
+            raise UnreadableError(f"{self.path.name} is damaged") from None
+
+    def releases(self) -> Releases | None:
+        """Return the releases that the file says its reports are of; of text, its sidecar says all that it is."""
+        if self.is_text:
+            return None
+        from skdp.engines.backends.arrow import releases_of_file
+
+        try:
+            return joined_releases(map(releases_of_file, self.dataset.get_fragments()))
         except (pyarrow.ArrowException, OSError) as error:
             if not is_damage(error):
                 raise
@@ -198,10 +211,12 @@ def check_readable(domain: Domain | None, reports: Any, schema: Any, form: str) 
                 )
 
 
-def write_file(tables: Iterable[Any], schema: Any, path: Path, form: str) -> None:
-    """Write a stream of tables."""
+def write_file(
+    tables: Iterable[Any], schema: Any, path: Path, form: str, finish: Callable[[Any], Any] | None = None
+) -> None:
+    """Write a stream of tables; `finish` makes the final schema of a Parquet file when all of them are written."""
     if form == "parquet":
-        write_tables(tables, schema, path)
+        write_tables(tables, schema, path, finish)
         return
     with pyarrow.output_stream(str(path), compression="gzip" if form.endswith(".gz") else None) as file:
         if form == "ipc":

@@ -23,7 +23,6 @@ from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_readable, check_writable, format_of, write_file
 from skdp.engines.files._run import carry_out, declared_columns, describe_release, output_schema
 from skdp.engines.files._said import sidecar_of
-from skdp.frames import schema_with_protocol
 from skdp.local import ReportTransformer, protocol_text
 
 pyarrow = Extra("pyarrow")
@@ -157,7 +156,6 @@ def privatize_file(
     check_writable(schema, form)
     check_readable(transformer.protocol_.values, trial, schema, form)
     said = protocol_text(transformer)
-    written = schema if is_text else schema_with_protocol(schema, said)
     rows = batch_rows(trial.num_columns)
     settings = {"input file": table.fingerprint()} | describe_release(transformer, keep, record_id, rows)
     folder = WorkingFolder.resume(place, settings) if resume else WorkingFolder.start(place, settings, transformer)
@@ -170,10 +168,21 @@ def privatize_file(
 
     def draw(randomness: BatchRandomness, checked: Checked | None) -> None:
         release = Release(transformer.protocol_, keep, randomness, record_id)
+        release.begin(transformer, randomness.name)
         tables = in_full(table.tables(declared, release.check.columns), checked or Checked())
         batches = even(tables, rows, pyarrow.concat_tables)
         with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
-            write_file(_reports(batches, release, schema, folder, bar), written, path, form)
+            parts = _reports(batches, release, schema, folder, bar)
+            if form == "parquet":
+                write_file(parts, schema, path, form, release.noted)
+            elif form == "ipc":
+                # An Arrow file begins with its schema: all parts are drawn before.
+                n_parts = sum(1 for _ in parts)
+                stored = (folder.read(part) for part in range(n_parts))
+                write_file(stored, release.noted(schema), path, form)
+            else:
+                write_file(parts, schema, path, form)
+                release.close()
 
     def is_same() -> bool:
         """Return whether the file still holds what it held when the run was started."""
@@ -202,6 +211,7 @@ def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: Work
         part, (batch, place) = item
         stored = folder.read(part)
         if stored is not None:
+            release.count_again(place, stored)
             return stored
         reports = draw(batch, place).cast(schema).unify_dictionaries()
         folder.write(part, reports)

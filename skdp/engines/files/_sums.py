@@ -22,8 +22,8 @@ from skdp.engines.files._formats import TableFile
 from skdp.engines.files._json_lines import sum_lines
 from skdp.engines.files._said import check_said, read_json, said_by_sidecar
 from skdp.engines.files.shards import ReleasedFolder
-from skdp.frames import PROTOCOL_KEY
-from skdp.local import ReportProtocol, ReportTransformer, stated
+from skdp.frames import PROTOCOL_KEY, Releases, joined_releases
+from skdp.local import ReportProtocol, ReportTransformer, check_releases, stated
 
 pyarrow = Extra("pyarrow")
 
@@ -70,15 +70,25 @@ def sum_file(path: Source, transformer: ReportTransformer, progress: Progress) -
         return _tally_of(path, protocol)
     if isinstance(path, Path) and path.suffix in LINES:
         with closing(progress(None)) as bar:
-            return reports.total(sum_lines(path, reports, bar))
-    sums, tables = reports.zeros(), _tables(path, transformer)
+            return _checked(reports, sum_lines(path, reports, bar), [], transformer)
+    sums, tables, releases = reports.zeros(), _tables(path, transformer), []
     with closing(progress(_count_rows(path))) as bar:
         for table in tables:
             table.check_columns(reports.names)
+            releases.append(table.releases())
             for batch in _report_tables(table, protocol, reports.names):
                 reports.add(sums, batch)
                 bar.update(len(batch))
-    return reports.total(sums)
+    return _checked(reports, sums, releases, transformer)
+
+
+def _checked(
+    reports: ReportSums, sums: list[Any], releases: Iterable[Releases | None], transformer: ReportTransformer
+) -> Any:
+    """Return the tally of reports, and warn if they are not those of the releases that the files say."""
+    tally = reports.total(sums)
+    check_releases(reports.counts(sums), joined_releases(releases), transformer.released.counts)
+    return tally
 
 
 def _tables(path: Source, transformer: ReportTransformer) -> Iterable[TableFile]:

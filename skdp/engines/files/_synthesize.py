@@ -192,7 +192,7 @@ def _with_fractions(domain: Domain, columns: Collection[str]) -> Domain:
     declared = {name: domain[name] for name in domain.columns}
     for name in columns:
         values = declared[name]
-        if isinstance(values, Interval) and values.dtype.kind == "f":
+        if isinstance(values, Interval) and values.dtype.kind == "f" and not values.real:
             declared[name] = Interval(edges=values.edges, missing=values.missing, real=True)
     return Domain(declared)
 

@@ -63,6 +63,11 @@ def tally_files(
     ImportError
         If pyarrow is missing; the error names the extra.
 
+    Warns
+    -----
+    UnverifiedReportsWarning
+        If a file does not hold the reports of the releases whose counts it carries.
+
     See Also
     --------
     estimate_file : Estimates counts from such files.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp.base import heard
 from skdp.coding import is_missing
-from skdp.frames import is_frame
+from skdp.frames import is_frame, without_releases
 
 Outputs = dict[str, NDArray[Any]]
 """A column for each part of the output, an entry for each draw."""
@@ -130,6 +130,7 @@ def _flatten(value: Any, name: str, cells: dict[str, Any]) -> Any:
 
 
 def _flatten_table(table: Any, name: str, cells: dict[str, Any]) -> Any:
+    table = without_releases(table)
     columns = _columns(table)
     rows = list(zip(*(array.tolist() for _, array in columns), strict=True))
     types = []

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skdp.coding import kind_of
 from skdp.domain import Domain, DomainLike, Interval
 from skdp.evaluation.displays._style import COLOURS, INK, PanelDisplay, check_count, check_table, import_pyplot
-from skdp.metrics import marginal_errors, marginal_table, total_variation
+from skdp.metrics import marginal_errors, marginal_table, total_variation, value_errors
 from skdp.typing import AxesLike, TableLike
 
 _MOST_NUMBERS = 30  # more distinct ones are cut into this number of bins
@@ -38,6 +38,9 @@ class MarginalDisplay(PanelDisplay):
         The shares to draw, of one or two columns each, as returned by `marginal_table`.
     edges : mapping of column name to tuple of float, optional
         The edges of columns that are cut into bins.
+    values : mapping of column name to float, optional
+        How far the values of columns that are cut into bins are apart, whatever their bins: the distance of
+        `skdp.metrics.value_errors`, which titles state.
 
     Attributes
     ----------
@@ -57,6 +60,7 @@ class MarginalDisplay(PanelDisplay):
     --------
     skdp.metrics.marginal_table : The numbers behind a panel.
     skdp.metrics.marginal_error : The mean distance over all marginals.
+    skdp.metrics.value_errors : The distances of numbers and dates, also within bins.
 
     Notes
     -----
@@ -79,6 +83,7 @@ class MarginalDisplay(PanelDisplay):
         marginals: Mapping[tuple[Any, ...], pd.DataFrame],
         *,
         edges: Mapping[Any, tuple[float, ...]] | None = None,
+        values: Mapping[Any, float] | None = None,
     ) -> None:
         if not isinstance(marginals, Mapping):
             raise TypeError(
@@ -95,8 +100,11 @@ class MarginalDisplay(PanelDisplay):
                 raise ValueError(f"the marginal of {names} must be indexed by {len(names)} columns")
         if edges is not None and not isinstance(edges, Mapping):
             raise TypeError(f"edges must be a mapping of column names to edges, got {type(edges).__name__}")
+        if values is not None and not isinstance(values, Mapping):
+            raise TypeError(f"values must be a mapping of column names to distances, got {type(values).__name__}")
         self.marginals = marginals
         self.edges = edges
+        self.values = values
 
     @classmethod
     def from_tables(
@@ -144,7 +152,10 @@ class MarginalDisplay(PanelDisplay):
         declared = _declare(real, synthetic, dict.fromkeys(name for names in chosen for name in names), domain)
         marginals = {names: marginal_table(real, synthetic, names, domain=declared) for names in chosen}
         edges = {name: values.edges for name, values in declared.items() if isinstance(values, Interval)}
-        return cls(marginals, edges=edges).plot(max_values=max_values, ax=ax)
+        binned = [names[0] for names in chosen if len(names) == 1 and names[0] in edges]
+        within = value_errors(real, synthetic, columns=binned, domain=declared) if binned else None
+        values = {} if within is None else dict(zip(within["column"], within["distance"], strict=True))
+        return cls(marginals, edges=edges, values=values).plot(max_values=max_values, ax=ax)
 
     @property
     def errors(self) -> dict[tuple[Any, ...], float]:  # numpydoc ignore=RT01
@@ -182,6 +193,8 @@ class MarginalDisplay(PanelDisplay):
         for names in ordered:
             scales, shares = self._scale(names, max_values)
             title = f"TVD {errors[names]:.3f}"
+            if len(names) == 1 and names[0] in (self.values or {}):
+                title += f", values {(self.values or {})[names[0]]:.3f}"
             if len(names) == 1:
                 _draw_one(next(free), names[0], scales[0], shares, title)
             else:

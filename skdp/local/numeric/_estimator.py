@@ -14,6 +14,7 @@ from skdp.local._tallies import NumericTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.numeric._estimation import DistributionOptions
 from skdp.local.numeric._protocol import NumericProtocol
+from skdp.local.protocol import refuse_impossible
 
 
 class MeanEstimator(ReportTransformer):
@@ -55,7 +56,9 @@ class MeanEstimator(ReportTransformer):
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
         tally = self._tally_of(reports)
-        return self.protocol_.estimate(tally, confidence_level=confidence_level)
+        means = self.protocol_.estimate(tally, confidence_level=confidence_level)
+        refuse_impossible(self.protocol_, tally)
+        return means
 
     def estimate_distribution(
         self,
@@ -129,7 +132,9 @@ class MeanEstimator(ReportTransformer):
         """
         tally = self._tally_of(reports)
         options = DistributionOptions(n_bins, spacing, smooth, confidence_level)
-        return self.protocol_.estimate_distribution(tally, options)
+        shares = self.protocol_.estimate_distribution(tally, options)
+        refuse_impossible(self.protocol_, tally)
+        return shares
 
     def _tally_of(self, reports: Any) -> NumericTally:
         check_is_fitted(self)

@@ -24,6 +24,8 @@ from skdp.local.protocol import (
     Reports,
     Sampling,
     drawn_parts,
+    fold,
+    joined_counts,
     read_report_table,
     shuffled_parts,
 )
@@ -167,6 +169,12 @@ class NumericProtocol(ReportProtocol):
     def tally(self, reports: Reports) -> NumericTally:
         pairs = zip(reports, self.values_of, strict=True)
         return self._tally_of([np.bincount(report[report >= 0], minlength=len(values)) for report, values in pairs])
+
+    def report_counts(self, reports: Reports) -> NDArray[np.int64]:
+        return self.tallied_counts(self.tally(reports))
+
+    def tallied_counts(self, tally: NumericTally) -> NDArray[np.int64]:
+        return joined_counts(tally.n_reports, [fold(counts) for counts in tally.counts])
 
     def empty_tally(self) -> NumericTally:
         return self._tally_of([np.zeros(len(values), np.int64) for values in self.values_of])

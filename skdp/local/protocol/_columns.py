@@ -12,8 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.base import read_array
 from skdp.coding import kind_of
 from skdp.domain import Domain, Interval
+from skdp.frames import Table, is_frame, read_table
 
 SAMPLED = "sampled"
 """The column that says, under ``strategy="sample"``, which attribute a row reports."""
@@ -105,3 +107,43 @@ def read_floats(block: NDArray[Any]) -> NDArray[np.float64]:
     except Exception:
         pass  # it may hold a value, and would be the context of an error that is raised here
     raise ValueError("the reports hold something else than numbers")
+
+
+def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
+    """Take a frame or array of reports apart into columns, for `ReportProtocol.read`.
+
+    Parameters
+    ----------
+    reports : dataframe or array-like
+        The reports.
+    names : sequence of column names
+        What the columns of a frame must be called; an array must have as many.
+
+    Returns
+    -------
+    Table
+        The columns, as ``columns``; their values are not checked.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the reports are no such table; no error shows a value.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp.local import read_report_table
+    >>> len(read_report_table(pd.DataFrame({"sex": ["f", "m"], "other": [1, 2]})[["sex"]], ["sex"]).columns)
+    1
+    """
+    frame = is_frame(reports)
+    if not frame:
+        reports = read_array(reports, "reports")
+        if reports.ndim != 2:
+            raise ValueError(f"reports must be a table, got {reports.ndim} dimensions")
+    table = read_table(reports)
+    if (frame and list(table.names) != [*names]) or len(table.columns) != len(names):
+        raise ValueError(f"the reports of this encoder have the columns {[*names]}")
+    if len(table.columns[0]) == 0:
+        raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
+    return table

@@ -189,16 +189,15 @@ def count_variances(protocol: Any, counts: ArrayLike) -> NDArray[np.float64]:
 
 
 def estimate_joint_counts(
-    protocol: Any, reports: Any, columns: Sequence[Any] | None, confidence_level: float
+    protocol: Any, reports: Sequence[NDArray[Any]], columns: Sequence[Any] | None, confidence_level: float
 ) -> pd.DataFrame:
     """Estimate the count of each combination of values of columns that are attributes of their own."""
     if protocol.strategy != "split":
         raise ValueError(f"joint counts are estimated from strategy='split', not {protocol.strategy!r}")
     level = check_confidence_level(confidence_level)
     chosen = check_columns(protocol.domain.columns, protocol.domain.columns if columns is None else columns)
-    parts = protocol.read(reports)
     places = [protocol.domain.columns.index(name) for name in chosen]
-    oracles, parts = [protocol.oracles[place] for place in places], [parts[place] for place in places]
+    oracles, parts = [protocol.oracles[place] for place in places], [reports[place] for place in places]
     counts = _outer_sums(oracles, parts)
     moments = [oracle.second_moments() for oracle in oracles]
     n = len(parts[0])

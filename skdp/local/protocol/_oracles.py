@@ -21,11 +21,13 @@ from skdp.local.protocol._columns import (
     attributes_of,
     plain_values,
     read_floats,
+    read_report_table,
     read_sampled,
     read_whole_numbers,
     spread,
     value_labels,
 )
+from skdp.local.protocol._counts import fold, joined_counts
 from skdp.local.protocol._estimation import estimate_counts
 from skdp.local.protocol._protocol import (
     Channel,
@@ -33,7 +35,6 @@ from skdp.local.protocol._protocol import (
     Randomness,
     ReportProtocol,
     Reports,
-    read_report_table,
 )
 from skdp.local.protocol._sampling import shuffled_parts
 from skdp.oracles import FrequencyOracle, RandomizedResponse, TwoRounds
@@ -250,6 +251,25 @@ class OracleProtocol(ReportProtocol):
         support = tuple(oracle.tally(part) for oracle, part in zip(self.oracles, own, strict=True))
         return self._tally_of(support, tuple(map(len, own)), len(reports[0]))
 
+    def report_counts(self, reports: Reports) -> NDArray[np.int64]:
+        own = [part for part, _ in self.parts(reports)] if self.strategy == "sample" else reports
+        parts = [oracle.part_counts(part) for oracle, part in zip(self.oracles, own, strict=True)]
+        return joined_counts(len(reports[0]), parts)
+
+    def empty_counts(self) -> NDArray[np.int64]:
+        return joined_counts(0, [np.zeros(oracle.n_part_counts, np.int64) for oracle in self.oracles])
+
+    def tallied_counts(self, tally: ReportTally) -> NDArray[np.int64] | None:
+        parts = []
+        for oracle, support, size in zip(self.oracles, tally.support, tally.sizes, strict=True):
+            if oracle.has_bits:
+                parts.append(np.concatenate([support, size - support]))
+            elif isinstance(oracle, RandomizedResponse):
+                parts.append(fold(support))
+            else:
+                return None
+        return joined_counts(tally.n_reports, parts)
+
     @property
     def counted_columns(self) -> list[list[Any]]:
         # The distinct reports of a few bits are few: an engine counts them in less time than it hands over all rows.
@@ -293,6 +313,14 @@ class OracleProtocol(ReportProtocol):
         parts = None if reports is None else [part for part, _ in self.parts(reports)]
         return estimate_counts(self, tally, parts, postprocess, confidence_level, simultaneous, what, columns)
 
+    def tails(self, tally: ReportTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
+        found = []
+        for names, oracle, support, size in zip(self.attributes, self.oracles, tally.support, tally.sizes, strict=True):
+            if size and (columns is None or not set(columns).isdisjoint(names)):
+                whose = ", ".join(map(repr, names))
+                found += [(tail, choices, whose) for tail, choices in oracle.tails(support, size)]
+        return found
+
     @property
     def meaning(self) -> dict[str, Any]:
         """What a server must know to read the reports, besides the domain."""
@@ -321,72 +349,6 @@ class OracleProtocol(ReportProtocol):
         pairs = zip(self.permanent or self.oracles, self.memo.n_states, strict=True)
         costs = [Fraction(oracle.epsilon) * min(n_values, most) for oracle, most in pairs]
         return max(costs) if self.strategy == "sample" else sum(costs, Fraction(0))
-
-
-class ValueProtocol(OracleProtocol):
-    """Reports of randomised response, as values of the domain in the columns and dtypes of the input."""
-
-    @property
-    def report_columns(self) -> list[Any]:
-        return [*self.columns, *([SAMPLED] if self.strategy == "sample" else [])]
-
-    def columns_of(self, index: int, inputs: Any = None) -> list[Any]:
-        return list(self.attributes[index])
-
-    @property
-    def values(self) -> Domain:  # type: ignore[override]
-        return self.domain
-
-    @property
-    def counted_columns(self) -> list[list[Any]]:
-        # The second round of an oracle has other reports than values.
-        countable = self.strategy != "sample" and all(type(oracle) is RandomizedResponse for oracle in self.oracles)
-        return [list(columns) for columns in self.attributes] if countable else []
-
-    def prepare(self, table: Table) -> Codes:
-        codes = super().prepare(table)
-        self._written_domain.decoders(table.columns)  # refuses a dtype that cannot hold the values
-        return codes
-
-    @property
-    def _written_domain(self) -> Domain:
-        if self.strategy != "sample":
-            return self.domain
-        # A column that a record does not report is missing, whether or not missing is declared.
-        values = {name: self.domain[name].values for name in self.columns}
-        return Domain({name: own if None in own else (*own, None) for name, own in values.items()})
-
-    def write(self, reports: Reports, table: Table) -> Any:
-        domain = self._written_domain
-        decoders = domain.decoders(table.columns)
-        if self.strategy == "joint":
-            reports = self.domain.split(reports[0])
-        elif self.strategy == "sample":
-            *reports, chosen = reports
-            missing = [domain[name].values.index(None) for name in domain.columns]
-            least = [np.min_scalar_type(len(domain[name])) for name in domain.columns]
-            reports = [
-                np.where(chosen == index, codes, missing[index]).astype(least[index])
-                for index, codes in enumerate(reports)
-            ]
-        columns = [decode(codes) for decode, codes in zip(decoders, reports, strict=True)]
-        return table.rebuild([*columns, chosen] if self.strategy == "sample" else columns, self.report_columns)
-
-    def width_of(self, index: int) -> int:
-        return len(self.attributes[index])
-
-    def read_part(self, index: int, columns: list[Any], rows: NDArray[np.bool_] | slice) -> NDArray[Any]:
-        domain = self.domains[index]
-        codes = [column[rows] for column in domain.encode(columns)]
-        for name in undeclared(domain, codes):
-            raise ValueError(
-                f"column {name!r} holds a value, or a NaN or inf, outside the declared categories. These are not "
-                "reports of this encoder."
-            )
-        return codes[0] if len(codes) == 1 else domain.join(codes)
-
-    def _add_distinct(self, support: Any, index: int, columns: list[Any], counts: NDArray[np.int64]) -> None:
-        np.add.at(support, self.read_part(index, columns, slice(None)).astype(np.intp), counts)
 
 
 def undeclared(domain: Domain, codes: Codes) -> list[Any]:

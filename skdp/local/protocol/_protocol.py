@@ -10,9 +10,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import read_array
 from skdp.domain import Domain
-from skdp.frames import Table, is_frame, read_table
+from skdp.frames import Table
 from skdp.local.memo import are_distinct, read_record_ids
 from skdp.privacy import PrivacyGuarantee
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
@@ -204,6 +203,46 @@ class ReportProtocol(ABC):
             Has ``n_reports``, adds to other tallies, and has ``sums()`` and ``with_sums(sums)``.
         """
 
+    def report_counts(self, reports: Reports) -> NDArray[np.int64] | None:
+        """Count reports and parts of them, to recognise them in any order where they carry the counts as a note.
+
+        Parameters
+        ----------
+        reports : list of ndarray
+            What `read` or `randomise` returned.
+
+        Returns
+        -------
+        ndarray of int64, or None
+            Counts that add up over sets of reports, the number of reports first; None (the default) for no such note.
+        """
+        return None
+
+    def tallied_counts(self, tally: Any) -> NDArray[np.int64] | None:
+        """Return `report_counts` of the reports in a tally, where they follow from it.
+
+        Parameters
+        ----------
+        tally : tally
+            Of this protocol.
+
+        Returns
+        -------
+        ndarray of int64, or None
+            The counts; None (the default) if they need the reports.
+        """
+        return None
+
+    def empty_counts(self) -> NDArray[np.int64] | None:
+        """Return `report_counts` of no reports.
+
+        Returns
+        -------
+        ndarray of int64, or None
+            Zeros; None if there are no such counts.
+        """
+        return self.tallied_counts(self.empty_tally())
+
     @abstractmethod
     def empty_tally(self) -> Any:
         """Return the tally of no reports.
@@ -252,6 +291,24 @@ class ReportProtocol(ABC):
         pandas.DataFrame
             The estimates.
         """
+
+    def tails(self, tally: Any, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
+        """Bound how probable sums as extreme as these are, whatever the true values.
+
+        Parameters
+        ----------
+        tally : tally
+            Of this protocol.
+        columns : sequence of column names, optional
+            The columns whose sums are examined; by default all.
+
+        Returns
+        -------
+        list of (float, float, str)
+            For each sum that is examined the logarithm of a bound of its probability, that of the number of sums that
+            it was chosen from as the most extreme one, and the columns; by default none.
+        """
+        return []
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         """Return the exact channel of each attribute of a record, for audits.
@@ -341,43 +398,3 @@ class ReportProtocol(ABC):
             # Rows of one record with different values would cost more than the one charge of a call.
             raise ValueError("record_id has repeated entries; a record reports once in a call")
         return ids
-
-
-def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
-    """Take a frame or array of reports apart into columns, for `ReportProtocol.read`.
-
-    Parameters
-    ----------
-    reports : dataframe or array-like
-        The reports.
-    names : sequence of column names
-        What the columns of a frame must be called; an array must have as many.
-
-    Returns
-    -------
-    Table
-        The columns, as ``columns``; their values are not checked.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the reports are no such table; no error shows a value.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp.local import read_report_table
-    >>> len(read_report_table(pd.DataFrame({"sex": ["f", "m"], "other": [1, 2]})[["sex"]], ["sex"]).columns)
-    1
-    """
-    frame = is_frame(reports)
-    if not frame:
-        reports = read_array(reports, "reports")
-        if reports.ndim != 2:
-            raise ValueError(f"reports must be a table, got {reports.ndim} dimensions")
-    table = read_table(reports)
-    if (frame and list(table.names) != [*names]) or len(table.columns) != len(names):
-        raise ValueError(f"the reports of this encoder have the columns {[*names]}")
-    if len(table.columns[0]) == 0:
-        raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
-    return table

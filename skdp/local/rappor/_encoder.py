@@ -17,6 +17,7 @@ from skdp.frames import Table
 from skdp.local._tallies import RapporTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import SecretKey, check_key, written_name
+from skdp.local.protocol import refuse_impossible
 from skdp.local.rappor._protocol import Method, RapporProtocol, read_values
 from skdp.oracles import BloomRandomizer
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, ReportPair, Shuffled
@@ -287,7 +288,9 @@ class RapporEncoder(ReportTransformer):
         """
         check_is_fitted(self)
         tally = reports if isinstance(reports, RapporTally) else self.tally(reports)
-        return self.protocol_.estimate(tally, candidates, method=method)
+        counts = self.protocol_.estimate(tally, candidates, method=method)
+        refuse_impossible(self.protocol_, tally)
+        return counts
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         check_is_fitted(self)

@@ -19,8 +19,16 @@ from skdp.coding import ColumnError
 from skdp.frames import Table
 from skdp.local._tallies import RapporTally
 from skdp.local.memo import SecretKey, canonical, framed, keyed_coins, keyed_digests, keyed_integers, to_bytes
-from skdp.local.protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
-from skdp.oracles import MAX_REPORT_BYTES, BloomRandomizer, check_bits
+from skdp.local.protocol import (
+    Channel,
+    Codes,
+    Randomness,
+    ReportProtocol,
+    Reports,
+    joined_counts,
+    read_report_table,
+)
+from skdp.oracles import MAX_REPORT_BYTES, BloomRandomizer, check_bits, lower_tail, upper_tail
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import bernoulli, uniform_integers
 
@@ -109,6 +117,13 @@ class RapporProtocol(ReportProtocol):
         ones = np.array([count_ones(cohorts, bits, count) for bits in columns])
         return RapporTally(ones, np.bincount(cohorts, minlength=count), self.meaning)
 
+    def report_counts(self, reports: Reports) -> NDArray[np.int64]:
+        return self.tallied_counts(self.tally(reports))
+
+    def tallied_counts(self, tally: RapporTally) -> NDArray[np.int64]:
+        ones, n_reports = tally.ones.sum(axis=1), tally.n_reports
+        return joined_counts(n_reports, [tally.cohort_sizes, ones.ravel(), (n_reports - ones).ravel()])
+
     def empty_tally(self) -> RapporTally:
         rappor = self.randomizer
         ones = np.zeros((len(self.columns), rappor.n_cohorts, rappor.n_bits), np.int64)
@@ -146,6 +161,21 @@ class RapporProtocol(ReportProtocol):
         if not written or len({*written}) < len(written):
             raise ValueError(f"candidates of column {name!r} must be different values, at least one")
         return written
+
+    def tails(self, tally: RapporTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
+        # A bit is 1 with the probability `on` or `off`, of each record of a cohort.
+        on, off = float(self.randomizer.on), float(self.randomizer.off)
+        known = np.flatnonzero(tally.cohort_sizes)
+        found = []
+        for name, ones in zip(self.columns, tally.ones, strict=True):
+            if columns is not None and name not in columns:
+                continue
+            choices, least, most = math.log(ones.size), ones.min(axis=1), ones.max(axis=1)
+            sizes = [(cohort, float(tally.cohort_sizes[cohort])) for cohort in known.tolist()]
+            low = min((lower_tail(float(least[cohort]), size, off) for cohort, size in sizes), default=0.0)
+            high = min((upper_tail(float(most[cohort]), size, on) for cohort, size in sizes), default=0.0)
+            found += [(low, choices, repr(name)), (high, choices, repr(name))]
+        return found
 
     @property
     def meaning(self) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from skdp.local.protocol import (
     SampledCounts,
     check_columns,
     concat_columns,
+    joined_counts,
     plain_values,
     read_report_table,
     read_whole_numbers,
@@ -93,6 +94,13 @@ class ListProtocol(ReportProtocol):
         columns = [[name, plain_values(self.domain[name])] for name in self.columns]
         return {**self.meaning, "columns": columns, "unknown": self.unknown}
 
+    def report_counts(self, reports: Reports) -> NDArray[np.int64]:
+        parts = [oracle.part_counts(report) for oracle, report in zip(self.oracles, reports, strict=True)]
+        return joined_counts(len(reports[0]), parts)
+
+    def empty_counts(self) -> NDArray[np.int64]:
+        return joined_counts(0, [np.zeros(oracle.n_part_counts, np.int64) for oracle in self.oracles])
+
     @property
     @abstractmethod
     def meaning(self) -> dict[str, Any]:
@@ -159,6 +167,13 @@ class SetProtocol(ListProtocol):
         if len(self.columns) == 1 or (columns is not None and len(asked) == 1):
             return tables[asked[0]]
         return concat_columns(tables)
+
+    def tails(self, tally: ReportTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
+        found = []
+        for name, oracle, support in zip(self.columns, self.oracles, tally.support, strict=True):
+            if tally.n_reports and (columns is None or name in columns):
+                found += [(tail, choices, repr(name)) for tail, choices in oracle.tails(support, tally.n_reports)]
+        return found
 
     @property
     def meaning(self) -> dict[str, Any]:

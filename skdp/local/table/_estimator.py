@@ -10,9 +10,10 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.domain import Domain
+from skdp.local._protocol_file import read_carried
 from skdp.local._transformer import ReportTransformer
 from skdp.local.numeric import NumericProtocol
-from skdp.local.protocol import OracleProtocol, check_columns, estimate_together
+from skdp.local.protocol import OracleProtocol, check_columns, estimate_together, refuse_impossible
 from skdp.local.table._protocol import TableProtocol
 from skdp.local.table._tally import TableTally
 from skdp.oracles import Postprocess
@@ -83,7 +84,9 @@ class TableEstimator(ReportTransformer):
 
     def _margins(self, reports: Any, **options: Any) -> pd.DataFrame:
         tally = self._tally_of(reports)
-        return self.protocol_.estimate(tally, **options)
+        estimates = self.protocol_.estimate(tally, **options)
+        refuse_impossible(self.protocol_, tally)
+        return estimates
 
     def estimate_joint_counts(
         self, reports: Any, columns: Sequence[Any], *, confidence_level: float = 0.95
@@ -122,7 +125,10 @@ class TableEstimator(ReportTransformer):
         asked = check_columns([name for name in protocol.names if name in values], columns)
         together = protocol.places_of(*asked)
         if len(asked) == 1 < len(together):
-            return protocol.estimate_margin(self._tally_of(reports), asked[0], confidence_level=confidence_level)
+            tally = self._tally_of(reports)
+            margin = protocol.estimate_margin(tally, asked[0], confidence_level=confidence_level)
+            refuse_impossible(protocol, tally, asked)
+            return margin
         places = together or sorted({place for name in asked for place in protocol.places_of(name)})
         if isinstance(reports, TableTally):
             if len(places) > 1:
@@ -132,11 +138,12 @@ class TableEstimator(ReportTransformer):
             part: Any = protocol.parts[places[0]]
             own = protocol.tally_of(reports, places[0])
             found: pd.DataFrame = part.estimate(own, columns=asked, confidence_level=confidence_level)
+            refuse_impossible(protocol, reports, asked)
             return found
         size = protocol.n_sampled
         if size is not None and size < len(places):  # as also if a column is in several groups
             raise ValueError(f"no record reports the columns {asked} together: plan_ has {size} report(s) a record")
-        arrays = self._read_reports(reports)
+        arrays, tally = read_carried(reports, self)
         drawn = protocol.rows(arrays)
         rows = drawn[:, places].all(axis=1)
         pairs, order = [], []
@@ -157,6 +164,7 @@ class TableEstimator(ReportTransformer):
         found = found.iloc[moved]
         known = dict(order)
         found.index = Domain({name: known[name] for name in asked}).cells()
+        refuse_impossible(protocol, tally, asked)
         return found
 
     def estimate_mean(self, reports: Any, *, confidence_level: float = 0.95) -> pd.DataFrame:
@@ -195,6 +203,7 @@ class TableEstimator(ReportTransformer):
             parts.append(
                 part.estimate(own, confidence_level=confidence_level) if own.n_reports else _unknown_mean(part)
             )
+        refuse_impossible(protocol, tally, [name for place in places for name in protocol.parts[place].columns])
         means = pd.concat(parts)
         return means.loc[[name for name in protocol.names if name in means.index]]
 

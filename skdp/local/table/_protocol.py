@@ -25,6 +25,7 @@ from skdp.local.protocol import (
     ValueProtocol,
     combine_samples,
     concat_columns,
+    joined_counts,
     read_report_table,
     read_sampled,
     shuffled_parts,
@@ -171,6 +172,20 @@ class TableProtocol(ReportProtocol):
         sums = [part.tally([report[rows]]) if rows.any() else part.empty_tally() for part, report, rows in pairs]
         return self._tally_of(sums, len(drawn))
 
+    def report_counts(self, reports: Reports) -> NDArray[np.int64] | None:
+        drawn, found = self.rows(reports), []
+        for part, report, rows in zip(self.parts, reports, drawn.T, strict=False):
+            # Reports that no record makes have not even their form.
+            counts = part.report_counts([report[rows]]) if rows.any() else part.empty_counts()
+            if counts is None:
+                return None
+            found.append(counts)
+        return joined_counts(len(drawn), found)
+
+    def empty_counts(self) -> NDArray[np.int64] | None:
+        parts = [counts for part in self.parts if (counts := part.empty_counts()) is not None]
+        return joined_counts(0, parts) if len(parts) == len(self.parts) else None
+
     def empty_tally(self) -> TableTally:
         return self._tally_of([part.empty_tally() for part in self.parts], 0)
 
@@ -205,6 +220,10 @@ class TableProtocol(ReportProtocol):
             columns = [parameters.get("what", "count"), "std_error", "lower", "upper"]
             return pd.DataFrame(columns=columns, index=index, dtype=float)
         return concat_columns(tables)
+
+    def tails(self, tally: TableTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
+        pairs = zip(self.parts, tally.parts, strict=True)
+        return [tail for part, own in pairs for tail in part.tails(own, columns)]
 
     def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
         pairs = [pair for part in self.parts for pair in part.shuffle_pairs("reports")]

@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import read_array
 from skdp.coding import is_missing
 from skdp.domain import Domain
-from skdp.frames import carried_text, is_frame
-from skdp.local import OracleProtocol, ReportTransformer, check_carried
+from skdp.frames import is_frame
+from skdp.local import OracleProtocol, ReportTransformer, read_carried, refuse_impossible
 from skdp.metrics.fairness import is_collection
 from skdp.oracles import FrequencyOracle
 
@@ -79,9 +79,10 @@ def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports
     chosen = check_encoder(encoder, columns)
     protocol = encoder.protocol_
     reports = _as_table(reports, protocol.report_columns)
-    check_carried(carried_text(reports), encoder)
     domain, oracles = protocol.domain, protocol.oracles
-    parts = [part for part, _ in protocol.parts(protocol.read(reports))]
+    arrays, tally = read_carried(reports, encoder)
+    refuse_impossible(protocol, tally, chosen)
+    parts = [part for part, _ in protocol.parts(arrays)]
     if len(oracles) == 1:
         return GroupReports(domain.select(chosen), domain, oracles, tuple(parts))
     of_group, places = domain.select(chosen), [domain.columns.index(name) for name in chosen]

@@ -7,3 +7,4 @@ from skdp.metrics.tables._marginals import workload_error as workload_error
 from skdp.metrics.tables._range_queries import random_range_queries as random_range_queries
 from skdp.metrics.tables._range_queries import range_query_error as range_query_error
 from skdp.metrics.tables._train_on_synthetic import train_on_synthetic as train_on_synthetic
+from skdp.metrics.tables._values import value_errors as value_errors

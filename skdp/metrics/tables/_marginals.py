@@ -12,8 +12,18 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.random import sample_without_replacement
 
-from skdp.domain import DomainLike
-from skdp.metrics.tables._pairs import Counts, PairedTables, check_columns, check_order, pair_tables, read_pair
+from skdp.domain import DomainLike, Interval
+from skdp.frames import Table
+from skdp.metrics.tables._pairs import (
+    Counts,
+    PairedTables,
+    check_columns,
+    check_order,
+    pair_tables,
+    read_declared,
+    read_pair,
+)
+from skdp.metrics.tables._values import distance_of_values, values_of_columns
 from skdp.oracles import check_size
 from skdp.typing import ColumnName, TableLike
 
@@ -63,6 +73,7 @@ def marginal_error(
     See Also
     --------
     marginal_errors : The error of each marginal.
+    value_errors : The errors of numbers and dates within bins, which this one does not see.
     workload_error : The same for a list of marginals, with weights.
     range_query_error : The error of the answers to queries.
 
@@ -106,7 +117,9 @@ def marginal_errors(
     Returns
     -------
     pandas.DataFrame
-        One row per marginal: ``columns`` (a tuple of names) and ``error``, from 0 to 1.
+        One row per marginal: ``columns`` (a tuple of names), ``error``, from 0 to 1, and ``values``: of columns with
+        bins, the largest difference of the shares of rows up to any value, from 0 to 1, which the error of bins does
+        not see; nan if no column of the marginal has bins.
 
     Raises
     ------
@@ -117,6 +130,7 @@ def marginal_errors(
     --------
     marginal_error : The mean.
     marginal_table : The shares of one marginal.
+    value_errors : Means and distances of numbers and dates.
 
     Notes
     -----
@@ -129,17 +143,31 @@ def marginal_errors(
     >>> synthetic = pd.DataFrame({"sex": ["F", "M"], "smokes": ["no", "yes"], "age": [31, 49]})
     >>> from skdp import Interval
     >>> marginal_errors(real, synthetic, domain={"age": Interval(edges=[0, 35, 120])})
-               columns  error
-    0    (sex, smokes)   0.25
-    1       (sex, age)   0.00
-    2    (smokes, age)   0.25
+               columns  error  values
+    0    (sex, smokes)   0.25     NaN
+    1       (sex, age)   0.00     0.5
+    2    (smokes, age)   0.25     0.5
     """
     tables = read_pair(real, synthetic)
     names = check_columns(tables, columns)
     marginals = _choose(names, order, n_marginals, random_state)
     used = {name for marginal in marginals for name in marginal}
     pair = pair_tables(tables, [name for name in names if name in used], domain)
-    return pd.DataFrame({"columns": marginals, "error": _errors(pair, marginals)})
+    within = {name: distance_within(tables, name, values) for name, values in read_declared(domain, tables[0]).items()}
+    values = [max((within.get(name, math.nan) for name in marginal), key=_known) for marginal in marginals]
+    return pd.DataFrame({"columns": marginals, "error": _errors(pair, marginals), "values": values})
+
+
+def distance_within(tables: tuple[Table, Table], name: Any, declared: Any) -> float:
+    """Return how far the values of a column with bins are apart, nan for others."""
+    if not isinstance(declared, Interval) or any(name not in table.names for table in tables):
+        return math.nan
+    real, synthetic = values_of_columns(tables, name, declared)
+    return distance_of_values(real, synthetic) if real.size and synthetic.size else math.nan
+
+
+def _known(distance: float) -> float:
+    return -1.0 if math.isnan(distance) else distance
 
 
 def workload_error(

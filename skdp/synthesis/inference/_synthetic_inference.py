@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from skdp.synthesis.inference._influence import (
 )
 from skdp.synthesis.inference._ratio import Ratio
 from skdp.synthesis.model import merge
-from skdp.synthesis.tables import middles
+from skdp.synthesis.tables import Shape, middles
 from skdp.typing import ColumnName
 
 _MOST_CELLS = 1 << 18
@@ -136,13 +136,13 @@ def synthetic_inference(
     >>> synthesizer = synthesizer.fit(adult.frame[names])
     >>> synthetic_inference(synthesizer, lambda table: table["age"].mean(), columns=["age"]).round(2)
             term  estimate  std_error  lower  upper  p_value  supported
-    0  statistic     38.45       0.08   38.3   38.6      0.0       True
+    0  statistic     38.43       0.08  38.28  38.59      0.0       True
     >>> model = LogisticRegression()
     >>> synthetic_inference(synthesizer, model, columns=["age", "sex"], target="income").round(3)
             term  estimate  std_error  lower  upper  p_value  supported
-    0  intercept    -3.728      0.055 -3.836 -3.620      0.0       True
+    0  intercept    -3.729      0.055 -3.837 -3.621      0.0       True
     1        age     0.042      0.001  0.040  0.044      0.0       True
-    2   sex=Male     1.252      0.037  1.180  1.325      0.0       True
+    2   sex=Male     1.256      0.037  1.183  1.329      0.0       True
     """
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {type(synthesizer).__name__}")
@@ -191,7 +191,7 @@ def _names(synthesizer: Any, columns: Any, target: Any, model: bool) -> list[Any
 
 
 def _warn_of_found_bins(synthesizer: Any, names: Sequence[Any]) -> None:
-    found = [name for name in names if synthesizer._shapes and name in synthesizer._shapes.columns]
+    found = [name for name in names if name in _shapes_of_found_bins(synthesizer)]
     if found:
         warnings.warn(
             f"the bins of {found} were found by noisy counts, and so were the numbers that stand for them: their noise "
@@ -201,10 +201,15 @@ def _warn_of_found_bins(synthesizer: Any, names: Sequence[Any]) -> None:
         )
 
 
+def _shapes_of_found_bins(synthesizer: Any) -> Mapping[Any, Shape]:
+    # Declared bins stand for their middles, which have no noise.
+    return synthesizer._shapes.columns if synthesizer._shapes and synthesizer.bins == "private" else {}
+
+
 def _cells(synthesizer: Any, places: Sequence[int]) -> pd.DataFrame:
     """List all combinations of the values of some columns."""
     domain, template = synthesizer.domain_, synthesizer._template
-    shapes = synthesizer._shapes.columns if synthesizer._shapes else {}
+    shapes = _shapes_of_found_bins(synthesizer)
     codes = np.indices([domain.sizes[place] for place in places]).reshape(len(places), -1)
     found = {}
     for place, code in zip(places, codes, strict=True):

@@ -22,4 +22,7 @@ from skdp.synthesis.selection._strategy import forbid as forbid
 from skdp.synthesis.selection._strategy import warn_not_chosen as warn_not_chosen
 from skdp.synthesis.selection._strategy import warn_out_of_reach as warn_out_of_reach
 from skdp.synthesis.selection._strategy import warn_unknown as warn_unknown
+from skdp.synthesis.selection._within_bins import UNLIKELY as UNLIKELY
+from skdp.synthesis.selection._within_bins import find_cells as find_cells
+from skdp.synthesis.selection._within_bins import without_bins as without_bins
 from skdp.synthesis.selection._zeros import read_zeros as read_zeros

@@ -80,12 +80,11 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     # the junction tree stays small enough: first, by their gains and if noise is small, strong pairs that make no
     # circle, then the strongest of all, then the others in the order of gain to noise. The rest of the budget is split
     # for the least expected sum of errors ([1]_, [2]_); values too rare, or too fine, for the noise are counted
-    # together, the rare ones not in pairs that depend strongly: what they come with would be lost. If noise is small
-    # compared with the table, a quarter of the rest is kept for a second round, with scores against the first model; so
-    # are the shares of pairs that chance explains, which else leave no room for a parity. Pairs of which one column
-    # follows from the other come first, at the cost of what their noise does to them; the second round may count their
-    # values together again. Pairs with the target of a prediction are scored by themselves, as there are few of them,
-    # and errors of them weigh more.
+    # together. If noise is small compared with the table, a quarter of the rest is kept for a second round, with scores
+    # against the first model; so are the shares of pairs that chance explains, which else leave no room for a parity.
+    # Pairs of which one column follows from the other come first, at the cost of what their noise does to them; the
+    # second round may count their values together again. Pairs with the target of a prediction are scored by
+    # themselves, as there are few of them, and errors of them weigh more.
     # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
     #    differentially private synthetic data. PVLDB 15(11).
     # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
@@ -118,11 +117,7 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
         chances |= dict(zip(part, expected.tolist(), strict=True))
         reach = _CHANCE * math.hypot(noise, _SAMPLING * math.sqrt(counts[0].sum()))
         later |= {clique for clique, chance in zip(part, scores < expected + reach, strict=True) if chance}
-    following = find_following(table, counts, gains, groups, rest)
-    least = 2 * _DOMINANT * estimate_total(table.marginals)[0]
-    dominant = {pair for pair, gain in gains.items() if len(pair) == 2 and gain >= least}
-    finer = _rare_groups(table, plan, counts, rest, rare=0.0) if dominant else ()
-    cells = Cells(plan.sizes, groups, following, dominant, finer)
+    cells = Cells(plan.sizes, groups, find_following(table, counts, gains, groups, rest))
     explained = find_explained(cells.following, plan, gains, chances)
     gains |= {pair: math.sqrt(max(0.0, gains[pair] ** 2 - chances[pair] ** 2)) for pair in explained}
     later = (later | explained) - cells.following.keys() if refine else set()
@@ -220,9 +215,7 @@ def _width(share: Fraction) -> float:
     return float((share - least) / (most - least))
 
 
-def _rare_groups(
-    table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]], share: Fraction, rare: float = _RARE
-) -> Groups:
+def _rare_groups(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]], share: Fraction) -> Groups:
     """Group the values of each column that are rare against the noise of twice as many marginals as columns."""
     # A column with an order and many more values than a pair can afford is cut into about as many groups as it can.
     noise = table.budget.std_error(share / (2 * len(plan.sizes)))
@@ -231,7 +224,7 @@ def _rare_groups(
     found = []
     for count, ordered in zip(counts, plan.ordered, strict=True):
         fine = ordered and count.size > _MUCH_FINER * most
-        found.append(group_rare_values(count, max(rare * noise, total / most if fine else 0.0), ordered=ordered))
+        found.append(group_rare_values(count, max(_RARE * noise, total / most if fine else 0.0), ordered=ordered))
     return tuple(found)
 
 

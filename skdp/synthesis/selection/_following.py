@@ -44,21 +44,15 @@ class Cells:
     groups: Groups
     following: Mapping[Clique, float] = field(default_factory=dict)
     """Pairs of which one column follows from the other: they are counted by all values, and noise costs less."""
-    dominant: Collection[Clique] = ()
-    """Pairs that depend so strongly that rare values are counted by themselves."""
-    finer: Groups = ()
-    """How the values of their columns are counted together."""
 
     def of(self, clique: Clique) -> Groups | None:
         """Return the groups of a marginal's columns, None if it has none."""
-        groups = self.finer if clique in self.dominant else self.groups
-        found = tuple(groups[column] for column in clique)
+        found = tuple(self.groups[column] for column in clique)
         whole = len(clique) == 1 or clique in self.following or all(members is None for members in found)
         return None if whole else found
 
     def cost(self, clique: Clique) -> float:
         """Count the groups of values of a marginal, or the cells whose noise costs as much."""
-        # Most cells of rare values are empty where columns depend strongly: they cost little more than if together.
         if clique in self.following:
             return self.following[clique]
         groups = ((self.groups[column], self.sizes[column]) for column in clique)

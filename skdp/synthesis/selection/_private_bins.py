@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,26 +31,21 @@ _COST, _FEWEST = 0.05, 2
 """The noise that a pair of columns may have, as a share of all records."""
 
 
+class FineCounts(NamedTuple):
+    """Unbiased counts of the fine cells of a column, and the covariances of their noise."""
+
+    counts: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+
 def find_bins(table: PrivateTable, cells: Domain, declared: Domain) -> tuple[PrivateTable, Domain, dict[Any, Shape]]:
     """Find bins that hold about as many records each; return the records by these, with the rest of the budget."""
-    # Each column gets an equal share, and each level of its tree: every 1, 8, 64, … neighbouring cells together. A
-    # record is in one node of each level. The counts of the cells that agree best with all levels are unbiased.
     intervals = {
         place: (declared[name], cells[name])
         for place, name in enumerate(declared.columns)
         if isinstance(declared[name], Interval)
     }
-    part = table.part(SHARE)
-    part.prepare([(place,) for place in intervals])
-    known, covariances = {}, cache(_covariance)
-    for place in intervals:
-        levels = _levels(len(cells[cells.columns[place]]))
-        share = Fraction(1, len(intervals) * len(levels))
-        found = [part.measure((place,), share, (level,)) for level in levels]
-        covariance = covariances(levels[0].size, found[0].std_error)
-        sums = sum(one.counts[level] for one, level in zip(found, levels, strict=True))
-        known[place] = covariance @ sums / found[0].std_error ** 2, covariance
-    part.progress.flush()
+    known = count_fine_cells(table.part(SHARE), cells, list(intervals))
     total = max(1.0, float(np.mean([counts.sum() for counts, _ in known.values()])))
     most = round(math.sqrt(_COST * total / table.budget.std_error(table.budget.left / (2 * len(cells.columns)))))
     columns = {name: declared[name] for name in declared.columns}
@@ -58,12 +54,12 @@ def find_bins(table: PrivateTable, cells: Domain, declared: Domain) -> tuple[Pri
         assert isinstance(interval, Interval)
         assert isinstance(grid, Interval)
         name, (counts, covariance), n = declared.columns[place], known[place], len(grid.edges) - 1
-        shares = _shares(counts[:n], covariance[:n, :n], find_points(grid))
+        shares = shares_of_cells(counts[:n], covariance[:n, :n], find_points(grid))
         cuts = _cut(shares, min(len(interval.edges) - 1, max(_FEWEST, most)))
-        if grid.real and not interval.real:  # the last whole number has a cell, but no bin of its own
-            cuts = [cut for cut in cuts if float(grid.edges[cut]).is_integer()]
+        if interval.decimals is not None and 2 * (grid.edges[n] - grid.edges[n - 1]) <= 10.0**-interval.decimals:
+            cuts = [cut for cut in cuts if cut < n - 1]  # the last number has a cell, but no bin of its own
         edges = [grid.edges[cut] for cut in (*cuts, n)]
-        columns[name] = Interval(edges=edges, missing=grid.missing, real=interval.real)
+        columns[name] = Interval(edges=edges, missing=grid.missing, real=interval.real, decimals=interval.decimals)
         shapes[name] = Shape(grid, np.append(0.0, np.cumsum(shares)))
         bins[place] = np.searchsorted(cuts, np.arange(len(grid)), side="right") - 1
         bins[place][n:] = len(cuts)
@@ -73,6 +69,24 @@ def find_bins(table: PrivateTable, cells: Domain, declared: Domain) -> tuple[Pri
         marginals.append(Marginal((place,), counts @ sums, error))
     domain = Domain(columns)
     return table.coarser(domain, bins, marginals), domain, shapes
+
+
+def count_fine_cells(part: PrivateTable, cells: Domain, places: Sequence[int]) -> dict[int, FineCounts]:
+    """Count the fine cells of some columns, and return counts and covariances; all that a part has is spent."""
+    # Each column gets an equal share, and each level of its tree: every 1, 8, 64, … neighbouring cells together. A
+    # record is in one node of each level. The counts of the cells that agree best with all levels are unbiased.
+    part.prepare([(place,) for place in places])
+    known, covariances = {}, cache(_covariance)
+    for place in places:
+        levels = _levels(len(cells[cells.columns[place]]))
+        share = Fraction(1, len(places) * len(levels))
+        measured = [part.measure((place,), share, (level,)) for level in levels]
+        std_error = measured[0].std_error
+        covariance = covariances(levels[0].size, std_error)
+        sums = sum(one.counts[level] for one, level in zip(measured, levels, strict=True))
+        known[place] = FineCounts(covariance @ sums / std_error**2, covariance)
+    part.progress.flush()
+    return known
 
 
 def _levels(size: int) -> list[NDArray[np.intp]]:
@@ -96,7 +110,7 @@ def _covariance(size: int, error: float) -> NDArray[np.float64]:
     return covariance * error**2
 
 
-def _shares(
+def shares_of_cells(
     counts: NDArray[np.float64], covariance: NDArray[np.float64], points: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """Return the share of each cell: from the top of the tree, as far as counts are more than noise."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from skdp.central.statistics import is_ordered
 from skdp.domain import Domain
 from skdp.oracles import check_size
 from skdp.synthesis._queries import find_column
@@ -121,6 +120,7 @@ def check_marginals(marginals: Any) -> None:
 def read_plan(
     domain: Domain,
     *,
+    ordered: tuple[bool, ...],
     marginals: Any,
     workload: Any,
     target: Any,
@@ -134,7 +134,7 @@ def read_plan(
     wanted = () if workload is None else read_cliques("workload", workload, domain)
     plan = Plan(
         domain.sizes,
-        tuple(is_ordered(domain[name]) for name in domain.columns),
+        ordered,
         most,
         wanted,
         check_size(max_iter, name="max_iter", least=1),

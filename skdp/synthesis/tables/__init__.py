@@ -13,6 +13,7 @@ from skdp.synthesis.tables._discovery import undeclared as undeclared
 from skdp.synthesis.tables._discovery import warn_undiscovered as warn_undiscovered
 from skdp.synthesis.tables._draws import Order as Order
 from skdp.synthesis.tables._draws import ends_of as ends_of
+from skdp.synthesis.tables._draws import ends_of_cells as ends_of_cells
 from skdp.synthesis.tables._draws import middles as middles
 from skdp.synthesis.tables._draws import values_of as values_of
 from skdp.synthesis.tables._records import CodedRecords as CodedRecords
@@ -20,6 +21,7 @@ from skdp.synthesis.tables._records import LargeRecords as LargeRecords
 from skdp.synthesis.tables._records import Policy as Policy
 from skdp.synthesis.tables._records import Records as Records
 from skdp.synthesis.tables._records import check_policy as check_policy
+from skdp.synthesis.tables._records import declared_orders as declared_orders
 from skdp.synthesis.tables._records import find_codes as find_codes
 from skdp.synthesis.tables._records import open_rows as open_rows
 from skdp.synthesis.tables._records import read_codes as read_codes
@@ -28,5 +30,6 @@ from skdp.synthesis.tables._records import undeclared_in as undeclared_in
 from skdp.synthesis.tables._records import with_target as with_target
 from skdp.synthesis.tables._shapes import Shape as Shape
 from skdp.synthesis.tables._shapes import Shapes as Shapes
+from skdp.synthesis.tables._shapes import cells_within as cells_within
 from skdp.synthesis.tables._shapes import find_points as find_points
 from skdp.synthesis.tables._shapes import fine_grid as fine_grid

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from skdp.coding import dates_like, kind_of
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import Table
-from skdp.synthesis.tables._draws import Order, draw, fixed, keep_order, spread
+from skdp.synthesis.tables._draws import Order, draw, fixed, keep_order, round_as_declared, spread
 from skdp.synthesis.tables._shapes import Shapes
 
 Rows = Sequence[NDArray[np.integer]]
@@ -124,6 +124,7 @@ def _write(drawn: NDArray[Any], interval: Interval, codes: NDArray[np.integer], 
     if interval.dtype.kind != "f":
         drawn[missing] = np.datetime64("NaT", "us")
         return dates_like(drawn, like)
+    drawn = round_as_declared(drawn, interval)
     return _column_with_missing(drawn, missing, like) if interval.missing else _column_like(drawn, like)
 
 
@@ -176,8 +177,8 @@ def declared_kind(attribute: Categories | Interval) -> str | None:
     known = attribute.edges if isinstance(attribute, Interval) else [one for one in attribute.values if one is not None]
     kinds = {kind_of(value) for value in known}
     if kinds == {"number"}:
-        real = getattr(attribute, "real", False) or not all(float(value).is_integer() for value in known)
-        if real:
+        fractional = not all(float(value).is_integer() for value in known)
+        if attribute.real if isinstance(attribute, Interval) else fractional:
             return "real"
         return "unsigned" if max(known) > np.iinfo(np.int64).max and min(known) >= 0 else "whole"
     return kinds.pop() if kinds in ({"boolean"}, {"string"}) else None

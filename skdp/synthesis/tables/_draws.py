@@ -15,6 +15,8 @@ from skdp.coding import held_dates, kind_of, time_type, to_dates
 from skdp.domain import Categories, Interval
 from skdp.synthesis.tables._shapes import Shape
 
+_DIGITS = 6  # to which a number of steps is known, after the errors of floats
+
 _LITTLE = 1e-12  # the share of an empty cell, for the mean of a bin without records
 
 Order: TypeAlias = Sequence[tuple[Any, Any]]
@@ -29,6 +31,8 @@ def bin_ends(interval: Interval, like: Any = None) -> tuple[NDArray[Any], NDArra
     dtype = np.dtype(float if interval.real else int) if like is None else _number_type(like)
     if dtype.kind in "iu":
         return *_whole_numbers(edges, dtype), 1
+    if interval.decimals:
+        return *_decimal_numbers(edges, interval.decimals), 10.0**-interval.decimals
     edges = edges.astype(dtype)
     return edges[:-1], np.nextafter(edges[1:], edges[:-1]), 0
 
@@ -70,10 +74,19 @@ def draw(
         return ((low + np.floor(inside * (high - low + 1)).astype(np.int64)) * unit).astype(first.dtype)
     dtype, uniform = _number_type(like), rng.random(codes.size) if inside is None else inside
     if step:
-        numbers = first[bins] + np.floor(uniform * (last - first + 1)[bins])
+        n_steps = np.rint((last - first) / step) + 1
+        numbers = first[bins] + np.floor(uniform * n_steps[bins]) * step
     else:
         numbers = first[bins] + uniform * np.diff(np.array(interval.edges, dtype))[bins]
-    return np.minimum(numbers, last[bins]).astype(dtype)
+    numbers = np.minimum(numbers, last[bins])
+    return round_as_declared(numbers, interval).astype(dtype)
+
+
+def round_as_declared(numbers: NDArray[Any], interval: Interval) -> NDArray[Any]:
+    """Return the floats nearest to numbers of as many decimals as declared: sums of steps are off by a last bit."""
+    if not interval.decimals or numbers.dtype.kind != "f":
+        return numbers
+    return np.rint(numbers * 10.0**interval.decimals) / 10.0**interval.decimals
 
 
 def middles(interval: Interval, like: Any, shape: Shape | None = None) -> NDArray[Any]:
@@ -89,6 +102,12 @@ def middles(interval: Interval, like: Any, shape: Shape | None = None) -> NDArra
         return edges[:-1] + (edges[1:] - edges[:-1]) // 2
     first, last, step = bin_ends(interval, like)
     return (first + last if step else edges[:-1] + edges[1:]) / 2
+
+
+def ends_of_cells(grid: Interval) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the least and the largest of what is drawn in each fine cell, beyond the start of the grid."""
+    first, last, _ = bin_ends(grid)
+    return (first - first[0]).astype(float), (last - first[0]).astype(float)
 
 
 @dataclass(eq=False)
@@ -146,12 +165,14 @@ def keep_order(columns: Mapping[Any, Spread], order: Order, rng: np.random.Gener
 
 
 def _between(low: NDArray[Any], high: NDArray[Any], step: Any, uniform: NDArray[np.float64]) -> NDArray[Any]:
-    if low.dtype.kind == "f" and step:  # beside a fraction
-        low, high = np.ceil(low), np.floor(high)
+    if low.dtype.kind == "f" and step:  # beside a given value between two steps
+        low = np.ceil(np.round(low / step, _DIGITS)) * step
+        high = np.floor(np.round(high / step, _DIGITS)) * step
     high = np.maximum(low, high)  # beside a given value that leaves no room
     if not step:
         return np.minimum(low + uniform * (high - low), high)
-    return low + np.floor(uniform * ((high - low) // step + 1)).astype(np.int64) * step
+    n_steps = np.rint((high - low) / step) + 1
+    return low + np.floor(uniform * n_steps).astype(np.int64) * step
 
 
 def _listed(values: Categories) -> NDArray[Any]:
@@ -173,6 +194,20 @@ def _whole_numbers(edges: NDArray[np.float64], dtype: np.dtype[Any]) -> tuple[ND
     last[-1] = most  # the last bin is closed
     first[last < first] = last[last < first]
     return first, last
+
+
+def _decimal_numbers(edges: NDArray[np.float64], decimals: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the first and last number of some decimals in each bin; the nearest one of the domain, if none."""
+    unit = 10.0**decimals
+    # An edge is multiplied with an error of its last bits: the number of steps is corrected by comparison.
+    above = np.rint(edges * unit)
+    above += above / unit < edges
+    least, most = above[0], above[-1] - (above[-1] / unit > edges[-1])
+    most = max(least, most)
+    first, last = np.clip(above[:-1], least, most), np.clip(above[1:] - 1, least, most)
+    last[-1] = most  # the last bin is closed
+    first[last < first] = last[last < first]
+    return first / unit, last / unit
 
 
 def _date_ends(edges: NDArray[Any], kept: np.dtype[Any] | None) -> tuple[NDArray[Any], NDArray[Any], Any]:

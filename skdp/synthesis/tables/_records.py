@@ -8,12 +8,13 @@ from typing import Any, Literal, Protocol, get_args
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import target_of, undeclared_error
 from skdp.central.statistics import CellTally, count_large, declared_domain, limit_persons, part_of
 from skdp.central.statistics import find_codes as find_outside
-from skdp.domain import Domain, Interval
+from skdp.domain import Categories, Domain, Interval
 from skdp.frames import LargeTable, Table
 from skdp.synthesis.model import Clique, count_cells, count_pairs, cover
 
@@ -129,6 +130,22 @@ def read_declared(table: Table, declared: Any, found: Mapping[Any, Any] | None =
             known = {name: declared[name] for name in declared.columns}
         declared = {**known, **found}
     return declared_domain(table, declared, "domain")
+
+
+def declared_orders(table: Table, domain: Domain) -> tuple[bool, ...]:
+    """Return for each column whether neighbouring codes are declared to be neighbours: bins, and ordered categories."""
+    # Numbers in a list may be codes of anything: of occupations, or of regions.
+    columns = zip(domain.columns, table.columns, strict=True)
+    return tuple(isinstance(domain[name], Interval) or _follows_order(domain[name], like) for name, like in columns)
+
+
+def _follows_order(values: Categories | Interval, like: Any) -> bool:
+    """Return whether a column has ordered categories, and its values are declared in this order."""
+    dtype = getattr(like, "dtype", None)
+    if not (isinstance(dtype, pd.CategoricalDtype) and dtype.ordered):
+        return False
+    places = dtype.categories.get_indexer(pd.Index([value for value in values.labels if value is not None]))
+    return bool((places >= 0).all() and (np.diff(places) > 0).all())
 
 
 _MOST_KEPT = 1 << 24  # cells of counts that are kept for a second use

@@ -19,30 +19,52 @@ _EVEN, _LOG, _WHOLE, _CELLS = 64, 448, 256, 512
 _POINT = 2.0**-20
 """How wide the cell of a single number is, relative to the whole interval."""
 
+_ERROR = 1e-12  # of edges, relative to the whole interval
+
 _SWEEPS, _LEARNING, _LEARNT_FROM, _LEAST = 4, 15, 10_000, 1e-9
 
 
 def fine_grid(interval: Interval) -> Interval:
-    """Cut an interval into fine cells, by what is declared alone: its ends, and whether its numbers are whole."""
-    edges = _cut_numbers(interval) if interval.dtype.kind == "f" else _cut_dates(interval)
-    return Interval(edges=edges, missing=interval.missing)
-
-
-def _cut_numbers(interval: Interval) -> list[float]:
-    # Even cells are for numbers around any middle, cells of growing width for long tails, and cells of single numbers
-    # for points of mass: zero, and whole numbers if there are few.
+    """Cut an interval into fine cells, by what is declared alone: its ends, and the decimals of its numbers."""
+    if interval.dtype.kind != "f":
+        return Interval(edges=_cut_dates(interval), missing=interval.missing)
     low, high = float(interval.edges[0]), float(interval.edges[-1])
-    if not interval.real and high - low <= _CELLS:
-        return [*np.arange(low, high).tolist(), high - 0.5, high]  # the last cell is closed: one whole number, too
+    if not interval.decimals:
+        edges = _cut_reals(low, high) if interval.real else _cut_whole_numbers(low, high)
+    else:
+        # The whole numbers of steps, and single whole numbers: prices and marks are often whole.
+        unit = 10.0**interval.decimals
+        steps = np.array(_cut_whole_numbers(low * unit, high * unit))
+        single = _single_numbers(low, high)
+        if steps.size <= _CELLS:
+            single = single[:0]
+        found = np.concatenate([steps / unit, single, single + 1 / unit])
+        edges = np.unique(np.append(found[(found > low) & (found < high)], [low, high])).tolist()
+    return Interval(edges=edges, missing=interval.missing, real=interval.real, decimals=interval.decimals)
+
+
+def _cut_whole_numbers(low: float, high: float) -> list[float]:
+    if high - low <= _CELLS:
+        # Each number has a cell. The last cell is closed: the end has one of its own.
+        inside = np.arange(np.ceil(low), high)
+        return np.unique([low, *inside[inside > low], max(low, high - 0.5), high]).tolist()
+    edges = np.rint(np.append(_rough_edges(low, high), [0.0, 1.0]))
+    return np.unique([low, *edges[(edges > low) & (edges < high)], high]).tolist()
+
+
+def _rough_edges(low: float, high: float) -> NDArray[np.float64]:
+    """Return even edges for numbers around any middle, and edges of growing distance for long tails."""
     largest = max(abs(low), abs(high))
-    point = _POINT * (high - low)
     sides = [sign for sign, end in ((1, high), (-1, -low)) if end > 0]
-    least = max(point, low, -high)
+    least = max(_POINT * (high - low), low, -high)
     growing = [sign * np.geomspace(least, largest, _LOG // len(sides) + 1) for sign in sides]
-    edges = np.concatenate([np.linspace(low, high, _EVEN + 1), *growing])
-    if not interval.real:
-        edges = np.rint(np.append(edges, [0.0, 1.0]))
-        return np.unique(edges[(edges >= low) & (edges <= high)]).tolist()
+    return np.concatenate([np.linspace(low, high, _EVEN + 1), *growing])
+
+
+def _cut_reals(low: float, high: float) -> list[float]:
+    # Beside rough edges, single numbers have cells for points of mass: zero, and whole numbers if there are few.
+    point = _POINT * (high - low)
+    edges = _rough_edges(low, high)
     single = _single_numbers(low, high)
     near = (np.abs(edges[:, None] - single) <= 2 * point).any(axis=1)
     edges = np.concatenate([edges[~near], single, single + point])
@@ -64,6 +86,25 @@ def _cut_dates(interval: Interval) -> list[Any]:
     cells = min(_CELLS, last - first)
     steps = np.array([first + place * (last - first) // cells for place in range(cells + 1)])
     return steps.astype(unit).astype(ends.dtype).tolist()
+
+
+def cells_within(interval: Interval) -> Interval:
+    """Cut the declared bins of an interval into fine cells; return itself where these say no more than bins."""
+    edges = sorted({*_edges_between(fine_grid(interval), interval), *interval.edges})
+    # Bins of single numbers have one cell each, and the last one, which is closed, has two.
+    if len(edges) <= len(interval.edges) + 1:
+        return interval
+    return Interval(edges=edges, missing=interval.missing, real=interval.real, decimals=interval.decimals)
+
+
+def _edges_between(grid: Interval, interval: Interval) -> list[Any]:
+    """List the edges of a grid that are not those of an interval, or these but for the errors of floats."""
+    if interval.dtype.kind != "f":
+        return [*grid.edges]
+    edges, declared = np.array(grid.edges), np.array(interval.edges)
+    place = np.clip(np.searchsorted(declared, edges), 1, declared.size - 1)
+    distance = np.minimum(np.abs(edges - declared[place - 1]), np.abs(edges - declared[place]))
+    return edges[distance > _ERROR * (declared[-1] - declared[0])].tolist()
 
 
 def find_points(grid: Interval) -> NDArray[np.bool_]:
@@ -137,6 +178,11 @@ class Shapes:
             _sweep(numbers, ends, shapes.correlations, rng)
         return shapes
 
+    @classmethod
+    def alone(cls, columns: Mapping[Any, Shape]) -> Shapes:
+        """Return shapes of which nothing is known together: ranks within bins are independent."""
+        return cls(columns, np.eye(len(columns)))
+
     def _limits(
         self, domain: Domain, rows: Sequence[NDArray[np.integer]]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -157,16 +203,20 @@ class Shapes:
         if not names:
             return {}
         low, high = self._limits(domain, rows)
-        numbers = ndtri(low + (high - low) * rng.random(low.shape))
-        ends = ndtri(low), ndtri(high)
+        ranks = low + (high - low) * rng.random(low.shape)
         places = [list(self.columns).index(name) for name in names]
-        for _ in range(_SWEEPS if len(names) > 1 else 0):
-            _sweep(numbers, ends, self.correlations[np.ix_(places, places)], rng)
-        found = {}
-        for place, name in enumerate(names):
-            ranks = np.clip(ndtr(numbers[place]), low[place], np.nextafter(high[place], 0))
-            found[name] = self.columns[name].place(domain[name], rows[domain.columns.index(name)], ranks)
-        return found
+        correlations = self.correlations[np.ix_(places, places)]
+        if (correlations != np.eye(len(names))).any():
+            numbers, ends = ndtri(ranks), (ndtri(low), ndtri(high))
+            for _ in range(_SWEEPS):
+                _sweep(numbers, ends, correlations, rng)
+            ranks = ndtr(numbers)
+        ranks = np.clip(ranks, low, np.nextafter(high, 0))
+        columns = {name: rows[domain.columns.index(name)] for name in names}
+        return {
+            name: self.columns[name].place(domain[name], code, own)
+            for (name, code), own in zip(columns.items(), ranks, strict=True)
+        }
 
 
 def _sweep(

@@ -1,0 +1,424 @@
+"""Reports of two protocols, or overwritten ones, are noticed on every medium; honest tables pass."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import warnings
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from skdp import (
+    HadamardResponseEncoder,
+    LocalHashingEncoder,
+    NumericPerturber,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_batches, tally_files
+from skdp.local import LocalTableEncoder, SetValuedEncoder, UnverifiedReportsWarning, join_reports, shuffle_reports
+
+# Half of the people have either value, so that every mixture of reports and of true values is a possible tally.
+VALUES = {"sex": ["f", "m"]}
+PEOPLE = pd.DataFrame({"sex": ["f", "m", "m", "f"] * 1_000})
+# Few people have the second value: less than what any reports of epsilon 1 show.
+SKEWED = pd.DataFrame({"sex": ["f"] * 3_900 + ["m"] * 100})
+NOTICED = (ValueError, UnverifiedReportsWarning)
+
+
+def encoder(epsilon=1.0, **parameters):
+    return RandomizedResponseEncoder(epsilon, categories=VALUES, **parameters).fit(PEOPLE)
+
+
+def server(made=None):
+    """An encoder that has made no report."""
+    made = encoder() if made is None else made
+    return type(made).from_json(made.to_json())
+
+
+def arrow(frame):
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+@contextlib.contextmanager
+def noticed():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnverifiedReportsWarning)
+        with pytest.raises(NOTICED):
+            yield
+
+
+def overwritten(reports, people=PEOPLE):
+    """The true values under the note of their reports."""
+    if isinstance(reports, pd.DataFrame):
+        return reports.assign(sex=people["sex"].to_numpy())
+    return reports.set_column(0, "sex", pa.array(people["sex"])).replace_schema_metadata(reports.schema.metadata)
+
+
+class TestPandas:
+    def test_overwritten(self):
+        with noticed():
+            server().estimate_counts(overwritten(encoder().transform(PEOPLE)))
+
+    def test_mixed_with_the_encoder_that_made_some(self):
+        one = encoder()
+        both = pd.concat([one.transform(PEOPLE), encoder(4.0).transform(PEOPLE)])
+        assert both.attrs == {}
+        with noticed():
+            one.estimate_counts(both)
+
+    def test_mixed_where_the_tally_is_impossible(self):
+        both = pd.concat([encoder().transform(SKEWED), encoder(4.0).transform(SKEWED)])
+        with noticed():
+            server().estimate_counts(both)
+
+    def test_written_as_parquet(self, tmp_path):
+        overwritten(encoder().transform(PEOPLE)).to_parquet(tmp_path / "reports.parquet")
+        with noticed():
+            server().estimate_counts(pd.read_parquet(tmp_path / "reports.parquet"))
+        with noticed():
+            estimate_file(tmp_path / "reports.parquet")
+        with noticed():
+            tally(ds.dataset(tmp_path / "reports.parquet"), server())
+
+    def test_a_folder_read_at_once(self, tmp_path):
+        for name, epsilon in (("a", 1.0), ("b", 4.0)):
+            encoder(epsilon).transform(PEOPLE).to_parquet(tmp_path / f"{name}.parquet")
+        with noticed():
+            server().estimate_counts(pd.read_parquet(tmp_path))
+        with noticed():
+            tally(ds.dataset(tmp_path), server())
+        with noticed():
+            tally_files([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+
+
+class TestArrow:
+    def test_overwritten(self):
+        with noticed():
+            server().estimate_counts(overwritten(encoder().transform(arrow(PEOPLE))))
+
+    def test_mixed(self):
+        one, other = encoder().transform(arrow(PEOPLE)), encoder(4.0).transform(arrow(PEOPLE))
+        with noticed():
+            server().estimate_counts(pa.concat_tables([one, other]))
+        with noticed():
+            tally(pa.concat_tables([one, other]), server())
+
+    @pytest.mark.parametrize("ending", ["parquet", "feather"])
+    def test_one_writer_for_two_protocols(self, ending, tmp_path):
+        one, other = encoder().transform(arrow(PEOPLE)), encoder(4.0).transform(arrow(PEOPLE))
+        path = tmp_path / f"reports.{ending}"
+        if ending == "parquet":
+            with pq.ParquetWriter(path, one.schema) as writer:
+                writer.write_table(one)
+                writer.write_table(other.replace_schema_metadata(one.schema.metadata))
+        else:
+            with pa.ipc.new_file(str(path), one.schema) as writer:
+                writer.write_table(one)
+                writer.write_table(other.replace_schema_metadata(one.schema.metadata))
+        read = pq.read_table if ending == "parquet" else feather.read_table
+        for reading in (
+            lambda: server().estimate_counts(read(path)),
+            lambda: estimate_file(path),
+            lambda: tally(ds.dataset(path, format=ending), server()),
+            lambda: tally_files(path),
+            lambda: tally_batches([read(path)], server()),
+        ):
+            with noticed():
+                reading()
+
+    def test_files_of_an_engine_that_were_written_again(self, tmp_path):
+        privatize(ds.dataset(arrow(PEOPLE)), encoder(), path=tmp_path / "a.parquet")
+        changed = overwritten(pq.read_table(tmp_path / "a.parquet"))
+        pq.write_table(changed, tmp_path / "b.parquet")
+        assert estimate_file(tmp_path / "a.parquet").shape == (2, 4)
+        with noticed():
+            estimate_file(tmp_path / "b.parquet")
+
+
+class TestCsv:
+    def test_a_file_with_a_sidecar_that_was_changed(self, tmp_path):
+        PEOPLE.to_csv(tmp_path / "people.csv", index=False)
+        path = privatize_file(tmp_path / "people.csv", tmp_path / "reports.csv", encoder())
+        estimate_file(path)
+        PEOPLE.to_csv(path, index=False)
+        with noticed():
+            estimate_file(path)
+
+    def test_a_file_without_one(self, tmp_path):
+        both = pd.concat([encoder().transform(SKEWED), encoder(4.0).transform(SKEWED)])
+        both.to_csv(tmp_path / "mixed.csv", index=False)
+        SKEWED.to_csv(tmp_path / "true.csv", index=False)
+        for name in ("mixed", "true"):
+            with noticed():
+                estimate_file(tmp_path / f"{name}.csv", server())
+            with noticed():
+                server().estimate_counts(pd.read_csv(tmp_path / f"{name}.csv"))
+
+
+class TestPolars:
+    def test_with_the_encoder_that_made_some(self):
+        one, people = encoder(), pl.from_pandas(PEOPLE)
+        reports = one.transform(people)
+        mixed = pl.concat([reports, encoder(4.0).transform(people)])
+        for table in (mixed, people):
+            with noticed():
+                one.estimate_counts(table)
+            with noticed():
+                tally(table.lazy(), one)
+        one.estimate_counts(reports)
+        tally(reports.lazy(), one)
+
+    def test_where_the_tally_is_impossible(self):
+        people = pl.from_pandas(SKEWED)
+        mixed = pl.concat([encoder(epsilon).transform(people) for epsilon in (1.0, 4.0)])
+        for table in (mixed, people):
+            with noticed():
+                server().estimate_counts(table)
+            with noticed():
+                server().estimate_counts(tally(table.lazy(), server()))
+
+
+class TestDuckDB:
+    def test_with_the_encoder_that_made_some(self):
+        one = encoder()
+        people = duckdb.from_arrow(arrow(PEOPLE))
+        reports, others = privatize(people, one), privatize(people, encoder(4.0))
+        for table in (reports.union(others), people):
+            with noticed():
+                tally(table, one)
+        tally(reports, one)
+
+    def test_where_the_tally_is_impossible(self):
+        people = duckdb.from_arrow(arrow(SKEWED))
+        mixed = privatize(people, encoder()).union(privatize(people, encoder(4.0)))
+        for table in (mixed, people):
+            with noticed():
+                server().estimate_counts(tally(table, server()))
+
+
+PERSONS = pd.DataFrame({"sex": ["f", "m", "m"] * 20, "age": [20.0, 40.0, 80.0] * 20})
+BASKETS = pd.DataFrame({"fruit": [["apple"], ["apple", "fig"]] * 20})
+TRANSFORMERS = [
+    (RandomizedResponseEncoder(1.0, categories=VALUES), PEOPLE),
+    (RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"], "n": range(300)}), PEOPLE.assign(n=7)),
+    (RandomizedResponseEncoder(1.0, categories=VALUES, strategy="joint"), PEOPLE),
+    (UnaryEncodingTransformer(1.0, categories=VALUES, strategy="sample"), PEOPLE),
+    (UnaryEncodingTransformer(1.0, categories={"n": range(300)}), PEOPLE[:50].assign(n=7)[["n"]]),
+    (UnaryEncodingTransformer(1.0, categories=VALUES, output="unbiased"), PEOPLE),
+    (SubsetSelectionEncoder(1.0, categories=VALUES), PEOPLE),
+    (LocalHashingEncoder(1.0, categories=VALUES), PEOPLE),
+    (HadamardResponseEncoder(1.0, categories=VALUES), PEOPLE),
+    (NumericPerturber(1.0, bounds={"age": (0, 100)}), PERSONS[["age"]]),
+    (LocalTableEncoder(1.0, categories=VALUES, bounds={"age": (0, 100)}), PERSONS),
+    (SetValuedEncoder(1.0, categories={"fruit": ["apple", "fig", "kiwi"]}, max_size=2), BASKETS),
+    (RapporEncoder(1.0, n_bits=8), PEOPLE),
+]
+
+
+@pytest.mark.parametrize(("transformer", "people"), TRANSFORMERS, ids=lambda given: type(given).__name__)
+def test_honest_tables_of_each_transformer_pass(transformer, people, tmp_path):
+    made = transformer.fit(people)
+    first, second = made.transform(people), made.transform(people)
+    reader = server(made)
+    joined = join_reports([first, second])
+    joined.to_parquet(tmp_path / "joined.parquet")
+    parts = [first[:20], first[20:]]
+    for table in (
+        first,
+        first[: len(first) // 3],
+        first.sample(frac=1.0, random_state=0),
+        first.sort_values(list(first)) if not isinstance(made, SetValuedEncoder) else first[::-1],
+        first.sample(len(first) // 2, random_state=0),
+        pd.concat([first, second]),
+        pd.concat(parts),
+        joined,
+        pd.read_parquet(tmp_path / "joined.parquet"),
+        arrow(first),
+        shuffle_reports(first),
+        shuffle_reports(first, n_sampled=10),
+    ):
+        assert reader.tally(table).n_reports == len(table)
+        assert made.tally(table).n_reports == len(table)
+
+
+@pytest.mark.parametrize(("transformer", "people"), TRANSFORMERS, ids=lambda given: type(given).__name__)
+def test_the_counts_of_a_release_are_those_of_its_reports(transformer, people):
+    """Whether they are counted where they are drawn, or from the reports, or from the tally, and in parts."""
+    made = transformer.fit(people)
+    reports, protocol = made.transform(people), made.protocol_
+    ((_, text),) = reports.attrs["skdp.releases"].items()
+    arrays = protocol.read(reports)
+    assert json.loads(text) == protocol.report_counts(arrays).tolist()
+    tallied = protocol.tallied_counts(protocol.tally(arrays))
+    assert tallied is None or tallied.tolist() == json.loads(text)
+    halves = [protocol.report_counts(protocol.read(part)) for part in (reports[:7], reports[7:])]
+    assert sum(halves).tolist() == json.loads(text)
+    assert protocol.empty_counts().tolist() == [0] * len(halves[0])
+    assert made.released.counts.tolist() == json.loads(text)
+
+
+ENGINES = {
+    "pandas": lambda: PEOPLE,
+    "pyarrow": lambda: arrow(PEOPLE),
+    "dataset": lambda: ds.dataset(arrow(PEOPLE)),
+    "reader": lambda: ds.dataset(arrow(PEOPLE)).scanner().to_reader(),
+    "polars": lambda: pl.from_pandas(PEOPLE).lazy(),
+    "duckdb": lambda: duckdb.from_arrow(arrow(PEOPLE)),
+}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_honest_files_of_each_engine_pass_and_changed_ones_do_not(name, tmp_path):
+    made, path = encoder(), tmp_path / "reports.parquet"
+    released = privatize(ENGINES[name](), made, path=path)
+    assert tally(released, made).n_reports == len(PEOPLE)
+    note = json.loads(pq.ParquetFile(path).metadata.metadata[b"skdp.releases"])
+    assert len(note) == 1
+    assert estimate_file(path)["count"].sum() == pytest.approx(len(PEOPLE))
+    table = pq.read_table(path)
+    if name == "polars":  # whose files say it where no other library looks
+        table = table.replace_schema_metadata(
+            {key: pq.ParquetFile(path).metadata.metadata[key] for key in (b"skdp.protocol", b"skdp.releases")}
+        )
+    for honest in (table, table.slice(100, 1_000), table.sort_by("sex")):
+        server().estimate_counts(honest)
+        pq.write_table(honest, tmp_path / "again.parquet")
+        estimate_file(tmp_path / "again.parquet")
+    pq.write_table(overwritten(table), tmp_path / "changed.parquet")
+    with noticed():
+        estimate_file(tmp_path / "changed.parquet")
+
+
+def test_files_of_dask_say_the_release_of_each_partition(tmp_path):
+    dataframe = pytest.importorskip("dask.dataframe")
+    made, path = encoder(), tmp_path / "reports"
+    privatize(dataframe.from_pandas(PEOPLE, npartitions=3), made, path=path)
+    files = sorted(path.glob("*.parquet"))
+    assert len(files) == 3
+    assert tally(ds.dataset(files), server()).n_reports == len(PEOPLE)
+    assert tally_files(files).n_reports == len(PEOPLE)
+    first = pq.ParquetFile(files[0]).read()
+    changed = overwritten(first, PEOPLE[: len(first)])
+    pq.write_table(changed, files[0])
+    with noticed():
+        tally(ds.dataset(files), server())
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather", "arrow", "csv", "jsonl"])
+@pytest.mark.parametrize("seed", [None, 3])
+def test_files_pass(ending, seed, tmp_path):
+    PEOPLE.to_parquet(tmp_path / "people.parquet")
+    made = encoder(random_state=seed)
+    for name in ("a", "b"):
+        privatize_file(tmp_path / "people.parquet", tmp_path / f"{name}.{ending}", made)
+    both = [tmp_path / f"a.{ending}", tmp_path / f"b.{ending}"]
+    assert tally_files(both).n_reports == tally_files(both, made).n_reports == 2 * len(PEOPLE)
+    if ending in ("parquet", "feather"):
+        assert tally(ds.dataset([str(path) for path in both], format=ending), server()).n_reports == 2 * len(PEOPLE)
+        read = pd.read_parquet if ending == "parquet" else pd.read_feather
+        joined = join_reports([read(path) for path in both])
+        assert len(joined.attrs["skdp.releases"]) == 2
+        server().estimate_counts(joined)
+
+
+def test_a_seeded_release_says_the_same_again():
+    first, second = (encoder(random_state=5).transform(PEOPLE) for _ in range(2))
+    assert dict(first.attrs["skdp.releases"]) == dict(second.attrs["skdp.releases"])
+    third = encoder(random_state=5)
+    third.transform(PEOPLE)
+    assert {*third.transform(PEOPLE).attrs["skdp.releases"]} != {*first.attrs["skdp.releases"]}
+
+
+def test_a_note_that_nobody_can_have_written_is_not_believed():
+    reports = encoder().transform(PEOPLE)
+    for note in ([], {}, {"a": 3}, {"a": "[]"}, {"a": "[-1, 4000, 4000]"}, {"a": "[1e9, 1e9, 1e9]"}, {"a": "x"}):
+        odd = reports.copy()
+        odd.attrs["skdp.releases"] = note
+        with pytest.warns(UnverifiedReportsWarning, match="the note of these .*reports is not verified"):
+            server().estimate_counts(odd)
+
+
+def test_no_note_tells_of_reports_that_are_not_in_a_secret_sample():
+    reports = encoder().transform(PEOPLE)
+    assert "skdp.releases" in shuffle_reports(reports).attrs
+    assert {*shuffle_reports(reports, n_sampled=100).attrs} == {"skdp.protocol"}
+    table = encoder().transform(arrow(PEOPLE))
+    assert b"skdp.releases" not in shuffle_reports(table, n_sampled=100).schema.metadata
+    assert b"skdp.releases" not in shuffle_reports(table, n_sampled=100).schema.metadata[b"pandas"]
+
+
+def test_what_an_encoder_knows_stays_in_its_process():
+    import pickle
+
+    made = encoder()
+    made.transform(PEOPLE)
+    assert made.released.counts[0] == len(PEOPLE)
+    assert pickle.loads(pickle.dumps(made)).released.counts is None
+    assert made.fit(PEOPLE).released.counts is None
+
+
+class TestJoin:
+    @pytest.mark.parametrize("kind", [pd.DataFrame, arrow, pl.from_pandas], ids=["pandas", "pyarrow", "polars"])
+    def test_tables_of_each_library(self, kind):
+        made = encoder()
+        tables = [made.transform(kind(PEOPLE)) for _ in range(3)]
+        joined = join_reports(tables)
+        assert type(joined) is type(tables[0])
+        assert server().estimate_counts(joined)["count"].sum() == pytest.approx(3 * len(PEOPLE))
+
+    def test_other_protocols_are_refused(self):
+        with pytest.raises(ValueError, match="reports of two protocols are never added"):
+            join_reports([encoder().transform(PEOPLE), encoder(4.0).transform(PEOPLE)])
+
+    def test_a_table_without_a_note_leaves_none(self):
+        reports = encoder().transform(PEOPLE)
+        assert join_reports([reports, pd.DataFrame(reports.to_dict("list"))]).attrs == {}
+
+    @pytest.mark.parametrize("given", [[], [1], [PEOPLE, arrow(PEOPLE)], [PEOPLE, pl.from_pandas(PEOPLE)]])
+    def test_other_tables_are_refused(self, given):
+        with pytest.raises(TypeError, match="tables must"):
+            join_reports(given)
+
+    def test_other_columns_are_refused(self):
+        with pytest.raises(ValueError, match="the same columns in the same order"):
+            join_reports([PEOPLE, PEOPLE.rename(columns={"sex": "gender"})])
+
+
+def honest(rng):
+    """A table of reports, its transformer, and what honest people may do with it."""
+    k, n = int(rng.choice([2, 3, 20])), int(rng.choice([1, 5, 50, 400]))
+    kinds = [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder, LocalHashingEncoder]
+    values = [f"v{place}" for place in range(k)]
+    people = pd.DataFrame({"x": rng.choice(values, n, p=rng.dirichlet(np.full(k, 0.3)))})
+    made = kinds[rng.integers(4)](float(rng.choice([0.3, 1, 4])), categories={"x": values}).fit(people)
+    return made, people
+
+
+@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 1_020), marks=pytest.mark.long)])
+def test_no_honest_file_is_called_unverified(seeds, tmp_path):
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        made, people = honest(rng)
+        tables = [made.transform(people) for _ in range(int(rng.integers(1, 4)))]
+        table = join_reports(tables)
+        table = [table, table.sample(frac=1.0, random_state=seed), table[: len(table) // 2 + 1], table[::-1]][seed % 4]
+        path = tmp_path / f"{seed}.{['parquet', 'feather', 'csv'][seed % 3]}"
+        if path.suffix == ".csv":
+            table.to_csv(path, index=False)
+        elif path.suffix == ".parquet":
+            table.reset_index(drop=True).to_parquet(path, row_group_size=64)
+        else:
+            feather.write_feather(pa.Table.from_pandas(table, preserve_index=False), path)
+        estimate_file(path, server(made))
+        path.unlink()
