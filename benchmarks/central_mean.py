@@ -19,10 +19,14 @@ from _timing import best_of, verdict, write_results
 from sklearn.preprocessing import StandardScaler
 
 from skdp import DPMean, DPStandardScaler
+from skdp.central import propose_test_release, smooth_sensitivity_release
 from skdp.datasets import load_adult
 
 RUNS, PEER_RUNS = (int(argument) for argument in (*sys.argv[1:3], *(10_000, 2_000)[len(sys.argv[1:3]) :]))
 DELTA = 1e-6
+GUESS = 20_000
+"""Of the number of values, publicly, for the frameworks."""
+
 BOUNDS = {
     "age": (0, 100),
     "education-num": (1, 16),
@@ -32,47 +36,68 @@ BOUNDS = {
 }
 QUESTIONS = (("age", 0.1), ("age", 1.0), ("capital-gain", 0.1), ("capital-gain", 1.0))
 
-MECHANISMS: dict[str, tuple[dict[str, Any], str, dict[tuple[str, float], float]]] = {
-    "two sums": (
-        {},
-        "ε",
-        {("age", 0.1): 1.05 * 0.0316, ("age", 1.0): 1.05 * 0.0032}
-        | {("capital-gain", 0.1): 1.05 * 43.0, ("capital-gain", 1.0): 1.05 * 4.3},
-    ),
-    "propose-test-release, adaptive": (
-        {"mechanism": "propose_test_release", "delta": DELTA},
-        "(ε, δ)",
-        {("age", 0.1): 1.1 * 0.051, ("age", 1.0): 1.1 * 0.0049},
-    ),
-    "propose-test-release, min_n = 20,000": (
-        {"mechanism": "propose_test_release", "delta": DELTA, "min_n": 20_000},
-        "(ε, δ)",
-        {},
-    ),
-    "smooth sensitivity, Laplace, min_n = 20,000": (
-        {"mechanism": "smooth_sensitivity", "delta": DELTA, "min_n": 20_000},
-        "(ε, δ)",
-        {("age", 0.1): 1.1 * 0.050, ("age", 1.0): 1.1 * 0.0041},
-    ),
-    "smooth sensitivity, Student's t": (
-        {"mechanism": "smooth_sensitivity"},
-        "ε",
-        {("age", 0.1): 1.1 * 0.0594, ("age", 1.0): 1.1 * 0.0056},
-    ),
-    "sample and aggregate, 3,000 chunks": (
-        {"mechanism": "sample_and_aggregate", "n_chunks": 3000},
-        "ε",
-        {("age", 0.1): 1.1 * 0.48, ("age", 1.0): 1.1 * 0.05},
-    ),
-    "noisy sum over noisy count": ({"mechanism": "noisy_sum_count"}, "ε", {}),
+TARGETS = {
+    ("age", 0.1): 1.05 * 0.0316,
+    ("age", 1.0): 1.05 * 0.0032,
+    ("capital-gain", 0.1): 1.05 * 43.0,
+    ("capital-gain", 1.0): 1.05 * 4.3,
+}
+
+Release = Callable[[], float]
+
+
+def two_sums(column: np.ndarray, bounds: tuple[int, int], epsilon: float) -> Release:
+    estimator = DPMean(epsilon, bounds=bounds)
+    return lambda: float(estimator.fit(column).mean_[0])
+
+
+def proposed(column: np.ndarray, bounds: tuple[int, int], epsilon: float) -> Release:
+    """Return a release of a mean with noise for `GUESS` values, which is tested."""
+    return partial(
+        _value,
+        propose_test_release,
+        float(column.mean()),
+        max(0, len(column) - GUESS + 1),
+        sensitivity=(bounds[1] - bounds[0]) / GUESS,
+        bounds=bounds,
+        epsilon=epsilon,
+        delta=DELTA,
+    )
+
+
+def smooth(column: np.ndarray, bounds: tuple[int, int], epsilon: float, delta: float = DELTA) -> Release:
+    """Return a release of a mean with noise in proportion to its smooth sensitivity, tuned to `GUESS` values."""
+    n, beta = len(column), 2 * math.log(GUESS) / GUESS
+    sensitivity = (bounds[1] - bounds[0]) * max(1 / n, math.exp(-beta * (n - 1)))
+    return partial(
+        _value,
+        smooth_sensitivity_release,
+        float(column.mean()),
+        sensitivity,
+        beta=beta,
+        bounds=bounds,
+        epsilon=epsilon,
+        delta=delta,
+    )
+
+
+def _value(release: Callable[..., Any], *given: Any, **parameters: Any) -> float:
+    return float(release(*given, **parameters).value)
+
+
+MECHANISMS: dict[str, tuple[Callable[..., Release], str]] = {
+    "`DPMean`": (two_sums, "ε"),
+    f"`propose_test_release` for {GUESS:,} values": (proposed, "(ε, δ)"),
+    f"`smooth_sensitivity_release`, Laplace, tuned to {GUESS:,} values": (smooth, "(ε, δ)"),
+    f"`smooth_sensitivity_release`, Student's t, tuned to {GUESS:,} values": (partial(smooth, delta=0.0), "ε"),
 }
 
 
-def root_mean_square(release: Callable[[], float], true: float, runs: int) -> float:
+def root_mean_square(release: Release, true: float, runs: int) -> float:
     return math.sqrt(np.mean([(release() - true) ** 2 for _ in range(runs)]))
 
 
-def in_opendp(column: np.ndarray, low: float, high: float, epsilon: float) -> Callable[[], float] | None:
+def in_opendp(column: np.ndarray, low: float, high: float, epsilon: float) -> Release | None:
     """Return a release of a mean by a noisy sum and a noisy count, half of epsilon each, in integers."""
     try:
         import opendp.prelude as dp
@@ -89,7 +114,7 @@ def in_opendp(column: np.ndarray, low: float, high: float, epsilon: float) -> Ca
     return lambda: sums(values) / max(counts(values), 1)
 
 
-def in_diffprivlib(column: np.ndarray, low: float, high: float, epsilon: float) -> Callable[[], float] | None:
+def in_diffprivlib(column: np.ndarray, low: float, high: float, epsilon: float) -> Release | None:
     """Return a release of a mean whose number of values is public: a weaker promise."""
     try:
         from diffprivlib.tools import mean
@@ -102,15 +127,12 @@ def means() -> list[list[str]]:
     frame = load_adult().frame
     columns = {name: frame[[name]].to_numpy(float) for name in BOUNDS}
     rows = []
-    for name, (kind, promise, targets) in MECHANISMS.items():
+    for name, (make, promise) in MECHANISMS.items():
         cells, met = [], []
         for question in QUESTIONS:
             column, epsilon = question
-            estimator = DPMean(epsilon, bounds=BOUNDS[column], **kind)
-            error = root_mean_square(
-                lambda X=columns[column], estimator=estimator: estimator.fit(X).mean_[0], columns[column].mean(), RUNS
-            )
-            wanted = targets.get(question)
+            error = root_mean_square(make(columns[column], BOUNDS[column], epsilon), columns[column].mean(), RUNS)
+            wanted = TARGETS[question] if make is two_sums else None
             cells.append(f"{error:.4g}" + (f" (≤ {wanted:.4g})" if wanted else ""))
             met += [error <= wanted] if wanted else []
         rows.append([f"**skdp**: {name}", f"{promise}, add/remove", *cells, verdict(all(met)) if met else "–"])
@@ -118,10 +140,10 @@ def means() -> list[list[str]]:
         "OpenDP: sum and count, ε/2 each": (in_opendp, "ε, add/remove"),
         "diffprivlib: mean": (in_diffprivlib, "ε, replace, n public"),
     }
-    for name, (make, promise) in peers.items():
+    for name, (peer, promise) in peers.items():
         cells = []
         for column, epsilon in QUESTIONS:
-            release = make(columns[column][:, 0], *BOUNDS[column], epsilon)
+            release = peer(columns[column][:, 0], *BOUNDS[column], epsilon)
             done = release is not None and root_mean_square(release, columns[column].mean(), PEER_RUNS)
             cells.append(f"{done:.4g}" if done else "not installed")
         rows.append([name, promise, *cells, "–"])

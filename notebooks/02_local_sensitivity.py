@@ -18,7 +18,7 @@
 # the textbooks use the second number, the *local* sensitivity, without revealing it: propose-test-release, smooth
 # sensitivity, and sample-and-aggregate. The usual code for them does not satisfy what it claims. Here each claim is
 # checked exactly, the failures are shown with numbers, and at the end all mechanisms are compared on the mean of the
-# ages in Adult.
+# ages in Adult. Each takes a dozen lines here; for other statistics, `skdp.central` has the corrected forms as functions.
 #
 # Throughout, neighbours are tables that differ by one person added or removed, ages are clipped to [0, 100], and δ = 10⁻⁶.
 
@@ -33,11 +33,17 @@ import pandas as pd
 from scipy.stats import t
 
 from skdp import DPMean
-from skdp.central import laplace_divergence, sample_and_aggregate
+from skdp.central import (
+    laplace_divergence,
+    propose_test_release,
+    sample_and_aggregate,
+    smooth_sensitivity_release,
+)
 from skdp.datasets import load_adult
 
 ages = load_adult().frame[["age"]]
 n, width, delta = len(ages), 100, 1e-6
+true = float(ages["age"].mean())
 print(f"{n:,} people, mean age {ages['age'].mean():.4f}")
 
 # %% [markdown]
@@ -146,23 +152,49 @@ pd.DataFrame(rows)
 # probability 0.2. And the threshold is half of what it should be: a table right at the edge passes with probability
 # √(δ/8), not δ.
 #
-# `DPMean` gives the test a tenth of ε, the release the rest, and takes the smallest threshold at which a table at the edge passes with probability δ.
-# What is proposed is a number of people, `min_n`; the bound is then w / `min_n`. Without `min_n` it uses a private lower bound of n, and never refuses.
+# `propose_test_release` gives the test a tenth of ε, the release the rest, and takes the smallest threshold at which a table at the edge passes
+# with probability δ. It takes any statistic, with its distance. For the mean, propose a number of people, 20,000, which stands for the
+# bound w / 20,000: the distance is how many people have to leave until fewer are left.
 
 # %%
-proposed = DPMean(epsilon=1.0, delta=delta, mechanism="propose_test_release", bounds=(0, 100), min_n=20_000).fit(ages)
-adaptive = DPMean(epsilon=1.0, delta=delta, mechanism="propose_test_release", bounds=(0, 100)).fit(ages)
-print(proposed.guarantee_)
+guess = 20_000
 
-# %%
-pd.DataFrame(
-    [(*one.mean_, *one.std_error_, *one.interval_[0]) for one in (proposed, adaptive)],
-    index=["min_n = 20,000", "adaptive"],
-    columns=["mean", "std_error", "lower", "upper"],
-).round(4)
+
+def proposed_mean(epsilon):
+    distance = max(0, n - guess + 1)
+    return propose_test_release(
+        true, distance, sensitivity=width / guess, bounds=(0, width), epsilon=epsilon, delta=delta
+    )
+
+
+release = proposed_mean(1.0)
+print(f"{release.value:.4f}, standard error {release.std_error:.4f}")
+print(release.guarantee)
 
 # %% [markdown]
-# The same check of this form, whose test is in integers:
+# Nothing has to be proposed if the noise is for a private lower bound of n, which is too large with probability δ only. This
+# form never refuses. (The noise in this cell and in others below is that of NumPy: good for the size of errors, but the last bits of
+# its floats reveal what they are added to. The functions of skdp draw exactly.)
+
+# %%
+rng = np.random.default_rng(0)
+
+
+def discrete_laplace(epsilon):
+    return int(np.diff(rng.geometric(-math.expm1(-epsilon), 2))[0])
+
+
+def adaptive_mean(epsilon):
+    test, release = 0.1 * epsilon, 0.9 * epsilon
+    margin = math.ceil(math.log(1 / (1 + math.exp(-test)) / delta) / test) - 1
+    at_least = max(1, n + discrete_laplace(test) - margin)
+    return true + rng.laplace(scale=width / at_least / release)
+
+
+print(f"{adaptive_mean(1.0):.4f}")
+
+# %% [markdown]
+# The same check of the form with a proposal, whose test is in integers:
 
 
 # %%
@@ -263,31 +295,56 @@ for epsilon in (0.1, 1, 5, 10, 16, 20):
 pd.DataFrame(rows, columns=["ε", "exact δ as a multiple of the stated one", "keeps its promise"])
 
 # %% [markdown]
-# `DPMean` finds the least scale whose exact δ is the stated one. With `delta=0` the noise is Student's t, and there is
-# no δ at all. `min_n` is a public guess of the number of people: it sets β, and the guarantee does not depend on it.
+# `smooth_sensitivity_release` finds the least scale whose exact δ is the stated one. With `delta=0` the noise is Student's t, and there is
+# no δ at all. A public guess of the number of people sets β, and the guarantee does not depend on it:
 
 # %%
-laplace = DPMean(epsilon=1.0, delta=delta, mechanism="smooth_sensitivity", bounds=(0, 100), min_n=20_000).fit(ages)
-student = DPMean(epsilon=1.0, mechanism="smooth_sensitivity", bounds=(0, 100), min_n=20_000).fit(ages)
-for one in (laplace, student):
-    print(round(one.mean_[0], 4), "-", one.guarantee_)
+beta = 2 * math.log(guess) / guess
+smooth_mean = width * max(1 / n, math.exp(-beta * (n - 1)))
+
+
+def smooth_release(epsilon, delta):
+    return smooth_sensitivity_release(true, smooth_mean, beta=beta, bounds=(0, width), epsilon=epsilon, delta=delta)
+
+
+for one in (smooth_release(1.0, delta), smooth_release(1.0, 0.0)):
+    print(round(one.value, 4), "-", one.guarantee)
 
 # %% [markdown]
-# Is the least scale enough? With `min_n` the standard error is stated for that many people, so it tells the scale: the exact δ of the two worst
-# neighbours follows. Student's t must never be e^ε times likelier under one table than under the other.
+# Which scale is that? The worst two neighbours differ by S in the statistic and by e^β in the scale. Bisection finds the least multiple of
+# S at which their exact δ is the stated one. For Student's t with five degrees of freedom the multiple has a closed form; its density must never
+# be e^ε times larger under one table than under the other. What the function draws has these scales:
+
 
 # %%
-beta = 2 * math.log(20_000) / 20_000
-factor = laplace.std_error_[0] / math.sqrt(2) / (width / 20_000)  # the scale for a smooth sensitivity of 1
-neighbours = [(math.exp(beta), 1), (1, math.exp(beta)), (1, 1)]
-found = max(float(laplace_divergence(1.0, factor * left, 1, factor * right)) for left, right in neighbours)
-print(f"Laplace: the scale is {factor:.4f} S, not 2 S; exact δ as a share of the stated one: {found / delta:.6f}")
+def worst_delta(factor):
+    pairs = [(math.exp(beta), 1), (1, math.exp(beta)), (1, 1)]
+    return max(float(laplace_divergence(1.0, factor * left, 1, factor * right)) for left, right in pairs)
 
-# %%
-scale = student.std_error_[0] / math.sqrt(5 / 3) / (width / 20_000)
+
+enough, short = 2.0, 0.5
+for _ in range(40):
+    middle = (short + enough) / 2
+    if worst_delta(middle) <= delta:
+        enough = middle
+    else:
+        short = middle
+found = worst_delta(enough)
+scale = 6 / (2 * math.sqrt(5)) / (1 - 5 * beta)
 places = np.concatenate([np.linspace(-40, 40, 80_001), np.geomspace(40, 1e8, 1000), -np.geomspace(40, 1e8, 1000)])
 losses = t.logpdf(places, 5, 0, scale * math.exp(beta)) - t.logpdf(places, 5, 1, scale)
-print(f"Student's t: largest logarithm of a ratio of densities: {np.abs(losses).max():.4f}")
+print(f"Laplace: scale {enough:.4f} S, not 2 S; exact δ as a share of the stated one: {found / delta:.6f}")
+print(f"Student's t: scale {scale:.4f} S; largest logarithm of a ratio of densities: {np.abs(losses).max():.4f}")
+
+# %%
+drawn = {
+    noise: np.abs([smooth_release(1.0, at).value - true for _ in range(4000)]) / smooth_mean
+    for noise, at in (("Laplace", delta), ("Student's t", 0.0))
+}
+mean_size = {"Laplace": enough, "Student's t": scale * t.expect(abs, (5,))}
+pd.DataFrame({"mean size of the noise drawn, in S": {name: sizes.mean() for name, sizes in drawn.items()}}).assign(
+    expected=mean_size
+).round(3)
 
 # %% [markdown]
 # ## Sample and aggregate
@@ -344,34 +401,78 @@ moved = max(
 print("one person moves the sum by at most", moved)
 
 # %% [markdown]
+# ## A noisy sum over a noisy count
+#
+# The first idea of every textbook: add noise of scale 100 / ε to the sum of the ages and of scale 1 / ε to their number, and
+# divide. But one person moves both: the two numbers together cost 2 ε. Even their ratio alone shows nearly as much: with noise
+# of scale 100 and 1 ("ε = 1"), the most that one person changes the odds of a mean near 0 can be computed from two Laplace
+# laws. With half of ε for each, it keeps its promise.
+
+
+# %%
+def log_odds(epsilon, people, ratio):
+    """Return the log-density of noisy sum / noisy count at a ratio: zeros, and perhaps one person of 100 more."""
+    counts = np.linspace(-60, 60, 400_001) / epsilon + people[1]
+    logs = -epsilon * np.abs(ratio * counts - people[0]) / width - epsilon * np.abs(counts - people[1])
+    return np.log(np.sum(np.exp(logs - logs.max()) * np.abs(counts))) + logs.max()
+
+
+ratios = np.linspace(-200, 200, 801)
+of_ratio = {
+    each: max(abs(log_odds(each, (0, 20), ratio) - log_odds(each, (width, 21), ratio)) for ratio in ratios)
+    for each in (1.0, 0.5)
+}
+for each, loss in of_ratio.items():
+    print(f"ε of each number: {each}; both together cost {2 * each}, and the ratio shows {loss:.3f}")
+
+
+# %%
+def sum_over_count(epsilon):
+    noisy_sum = n * true + rng.laplace(scale=width / (epsilon / 2))
+    noisy_count = n + rng.laplace(scale=1 / (epsilon / 2))
+    return noisy_sum / noisy_count
+
+
+# %% [markdown]
 # ## All mechanisms on one question
 #
-# The root mean square error of the mean age, over 200 runs each. `two_sums` is `DPMean`'s default: it needs neither a proposal nor δ, and is the most accurate.
+# The root mean square error of the mean age, over 200 runs each. `DPMean` releases two noisy sums, of the distances to both bounds: it needs
+# neither a proposal nor δ, and is the most accurate.
+
 
 # %%
+def chunk_mean(epsilon, k=3000):
+    labels = rng.integers(k, size=n)  # each person draws a chunk
+    sizes = np.bincount(labels, minlength=k)
+    sums = np.bincount(labels, ages["age"], minlength=k)
+    means = np.where(sizes > 0, sums / np.maximum(sizes, 1), width / 2)
+    return means.mean() + rng.laplace(scale=width / k / epsilon)
+
+
 runs = 200
 mechanisms = {
-    "two sums (the default)": {},
-    "smooth sensitivity, Laplace": {"mechanism": "smooth_sensitivity", "delta": delta, "min_n": 20_000},
-    "propose-test-release, adaptive": {"mechanism": "propose_test_release", "delta": delta},
-    "smooth sensitivity, Student's t": {"mechanism": "smooth_sensitivity", "min_n": 20_000},
-    "propose-test-release, min_n = 20,000": {"mechanism": "propose_test_release", "delta": delta, "min_n": 20_000},
-    "noisy sum over noisy count": {"mechanism": "noisy_sum_count"},
-    "sample and aggregate, 3,000 chunks": {"mechanism": "sample_and_aggregate", "n_chunks": 3000},
+    "two sums (DPMean)": (lambda epsilon: DPMean(epsilon, bounds=(0, width)).fit(ages).mean_[0], 0),
+    "smooth sensitivity, Laplace": (lambda epsilon: smooth_release(epsilon, delta).value, delta),
+    "propose-test-release, adaptive": (adaptive_mean, delta),
+    "smooth sensitivity, Student's t": (lambda epsilon: smooth_release(epsilon, 0.0).value, 0),
+    "propose-test-release, 20,000 proposed": (lambda epsilon: proposed_mean(epsilon).value, delta),
+    "noisy sum over noisy count": (sum_over_count, 0),
+    "sample and aggregate, 3,000 chunks": (chunk_mean, 0),
 }
-true = ages["age"].mean()
 
 
 # %%
-def error(epsilon, **kind):
-    means = [DPMean(epsilon, bounds=(0, 100), **kind).fit(ages).mean_[0] for _ in range(runs)]
-    return math.sqrt(np.mean(np.square(np.array(means) - true)))
+def error(epsilon, release):
+    return math.sqrt(np.mean([(release(epsilon) - true) ** 2 for _ in range(runs)]))
 
 
 table = pd.DataFrame(
-    {f"ε = {epsilon:g}": {name: error(epsilon, **kind) for name, kind in mechanisms.items()} for epsilon in (0.1, 1)}
+    {
+        f"ε = {epsilon:g}": {name: error(epsilon, release) for name, (release, _) in mechanisms.items()}
+        for epsilon in (0.1, 1)
+    }
 )
-table["δ"] = [f"{DPMean(0.1, bounds=(0, 100), **kind).fit(ages).guarantee_.delta:g}" for kind in mechanisms.values()]
+table["δ"] = [f"{of_release:g}" for _, of_release in mechanisms.values()]
 table.round(4)
 
 # %%
@@ -392,9 +493,10 @@ plt.show()
 #
 # ## What is guaranteed, and what is not
 #
-# - Each fit is (ε, δ)-differentially private for adding or removing one person, with the ε and δ of its `guarantee_`;
-#   the table's curator is trusted.
+# - Each fit, and each release of a function of skdp, is (ε, δ)-differentially private for adding or removing one person, with
+#   the ε and δ of its guarantee; the table's curator is trusted. The functions take the distance, or the smooth
+#   sensitivity, from the caller: they cannot check it. What this notebook draws with NumPy's floats shows errors only.
 # - This notebook made thousands of releases of the same people, and their ε add up: it shows errors, and is not an
 #   example of a budget. `PrivacyLedger` keeps one.
-# - The bounds, `min_n` and the number of chunks were chosen without looking at the data. Tuning them on the data would
+# - The bounds, the guess of 20,000 people and the number of chunks were chosen without looking at the data. Tuning them on the data would
 #   release something about the data.

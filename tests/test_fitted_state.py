@@ -61,10 +61,6 @@ FINDER = HeavyHitters(4.0, alphabet="ab", max_length=2, random_state=0)
 
 SUBJECTS = [
     (DPMean(bounds=BOUNDS), NUMBERS),
-    (DPMean(bounds=BOUNDS, mechanism="noisy_sum_count"), NUMBERS),
-    (DPMean(bounds=BOUNDS, mechanism="propose_test_release", delta=1e-6), NUMBERS),
-    (DPMean(bounds=BOUNDS, mechanism="smooth_sensitivity", delta=1e-6), NUMBERS),
-    (DPMean(bounds=BOUNDS, mechanism="sample_and_aggregate", n_chunks=10), NUMBERS),
     (DPStandardScaler(100.0, bounds=BOUNDS), NUMBERS),
     (DPMinMaxScaler(bounds=BOUNDS), NUMBERS),
     (DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9)), NUMBERS),

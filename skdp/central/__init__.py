@@ -1,7 +1,6 @@
 """Statistics and preprocessing by a trusted curator who holds the table: the central model."""
 
 from skdp.central._base import CentralEstimator as CentralEstimator
-from skdp.central._base import draw_sample as draw_sample
 from skdp.central._discretizers import DPKBinsDiscretizer, DPQuantileBinarizer
 from skdp.central._group_by import DPGroupBy
 from skdp.central._histogram import DPHistogram

@@ -56,10 +56,9 @@ from skdp.privacy import (
     Share,
     check_delta,
     check_epsilon,
-    on_sample,
     read_share,
 )
-from skdp.randomness import ByteSource, bernoulli_ratio
+from skdp.randomness import ByteSource
 from skdp.typing import ColumnLike, ColumnName, TableLike
 
 Unknown = Literal["error", "ignore"]
@@ -117,8 +116,8 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     def _check_promise(self) -> Share:
         """Check the parameters that all estimators have, and return what may be lost."""
-        share = read_share(self.epsilon, sampled=True)
-        if isinstance(share.given, Rho | Mu) and getattr(self, "delta", None):
+        share = read_share(self.epsilon)
+        if share.given is not None and getattr(self, "delta", None):
             raise ValueError(f"delta must be 0 with epsilon={self.epsilon}, which has its own, got {self.delta}")
         check_ledger(self.ledger)
         check_random_state(self.random_state)
@@ -138,7 +137,7 @@ class CentralEstimator(OnSite, BaseEstimator):
             If `epsilon`, `delta`, `ledger` or `random_state` is out of range.
         """
         share = self._check_promise()
-        if read_share(self.epsilon, sampled=True).given is not None:
+        if read_share(self.epsilon).given is not None:
             numbers = share.stated((), check_delta(getattr(self, "delta", None) or 0), None)
         else:
             # A number may buy Gaussian noise with delta, or pure noise: which one, some decide by the columns.
@@ -158,8 +157,6 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     def _spend(self, share: Share, columns: Sequence[Any], mechanism: str, **more: Any) -> ByteSource:
         """Charge what `fit` releases, set `guarantee_`, and return the random bits."""
-        if share.rate < 1:
-            mechanism += f", {on_sample(share.rate)}"
         self.guarantee_, source = charge(
             type(self).__name__, share, self.ledger, self.random_state, mechanism=mechanism, scope=columns, **more
         )
@@ -185,12 +182,6 @@ class Plan:
     """Of all that is released; empty if no more is known of it than its share of the budget and delta."""
     free: bool = False
     """Whether no value is used, so that nothing is charged and nobody needs to be trusted."""
-
-
-def draw_sample(columns: Sequence[NDArray[Any]], rate: Fraction, source: ByteSource) -> list[NDArray[Any]]:
-    """Draw which rows are in a sample, each independently, and return them."""
-    chosen = bernoulli_ratio(source, rate.numerator, rate.denominator, len(columns[0]))
-    return [column[chosen] for column in columns]
 
 
 class CentralStatistic(CentralEstimator):
@@ -238,11 +229,7 @@ class CentralStatistic(CentralEstimator):
         """Check everything, charge, draw, and set attributes."""
         rows = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
         share = replace(self._check_promise(), rows=rows)
-        if share.rate < 1 and rows > 1:
-            raise ValueError(f"epsilon={self.epsilon} needs max_rows_per_person=1: it draws rows, not persons")
         large = open_large(X)
-        if large is not None and share.rate < 1:
-            raise TypeError(f"epsilon={self.epsilon} draws rows, but skdp.engines only adds up: collect them first")
         if large is not None:
             X = large.sample  # the names and dtypes
             if groups is not None:
@@ -267,19 +254,13 @@ class CentralStatistic(CentralEstimator):
             if noises:
                 found_by = f"{' and '.join(dict.fromkeys(noise.name for noise in noises))} on counts for bounds"
                 mechanism = found_by if plan.free else f"{mechanism}, {found_by}"
-                if not losses and not plan.free and share.kind == "epsilon":
-                    losses = ((share * (1 - part)).loss(plan.delta),)
                 losses = (*losses_of(noises), *losses) if losses or plan.free else ()
             if rows > 1:
                 mechanism = f"{mechanism}, up to {rows} rows a person"
             source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses)
-            if share.rate < 1:
-                # Only now is the sample drawn. What could be an error or a warning was one with all rows.
-                table = table.take(draw_sample([np.arange(len(table.columns[0]))], share.rate, source)[0])
             if noises:
-                count = partial(count_values, self._bounded(table), large, private)
+                count = partial(count_values, bounded, large, private)
                 bounds, hidden = place_bounds(bounds, bounded.names, private, count, noises, source)
-            if share.rate < 1 or noises:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     plan = self._plan(table, large, share * (1 - part), bounds)

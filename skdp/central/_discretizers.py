@@ -21,7 +21,7 @@ from skdp.central.statistics import (
 )
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -34,10 +34,9 @@ class DPQuantileBinarizer(CentralTransformer):
 
     Parameters
     ----------
-    epsilon : float, Rho, Mu or Sampled, default=1.0
+    epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. Each column gets an equal share. A share of a budget in
-        rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism. `skdp.privacy.Sampled` draws a
-        secret sample.
+        rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism.
     quantile : float, default=0.5
         The probability of the quantile, at least a millionth away from 0 and 1; by default the median.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
@@ -122,7 +121,7 @@ class DPQuantileBinarizer(CentralTransformer):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu | Sampled = 1.0,
+        epsilon: float | Rho | Mu = 1.0,
         *,
         quantile: float = 0.5,
         bounds: Bounds | None = None,
@@ -173,10 +172,10 @@ class DPKBinsDiscretizer(CentralTransformer):
 
     Parameters
     ----------
-    epsilon : float, Rho, Mu or Sampled, default=1.0
+    epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0; ``strategy="uniform"`` spends nothing of it. A share of a
         budget in rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism, or Gaussian noise
-        from nine bins on. `skdp.privacy.Sampled` draws a secret sample.
+        from nine bins on.
     n_bins : int, default=5
         The number of bins of each column, from 2 to 10,000.
     strategy : {"quantile", "uniform"}, default="quantile"
@@ -266,7 +265,7 @@ class DPKBinsDiscretizer(CentralTransformer):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu | Sampled = 1.0,
+        epsilon: float | Rho | Mu = 1.0,
         *,
         n_bins: int = 5,
         strategy: Strategy = "quantile",

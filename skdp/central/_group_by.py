@@ -263,8 +263,6 @@ class DPGroupBy(CentralStatistic):
         level = check_confidence_level(self.confidence_level)
         check_choice("missing", self.missing, get_args(Unknown))
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
-        if share.rate < 1:
-            raise TypeError("epsilon must be a number, a Rho or a Mu: a secret sample is not supported, got Sampled")
         measured = self._bounded(table)
         released, shared = self._released(measured.names), self.missing == "error"
         ends = [(low, high) for low, high in read_bounds(bounds, measured.names).tolist()] if measured.names else []

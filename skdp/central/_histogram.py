@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import check_choice, check_confidence_level, declares_missing
 from skdp.central._base import CentralStatistic, Plan, Unknown
 from skdp.central.statistics import (
-    LARGEST,
     CountEstimate,
     Hierarchy,
     count_cells,
@@ -35,7 +34,7 @@ from skdp.coding import as_objects
 from skdp.domain import Domain, DomainLike
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size, project_to_simplex
-from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share, read_share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
 from skdp.randomness import ByteSource
 
 Method = Literal["auto", "flat", "hierarchical"]
@@ -48,9 +47,9 @@ class DPHistogram(CentralStatistic):
 
     Parameters
     ----------
-    epsilon : float, Rho, Mu or Sampled, default=1.0
+    epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all counts together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise where that is less. `skdp.privacy.Sampled` draws a secret sample.
+        `skdp.privacy.Mu`) gets Gaussian noise where that is less.
     domain : Domain, mapping of column name to values, list of values a column, or Interval
         The publicly known values of each column; an `Interval` cuts a numeric column into bins, and a single one is for
         all columns. A polars Enum needs no declaration, nor do categories of pandas that are ordered, or are not just
@@ -81,7 +80,7 @@ class DPHistogram(CentralStatistic):
         The noisy counts in the order of ``domain_.cells()``: the last column fastest. They may be negative. In a
         hierarchy they are the least-squares estimates, rounded such that each range changes by less than 1.
     std_error_ : ndarray of shape (n_cells,)
-        The standard deviation of the noise of each, before rounding, and about that of the sample if there is one.
+        The standard deviation of the noise of each, before rounding.
     frequencies_ : ndarray of shape (n_cells,)
         The shares of the cells: the nearest ones that are not negative and add up to 1.
     domain_ : Domain
@@ -90,8 +89,6 @@ class DPHistogram(CentralStatistic):
         The method used.
     branching_ : int
         The number of neighbours in a group; all of them, if it is flat.
-    sampling_rate_ : float
-        The rate of the sample that the counts are estimated from, 1 without `skdp.privacy.Sampled`.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -112,8 +109,7 @@ class DPHistogram(CentralStatistic):
     error under ``handle_unknown="error"`` reveals that some value is undeclared.
 
     Intervals hold with the stated probability or a little more: they use the larger of the quantiles of a normal and of
-    a Laplace distribution, and are rounded outwards. With a sample they hold all true counts that fit, so that those of
-    rare values reach further up than down.
+    a Laplace distribution, and are rounded outwards.
 
     References
     ----------
@@ -146,7 +142,7 @@ class DPHistogram(CentralStatistic):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu | Sampled = 1.0,
+        epsilon: float | Rho | Mu = 1.0,
         *,
         domain: DomainLike | None = None,
         method: Method = "auto",
@@ -194,13 +190,8 @@ class DPHistogram(CentralStatistic):
             self._library = library
             self.method_ = "flat" if n_levels == 1 else "hierarchical"
             self.branching_ = tree.branching
-            if share.rate < 1:
-                most = LARGEST // domain.size
-                noisy = [np.clip(np.rint(level / float(share.rate)), -most, most) for level in noisy]
             self.counts_ = noisy[0].astype(np.int64) if n_levels == 1 else _round_all_ranges(tree.estimate(noisy))
-            self.sampling_rate_ = float(share.rate)
-            variances = _noise_variances(tree, share) + np.maximum(self.counts_, 0) * self._spread
-            self.std_error_ = np.sqrt(variances)
+            self.std_error_ = np.sqrt(_noise_variances(tree, share))
 
         # One record changes one count of each level, by 1: of such a change, Laplace noise is randomised response.
         losses = (replace(noise.loss, count=n_levels),)
@@ -230,8 +221,7 @@ class DPHistogram(CentralStatistic):
             values of the columns of X, or the bins of an `Interval`, are the index in pandas, and columns elsewhere.
         """
         check_is_fitted(self)
-        noise = np.sqrt(self._noise_variance())
-        lower, upper = count_interval(self.counts_, noise, check_confidence_level(confidence_level), self._spread)
+        lower, upper = count_interval(self.counts_, self.std_error_, check_confidence_level(confidence_level))
         table = dict(zip(_COLUMNS, (self.counts_, self.std_error_, lower, upper), strict=True))
         if self._library == "pandas":
             return pd.DataFrame(table, index=self.domain_.cells())
@@ -286,18 +276,10 @@ class DPHistogram(CentralStatistic):
         inside = self._find_range(low, high)
         tree = Hierarchy(self.counts_.size, self.branching_)
         total = int(self.counts_[inside].sum())
-        noise = self._noise_variance()[0] / tree.cell_variances[0] * tree.variance(inside)
-        level = check_confidence_level(confidence_level)
-        lower, upper = count_interval(total, math.sqrt(noise), level, self._spread)
-        return CountEstimate(total, math.sqrt(noise + max(total, 0) * self._spread), int(lower), int(upper))
-
-    @property
-    def _spread(self) -> float:
-        """The variance of a count that is due to the sample, over the count."""
-        return (1 - self.sampling_rate_) / self.sampling_rate_
-
-    def _noise_variance(self) -> NDArray[np.float64]:
-        return np.maximum(self.std_error_**2 - np.maximum(self.counts_, 0) * self._spread, 0)
+        variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
+        std_error = math.sqrt(variance_of_level * tree.variance(inside))
+        lower, upper = count_interval(total, std_error, check_confidence_level(confidence_level))
+        return CountEstimate(total, std_error, int(lower), int(upper))
 
     def _find_range(self, low: Any, high: Any) -> NDArray[np.bool_]:
         check_is_fitted(self)
@@ -309,16 +291,16 @@ class DPHistogram(CentralStatistic):
 
 def planned_half_width(histogram: DPHistogram, domain: Domain, count: float, level: float) -> float:
     """Return half the width of the widest interval of `to_frame` for cells of a given count, before `fit`."""
-    share = replace(read_share(histogram.epsilon, sampled=True), rows=histogram.max_rows_per_person)
+    share = replace(read_share(histogram.epsilon), rows=histogram.max_rows_per_person)
     tree = plan_hierarchy(domain.size, share, _applicable(histogram.method, domain), histogram.branching)
-    noise, spread = math.sqrt(_noise_variances(tree, share).max()), float(1 / share.rate - 1)
-    lower, upper = count_interval(round(count), noise, level, spread)
+    std_error = math.sqrt(_noise_variances(tree, share).max())
+    lower, upper = count_interval(0, std_error, level)
     return float(upper - lower) / 2
 
 
 def _noise_variances(tree: Hierarchy, share: Share) -> NDArray[np.float64]:
-    """Return the variances of the noise of the counts of the cells, scaled up from the sample if there is one."""
-    return (count_std(share, len(tree.sizes)) / float(share.rate)) ** 2 * tree.cell_variances
+    """Return the variances of the noise of the counts of the cells."""
+    return count_std(share, len(tree.sizes)) ** 2 * tree.cell_variances
 
 
 def _applicable(method: str, domain: Domain) -> str:

@@ -34,7 +34,7 @@ from skdp.central.statistics import (
 )
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -70,9 +70,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     n_components : int or float, optional
         The number of components; or, between 0 and 1, the share of the noisy variance that they explain at least. None
         for as many as columns.
-    epsilon : float, Rho, Mu or Sampled, default=1.0
+    epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
-        of a budget in rho or mu, which has a delta of its own. `skdp.privacy.Sampled` draws a secret sample.
+        of a budget in rho or mu, which has a delta of its own.
     delta : float, optional
         The delta of an `epsilon` that is a number, far below one over the number of rows. None or 0 for pure privacy,
         which has more noise: that of the largest eigenvalue grows with the number of columns to the power of 1.5, and
@@ -171,7 +171,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self,
         n_components: int | float | None = None,
         *,
-        epsilon: float | Rho | Mu | Sampled = 1.0,
+        epsilon: float | Rho | Mu = 1.0,
         delta: float | None = None,
         bounds: Bounds | None = None,
         bounds_share: float = 0.2,

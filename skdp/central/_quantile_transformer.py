@@ -15,7 +15,7 @@ from skdp.central._base import Columns, InvertibleTransformer, Plan
 from skdp.central.statistics import Candidates, plan_quantiles, read_candidates, read_probability
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -34,9 +34,9 @@ class DPRobustScaler(InvertibleTransformer):
 
     Parameters
     ----------
-    epsilon : float, Rho, Mu or Sampled, default=1.0
+    epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets the exponential mechanism. `skdp.privacy.Sampled` draws a secret sample.
+        `skdp.privacy.Mu`) gets the exponential mechanism.
     with_centering : bool, default=True
         Whether the medians are subtracted.
     with_scaling : bool, default=True
@@ -105,7 +105,7 @@ class DPRobustScaler(InvertibleTransformer):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu | Sampled = 1.0,
+        epsilon: float | Rho | Mu = 1.0,
         *,
         with_centering: bool = True,
         with_scaling: bool = True,
@@ -185,9 +185,9 @@ class DPQuantileTransformer(InvertibleTransformer):
 
     Parameters
     ----------
-    epsilon : float, Rho, Mu or Sampled, default=1.0
+    epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise. `skdp.privacy.Sampled` draws a secret sample.
+        `skdp.privacy.Mu`) gets Gaussian noise.
     n_quantiles : int, default=1000
         The number of quantiles of each column, the bounds among them, from 3 to 10,000. More of them are not less
         accurate.
@@ -255,7 +255,7 @@ class DPQuantileTransformer(InvertibleTransformer):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu | Sampled = 1.0,
+        epsilon: float | Rho | Mu = 1.0,
         *,
         n_quantiles: int = 1000,
         output_distribution: Distribution = "uniform",

@@ -28,7 +28,7 @@ from skdp.central.statistics import (
     sum_columns,
 )
 from skdp.frames import LargeTable, Table
-from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -41,9 +41,9 @@ class DPStandardScaler(InvertibleTransformer):
 
     Parameters
     ----------
-    epsilon : float, Rho, Mu or Sampled, default=1.0
+    epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise where that is less. `skdp.privacy.Sampled` draws a secret sample.
+        `skdp.privacy.Mu`) gets Gaussian noise where that is less.
     with_mean : bool, default=True
         Whether the means are subtracted.
     with_std : bool, default=True
@@ -140,7 +140,7 @@ class DPStandardScaler(InvertibleTransformer):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu | Sampled = 1.0,
+        epsilon: float | Rho | Mu = 1.0,
         *,
         with_mean: bool = True,
         with_std: bool = True,
@@ -231,10 +231,9 @@ class DPMinMaxScaler(InvertibleTransformer):
 
     Parameters
     ----------
-    epsilon : float, Rho, Mu or Sampled, default=1.0
+    epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0; spent with `quantile_range` only. A share of a budget in
-        rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism. `skdp.privacy.Sampled` draws a
-        secret sample.
+        rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism.
     feature_range : tuple of two float, default=(0, 1)
         What the least and the greatest value become.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
@@ -308,7 +307,7 @@ class DPMinMaxScaler(InvertibleTransformer):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu | Sampled = 1.0,
+        epsilon: float | Rho | Mu = 1.0,
         *,
         feature_range: tuple[float, float] = (0, 1),
         bounds: Bounds | None = None,

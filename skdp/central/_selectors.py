@@ -25,7 +25,7 @@ from skdp.central.statistics import (
     sum_columns,
 )
 from skdp.frames import LargeTable, Table
-from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -51,9 +51,9 @@ class DPVarianceThreshold(Selector):
         Columns of a noisy variance of at most this are left out; so are those of a variance of less than twice the
         standard error of its noise, as a constant column has. If none is left, the one of the largest variance is. In
         squared units of the column, finite and >= 0.
-    epsilon : float, Rho, Mu or Sampled, default=1.0
+    epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise where that is less. `skdp.privacy.Sampled` draws a secret sample.
+        `skdp.privacy.Mu`) gets Gaussian noise where that is less.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside; `transform` does not.
@@ -113,7 +113,7 @@ class DPVarianceThreshold(Selector):
         self,
         threshold: float = 0.0,
         *,
-        epsilon: float | Rho | Mu | Sampled = 1.0,
+        epsilon: float | Rho | Mu = 1.0,
         bounds: Bounds | None = None,
         bounds_share: float = 0.2,
         max_rows_per_person: int = 1,

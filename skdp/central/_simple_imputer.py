@@ -33,7 +33,7 @@ from skdp.central.statistics import (
 from skdp.coding import kind_of
 from skdp.domain import DomainLike
 from skdp.frames import LargeTable, Table
-from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Sampled, Share
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -46,10 +46,9 @@ class DPSimpleImputer(CentralTransformer):
 
     Parameters
     ----------
-    epsilon : float, Rho, Mu or Sampled, default=1.0
+    epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise where that is less, and the exponential mechanism. `skdp.privacy.Sampled`
-        draws a secret sample.
+        `skdp.privacy.Mu`) gets Gaussian noise where that is less, and the exponential mechanism.
     strategy : {"mean", "median", "most_frequent"}, default="mean"
         The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
         ``"most_frequent"`` is for a few declared values of any kind, see `categories`. Numbers become floats;
@@ -136,7 +135,7 @@ class DPSimpleImputer(CentralTransformer):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu | Sampled = 1.0,
+        epsilon: float | Rho | Mu = 1.0,
         *,
         strategy: Strategy = "mean",
         bounds: Bounds | None = None,

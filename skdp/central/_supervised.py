@@ -85,8 +85,6 @@ class SupervisedStatistic(CentralStatistic):
     def _check_promise(self) -> Share:
         """Check the promise; a delta makes a mu of a number."""
         share = super()._check_promise()
-        if share.rate < 1:
-            raise TypeError("epsilon must be a number, a Rho or a Mu: a secret sample is not supported, got Sampled")
         delta = self._delta_of_noise
         delta = self._usual_delta if delta is None else delta
         if share.given is not None or delta is None or not (check_delta(delta) or self._usual_delta):

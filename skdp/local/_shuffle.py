@@ -21,7 +21,6 @@ from skdp.frames import (
     with_protocol,
 )
 from skdp.local._protocol_file import refuse_other
-from skdp.oracles import check_size
 from skdp.randomness import ByteSource
 from skdp.typing import TableLike
 
@@ -87,7 +86,7 @@ def join_reports(tables: Sequence[Any]) -> Any:
     return with_protocol(joined, said, joined_releases(map(carried_releases, listed)))
 
 
-def shuffle_reports(reports: TableLike, *, n_sampled: int | None = None, random_state: int | None = None) -> Any:
+def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> Any:
     """Put the rows of a table of reports into a random order, and drop the row index.
 
     Parameters
@@ -95,8 +94,6 @@ def shuffle_reports(reports: TableLike, *, n_sampled: int | None = None, random_
     reports : dataframe or array-like of shape (n_samples, n_columns)
         What `transform` returned: reports only. All columns are kept and stay together, so no column may tell who sent
         a row, or when.
-    n_sampled : int, optional
-        The number of rows to return, from 0 to that of the reports: a uniform random sample. By default all.
     random_state : int, optional
         None uses secure randomness. An int gives a reproducible order, for tests and experiments only: with it, the
         order can be undone.
@@ -104,28 +101,22 @@ def shuffle_reports(reports: TableLike, *, n_sampled: int | None = None, random_
     Returns
     -------
     same kind as reports
-        The rows in an order that is uniform among all orders, or the first of them; in pandas with a new row index.
+        The rows in an order that is uniform among all orders; in pandas with a new row index.
 
     Raises
     ------
     TypeError, ValueError
-        If the reports are no table, random_state is not an int, or n_sampled is not a possible number of rows.
+        If the reports are no table, or random_state is not an int.
 
     See Also
     --------
     skdp.privacy.shuffled_guarantee : What shuffled reports guarantee.
-    skdp.privacy.subsampled_guarantee : What a sample of them guarantees.
 
     Notes
     -----
     **Privacy.** Together with reports of n honest persons, it gives the guarantee of `shuffled_guarantee` to those who
     see the result and nothing else of the reports. The process that shuffles sees them all, and is trusted; so are
     those who keep a copy of them, or logs. Free: it is post-processing of reports, with the local guarantee at least.
-
-    A sample of m of n reports, both public, has the guarantee of all m, subsampled at the rate m / n, as long as nobody
-    sees who is in it: ``subsampled_guarantee(encoder.guarantee_, Fraction(m, n))``, or the same of the guarantee of m
-    shuffled reports. It must be drawn once: two samples of the same reports are two releases of these reports, and
-    reports that are in both may be recognised.
 
     The order is exactly uniform: random words of 64 bits are sorted, and if two are equal, which for 10 million rows
     happens once in 300,000 calls, all are drawn again.
@@ -141,21 +132,20 @@ def shuffle_reports(reports: TableLike, *, n_sampled: int | None = None, random_
     [0, 1, 2]
     """
     check_random_state(random_state)
+    source = coins(random_state, "shuffle_reports")
     if not is_frame(reports):
         rows = read_array(reports, "reports")
         if rows.ndim != 2:
             raise ValueError(f"reports must be a table, got {rows.ndim} dimensions")
-        return rows[_order(len(rows), n_sampled, random_state)]
+        return rows[_permutation(len(rows), source)]
     frame: nw.DataFrame[Any] = nw.from_native(cast(Any, reports), eager_only=True)
     native = frame.to_native()
     said = carried_text(native)
-    order = _order(len(frame), n_sampled, random_state)
-    # The counts of all reports would tell of those that are not in the sample, which must stay unseen.
-    releases = carried_releases(native) if n_sampled is None else None
+    order = _permutation(len(frame), source)
+    releases = carried_releases(native)
     if frame.implementation.is_pandas():
-        sampled = len(order) < len(native)
         taken = (native.iloc[:, place].take(order) for place in range(native.shape[1]))
-        columns = {place: _of_pandas(column, sampled=sampled) for place, column in enumerate(taken)}
+        columns = {place: _of_pandas(column) for place, column in enumerate(taken)}
         table = pd.DataFrame(columns, index=pd.RangeIndex(len(order)))
         table.columns = native.columns
         return with_protocol(table, said, releases)
@@ -165,7 +155,7 @@ def shuffle_reports(reports: TableLike, *, n_sampled: int | None = None, random_
     return shuffled.with_columns(_fresh(shuffled[name]) for name in shuffled.columns).to_native()
 
 
-def _of_pandas(column: pd.Series, *, sampled: bool) -> Any:
+def _of_pandas(column: pd.Series) -> Any:
     """Return a column without its index; categories that nobody declared may be in the order of the rows."""
     values = column.reset_index(drop=True)
     if isinstance(values.dtype, pd.ArrowDtype):
@@ -174,7 +164,6 @@ def _of_pandas(column: pd.Series, *, sampled: bool) -> Any:
         whole = _plain(pyarrow.chunked_array(pyarrow.array(values)))
         return pd.Series(pd.arrays.ArrowExtensionArray(whole))
     if isinstance(values.dtype, pd.CategoricalDtype) and not values.dtype.ordered:
-        values = values.cat.remove_unused_categories() if sampled else values  # of rows that are not in the sample
         return values.cat.set_categories(sorted(values.cat.categories, key=lambda value: (str(type(value)), value)))
     return values
 
@@ -199,12 +188,6 @@ def _fresh(column: nw.Series[Any]) -> nw.Series[Any]:
     if plain.dtype not in (nw.String, nw.Binary):
         return plain
     return nw.new_series(plain.name, plain.to_list(), plain.dtype, backend=plain.implementation)
-
-
-def _order(n: int, n_sampled: int | None, random_state: int | None) -> NDArray[np.intp]:
-    """Draw the first places of a permutation."""
-    kept = n if n_sampled is None else check_size(n_sampled, least=0, most=n, name="n_sampled")
-    return _permutation(n, coins(random_state, "shuffle_reports"))[:kept]
 
 
 def _permutation(n: int, source: ByteSource) -> NDArray[np.intp]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from skdp.domain import Domain, Interval, pack, unpack
 from skdp.local import SecretKey
-from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, Sampled, Shuffled, closed_ledger
+from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, Shuffled, closed_ledger
 
 _PLAIN, _SCALARS = "biufSUmM", "biufSU"
 _BUDGET = "epsilon", "delta", "filter_delta", "rho", "mu"
@@ -72,8 +71,6 @@ class Writer:
             return {"shuffled": {one.name: self.write(getattr(value, one.name)) for one in fields(value)}}
         if isinstance(value, Rho | Mu):
             return {value.name: [getattr(value, value.name), value.delta]}
-        if isinstance(value, Sampled):
-            return {"sampled": [float(value.epsilon), *Fraction(value.rate).as_integer_ratio()]}
         if isinstance(value, PrivacyLedger):
             return {"ledger": self._its_ledger(value)}
         if isinstance(value, SecretKey):
@@ -193,10 +190,6 @@ class Reader:
         mark_observed(domain, value["observed"])
         return domain
 
-    def _sampled(self, value: Any) -> Sampled:
-        epsilon, numerator, denominator = value
-        return Sampled(epsilon, Fraction(numerator, denominator))
-
     def _absent_ledger(self, value: Any) -> PrivacyLedger:
         self.has_ledger = True
         if self._ledger is None:
@@ -222,7 +215,6 @@ _READ: dict[str, Callable[[Reader, Any], Any]] = {
     "mapping": lambda reader, pairs: {reader.read(key): reader.read(item) for key, item in pairs},
     "mu": lambda _, numbers: Mu(*numbers),
     "rho": lambda _, numbers: Rho(*numbers),
-    "sampled": Reader._sampled,
     "numpy": Reader._numpy,
     "objects": Reader._objects,
     "range": Reader._range,

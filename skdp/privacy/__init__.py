@@ -4,15 +4,13 @@ from skdp.privacy._composition import compose
 from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, largest_mu
 from skdp.privacy._guarantee import PrivacyGuarantee, PrivacyLeakWarning
 from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy._numbers import on_sample as on_sample
-from skdp.privacy._sampling import Sampled, subsampled_guarantee
 from skdp.privacy._share import Share as Share
 from skdp.privacy._share import read_share as read_share
 from skdp.privacy._shares import Mu, Rho
 from skdp.privacy._warnings import WeakGuaranteeWarning
 from skdp.privacy._zcdp import largest_rho as largest_rho
 from skdp.privacy._zcdp import zcdp_epsilon
-from skdp.privacy.accounting import GaussianLoss, LaplaceLoss, PureLoss, SampledGaussianLoss, StatedLoss
+from skdp.privacy.accounting import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss
 from skdp.privacy.accounting import Loss as Loss
 from skdp.privacy.accounting import exponential_loss as exponential_loss
 from skdp.privacy.accounting import gaussian_loss as gaussian_loss
@@ -36,8 +34,6 @@ __all__ = [
     "PureLoss",
     "ReportPair",
     "Rho",
-    "Sampled",
-    "SampledGaussianLoss",
     "Shuffled",
     "StatedLoss",
     "StatedStep",
@@ -51,6 +47,5 @@ __all__ = [
     "local_epsilon",
     "privacy_statement",
     "shuffled_guarantee",
-    "subsampled_guarantee",
     "zcdp_epsilon",
 ]

@@ -92,7 +92,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         If given, the release is also rho-zero-concentrated differentially private ([1]_), as with Gaussian noise:
         the Rényi divergence of each order alpha is at most ``rho * alpha``. Epsilon and delta are then one conversion
         of it (see `zcdp_epsilon`), and `compose` finds a better one for several releases together.
-    losses : tuple of PureLoss, LaplaceLoss, GaussianLoss, SampledGaussianLoss or StatedLoss, default=()
+    losses : tuple of PureLoss, LaplaceLoss, GaussianLoss or StatedLoss, default=()
         What the mechanism is, from which `compose` finds a smaller epsilon for several
         releases together. All of it is composed; empty if no more is known than epsilon, delta and rho. Of more than
         4,096 different ones, similar ones are rounded up together.

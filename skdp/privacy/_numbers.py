@@ -10,9 +10,6 @@ from typing import Any
 
 import numpy as np
 
-SECRET_SAMPLE = "on a secret sample at rate"
-"""Part of the name of a mechanism that is applied to a sample only."""
-
 
 def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
     """Check a privacy loss and return it as an exact fraction.
@@ -87,14 +84,6 @@ def check_delta(value: Any, *, name: str = "delta") -> Fraction:
     return exact
 
 
-def check_rate(value: Any, *, name: str = "rate") -> Fraction:
-    """Check the probability with which a record is in a sample, and return it as an exact fraction."""
-    exact = _exact(value, name, "a number in (0, 1]")
-    if exact is None or not 0 < exact <= 1:
-        raise ValueError(f"{name} must be a number in (0, 1], got {value}")
-    return exact
-
-
 def _exact(number: Any, name: str, wanted: str) -> Fraction | None:
     """Return the exact value of a real number, None if it is not finite as a float."""
     if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
@@ -105,11 +94,6 @@ def _exact(number: Any, name: str, wanted: str) -> Fraction | None:
         return Fraction(float(number))
     except (OverflowError, ValueError):
         return None
-
-
-def on_sample(rate: Fraction) -> str:
-    """Describe a sample, with its rate as a fraction if that is short."""
-    return f"{SECRET_SAMPLE} {rate if rate.denominator < 10**6 else shown(float(rate))}"
 
 
 def shown(number: float) -> str:

@@ -13,10 +13,9 @@ from scipy.optimize import brentq
 
 from skdp.exact import exp_bounds, round_up
 from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy._sampling import Sampled
 from skdp.privacy._shares import Mu, Rho
 from skdp.privacy._zcdp import zcdp_epsilon
-from skdp.privacy.accounting import GaussianLoss, Loss, PureLoss, StatedLoss, pure_epsilon, sampled, smallest_epsilon
+from skdp.privacy.accounting import GaussianLoss, Loss, PureLoss, StatedLoss, pure_epsilon, smallest_epsilon
 
 _MOST_SQUARE = 4000.0
 """Of mu**2, for the epsilon that it buys, which is then about 500."""
@@ -29,7 +28,7 @@ class Share:
     kind: Literal["epsilon", "rho", "mu"]
     amount: Fraction
     """Epsilon, rho or the square of mu."""
-    given: Rho | Mu | Sampled | None = None
+    given: Rho | Mu | None = None
     rows: int = 1
     """The most rows of one person: noise is in proportion to it."""
 
@@ -38,11 +37,6 @@ class Share:
 
     def __truediv__(self, n: int) -> Share:
         return self * Fraction(1, n)
-
-    @property
-    def rate(self) -> Fraction:
-        """The rate of the sample that all of it is spent on."""
-        return Fraction(self.given.rate) if isinstance(self.given, Sampled) else Fraction(1)
 
     @property
     def mu_squared(self) -> Fraction:
@@ -79,10 +73,13 @@ class Share:
 
     def stated(self, losses: Sequence[Loss], delta: Fraction, rho: Fraction | None) -> dict[str, Any]:
         """Return epsilon, delta, rho and losses of a guarantee, from the losses of the parts if they are known."""
-        if self.given is None or isinstance(self.given, Sampled):
-            asked = self.amount if self.given is None else check_epsilon(self.given.epsilon)
-            numbers = {"epsilon": round_up(asked), "delta": round_up(check_delta(delta))}
-            return numbers | {"rho": None if rho is None else round_up(rho), "losses": self._sampled(losses, delta)}
+        if self.given is None:
+            return {
+                "epsilon": round_up(self.amount),
+                "delta": round_up(check_delta(delta)),
+                "rho": None if rho is None else round_up(rho),
+                "losses": tuple(losses),
+            }
         own = check_delta(self.given.delta)
         if isinstance(self.given, Mu):
             losses = (GaussianLoss(self.given.mu),)
@@ -94,13 +91,6 @@ class Share:
             "losses": tuple(losses),
         }
 
-    def _sampled(self, losses: Sequence[Loss], delta: Fraction) -> tuple[Loss, ...]:
-        if self.rate == 1:
-            return tuple(losses)
-        if not losses and delta == 0:
-            losses = (PureLoss(round_up(self.amount)),)
-        return sampled(losses, self.rate) if losses else ()
-
 
 @lru_cache(maxsize=256)
 def _epsilon(rho: Fraction | None, losses: tuple[Loss, ...], delta: Fraction) -> float:
@@ -110,15 +100,13 @@ def _epsilon(rho: Fraction | None, losses: tuple[Loss, ...], delta: Fraction) ->
     return min(one for one in found if one is not None)
 
 
-def read_share(epsilon: Any, *, sampled: bool = False) -> Share:
-    """Check the `epsilon` of a central release, which may be `Sampled` if the caller draws the sample."""
+def read_share(epsilon: Any) -> Share:
+    """Check the `epsilon` of a central release."""
     # A derived class might state one number and have the noise of another.
     if type(epsilon) is Rho:
         return Share("rho", Fraction(epsilon.rho), epsilon)
     if type(epsilon) is Mu:
         return Share("mu", Fraction(epsilon.mu) ** 2, epsilon)
-    if type(epsilon) is Sampled and sampled:
-        return Share("epsilon", Fraction(epsilon.given_sample), epsilon)
     return Share("epsilon", check_epsilon(epsilon))
 
 

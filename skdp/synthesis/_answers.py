@@ -77,7 +77,6 @@ class ModelAnswers(OnSite, BaseEstimator):
     model_: GraphicalModel
     marginals_: list[Marginal]
     n_rows_: float
-    sampling_rate_: float
     n_features_in_: int
     _others: dict[Any, Any]
     _shapes: Shapes | None = None
@@ -141,7 +140,7 @@ class ModelAnswers(OnSite, BaseEstimator):
 
     def _errors(self, query: Query, counts: NDArray[np.float64], level: float) -> CountErrors:
         """Return the errors of counts by the model."""
-        quantile = Quantile(level, self.guarantee_.rho is not None, 1 / self.sampling_rate_ - 1)
+        quantile = Quantile(level, gaussian=self.guarantee_.rho is not None)
         return errors_of_counts(self.marginals_, query, self.domain_.sizes, counts, quantile)
 
     def range_count(self, column: ColumnName, low: Any = None, high: Any = None) -> float:

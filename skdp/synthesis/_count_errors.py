@@ -38,8 +38,6 @@ class Quantile:
 
     level: float
     gaussian: bool
-    spread: float = 0.0
-    """In a sample, the variance of a true count over the count."""
 
     def at(self, level: float) -> float:
         # A sum of discrete Laplace numbers is nearly normal for many, and Laplace for one: the larger quantile counts.
@@ -48,15 +46,11 @@ class Quantile:
 
     def ends(self, counts: Counts, noise: Counts | float, level: float | None = None) -> tuple[Counts, Counts]:
         """Return the ends of the intervals of estimates."""
-        # All true counts N at most quantile * sqrt(noise**2 + spread * N) away. A count with whole noise reaches half
-        # further: so the whole numbers inside have the probability, also where the noise has few. Means of several
-        # counts are not whole.
-        quantile = self.at(self.level if level is None else level)
-        shift = quantile**2 * self.spread / 2
-        square = np.square(noise) + self.spread * counts + (quantile * self.spread / 2) ** 2
-        reach = quantile * np.sqrt(np.maximum(square, 0))
-        reach = reach + np.where(np.abs(counts - np.rint(counts)) < _FUZZ, 0.5, 0.0)
-        return np.ceil(counts + shift - reach), np.floor(counts + shift + reach)
+        # A count with whole noise reaches half further: so the whole numbers inside have the probability, also where
+        # the noise has few. Means of several counts are not whole.
+        whole = np.abs(counts - np.rint(counts)) < _FUZZ
+        reach = self.at(self.level if level is None else level) * noise + np.where(whole, 0.5, 0.0)
+        return np.ceil(counts - reach), np.floor(counts + reach)
 
 
 def errors_of_counts(
@@ -91,9 +85,8 @@ def errors_of_estimates(
         lower, upper = np.where(supported, lower, bounds[0]), np.where(supported, upper, bounds[1])
     lower = np.minimum(np.maximum(lower, 0), np.floor(counts + _FUZZ))
     upper = np.maximum(upper, np.ceil(counts - _FUZZ))
-    sampled = np.sqrt(noise**2 + quantile.spread * np.maximum(counts, 0))
     reach = np.maximum(upper - counts, counts - lower) / quantile.at(quantile.level)
-    return CountErrors(np.where(supported, sampled, reach), lower, upper, supported)
+    return CountErrors(np.where(supported, noise, reach), lower, upper, supported)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,11 +15,6 @@ Scores = Mapping[Clique, tuple[float, float]]
 """Of each pair of columns, its score and the standard error of that."""
 
 
-def scores_of_pairs(scores: Scores, rate: float) -> Scores:
-    """Choose the scores of pairs, and scale those of a sample."""
-    return {clique: (score / rate, error / rate) for clique, (score, error) in scores.items() if len(clique) == 2}
-
-
 def tabulate_scores(scores: Scores, domain: Domain, marginals: Collection[Marginal]) -> pd.DataFrame:
     """Make a table with a row for each pair, the strongest first."""
     pairs = sorted(scores, key=lambda pair: -scores[pair][0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from skdp.archive import Archive, reading, write_archive
 from skdp.base import CallCounter
 from skdp.domain import Domain, Interval, pack, unpack
-from skdp.privacy import Mu, PrivacyGuarantee, Rho, Sampled
+from skdp.privacy import Mu, PrivacyGuarantee, Rho
 from skdp.synthesis._packing import pack_template, unpack_template
 from skdp.synthesis._pair_scores import read_scores
 from skdp.synthesis.model import MOST_CELLS, Clique, GraphicalModel, Groups, JunctionTree, Link, Marginal, project
@@ -57,15 +56,10 @@ def write_synthesizer(synthesizer: Any, path: Any) -> None:
 
 def pack_parameter(value: Any) -> Any:
     """Turn a parameter into what JSON can hold."""
-    if isinstance(value, Sampled):
-        return {"sampled": [float(value.epsilon), *Fraction(value.rate).as_integer_ratio()]}
     return {value.name: [getattr(value, value.name), value.delta]} if isinstance(value, Rho | Mu) else pack(value)
 
 
 def _unpack_parameter(packed: Any) -> Any:
-    if isinstance(packed, dict) and packed.keys() == {"sampled"}:
-        epsilon, numerator, denominator = packed["sampled"]
-        return Sampled(epsilon, Fraction(numerator, denominator))
     for kind in (Rho, Mu):
         if isinstance(packed, dict) and packed.keys() == {kind.name}:
             return kind(*packed[kind.name])
@@ -86,7 +80,6 @@ def describe_fit(synthesizer: Any) -> tuple[dict[str, Any], dict[str, NDArray[np
         "template": pack_template(synthesizer._template),
         "n_rows": synthesizer.n_rows_,
         "n_rows_std_error": synthesizer.n_rows_std_error_,
-        "sampling_rate": synthesizer.sampling_rate_,
         "n_iter": synthesizer.n_iter_,
         "scores": [[*pair, *numbers] for pair, numbers in synthesizer._scores.items()],
         "grids": None if shapes is None else pack({name: shape.grid for name, shape in shapes.columns.items()}),
@@ -152,7 +145,6 @@ def restore_fit(synthesizer: Any, described: Mapping[str, Any], domain: Domain, 
         synthesizer.model_ = read_model(array, described, domain.sizes)
         synthesizer.n_rows_ = _positive(described["n_rows"])
         synthesizer.n_rows_std_error_ = _positive(described["n_rows_std_error"])
-        synthesizer.sampling_rate_ = min(1.0, _positive(described["sampling_rate"]))
         synthesizer.n_iter_ = read_whole(described["n_iter"], 1, 1 << 32)
         others = synthesizer._others
         synthesizer.undiscovered_ = count_others(synthesizer.model_, domain, synthesizer.n_rows_, others)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO, Self
@@ -194,8 +193,7 @@ class RowTransformer(TransformerMixin, ModelRows):
         if self._shapes is not None:  # bins that are far from all records stay so
             places = list(map(self.domain_.columns.index, self._shapes.columns))
             fitted = without_bins(fitted, {place: self.model_.marginal((place,)) <= UNLIKELY for place in places})
-        spread = rng.normal(0, math.sqrt((1 / self.sampling_rate_ - 1) * self.n_rows_))
-        return fitted.model, max(0.0, fitted.total + spread)
+        return fitted.model, fitted.total
 
     def transform(self, X: TableLike) -> Any:
         """Replace rows by synthetic ones, or draw some of their columns again.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,20 +13,18 @@ import numpy as np
 from sklearn.utils import Tags
 
 from skdp.base import CallCounter, all_or_nothing, check_choice, declares_missing, one_thread, warn_of_released_size
-from skdp.central import CentralEstimator, draw_sample
+from skdp.central import CentralEstimator
 from skdp.central.statistics import rows_within
 from skdp.domain import Domain, DomainLike
 from skdp.frames import open_large
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, check_delta
+from skdp.privacy import Mu, PrivacyLedger, Rho, check_delta
 from skdp.synthesis._coded_table import code_table
-from skdp.synthesis._pair_scores import scores_of_pairs
 from skdp.synthesis._rows import RowTransformer
 from skdp.synthesis.selection import (
     BINS,
     PrivateTable,
     check_marginals,
-    check_promise,
     check_width,
     find_cells,
     first_cliques,
@@ -66,9 +63,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
 
     Parameters
     ----------
-    epsilon : float, Rho, Mu or Sampled, default=1.0
+    epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all that is released, finite and > 0. `skdp.privacy.Rho` and `skdp.privacy.Mu` have a delta of
-        their own, and Gaussian noise; `skdp.privacy.Sampled` draws a secret sample.
+        their own, and Gaussian noise.
     delta : float, default=0.0
         Failure probability, in [0, 1); should be below one in the number of records. With 0 the noise is discrete
         Laplace, otherwise Gaussian, with which many marginals are more accurate.
@@ -142,8 +139,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         The distribution of the rows.
     n_rows_, n_rows_std_error_ : float
         The estimated number of records, from the noisy counts, and its standard deviation.
-    sampling_rate_ : float
-        The rate of the sample of `skdp.privacy.Sampled`, otherwise 1.
     undiscovered_ : dict of column name to float
         For each column whose values `discover` found, about how many records have another (or no) value.
     n_iter_ : int
@@ -225,7 +220,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu | Sampled = 1.0,
+        epsilon: float | Rho | Mu = 1.0,
         *,
         delta: float = 0.0,
         domain: DomainLike | None = None,
@@ -330,7 +325,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         if y is not None:
             table = with_target(table, y)
         check_width(len(table.names))
-        rate = check_promise(promise, delta, discover=self.discover, rows=reach, large=large is not None)
+        if promise.given is not None and self.discover is not None:
+            raise ValueError(f"discover needs an epsilon and a delta, got epsilon={self.epsilon}")
         share = check_share(self.discover, delta)
         names = table.names
         keep = np.ones(len(table.columns[0]), bool)
@@ -339,7 +335,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         counts = count_open_columns(table, undeclared(table, self.domain), keep) if share else {}
         share = share if counts else Fraction(0)
         budget, rho = open_budget(
-            promise * (1 - share), delta * (1 - share) / rate, reach, choices=uses_choices(self.marginals)
+            promise * (1 - share), delta * (1 - share), reach, choices=uses_choices(self.marginals)
         )
         # All that can be checked before the values are known, is: as if none were found, and the most that fit.
         check_not_named(counts, self.handle_unknown, self.structural_zeros)
@@ -361,8 +357,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             records.prepare(coded.first)
         if not counts:
             source = self._spend(whole, names, mechanism, delta=delta, rho=rho, losses=budget.losses)
-        if rate < 1:
-            records = CodedRecords(draw_sample(coded.codes, rate, source), coded.cells.sizes)
         say = partial(print, f"[{type(self).__name__}]", file=sys.stderr) if self.verbose else None
         private = PrivateTable(records, coded.cells.sizes, budget, source, say)
         found_cells = find_cells(private, coded.cells, coded.domain, self.bins)
@@ -371,14 +365,13 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         private.prepare(first_cliques(plan, strategy))
         with one_thread():
             fitted, self._shapes = found_cells.place(strategy.measure(private, plan), self._generator("shapes"))
-        self.sampling_rate_ = scale = float(rate)
         private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
         self.domain_, self._others = domain, coded.others
-        self.marginals_ = [marginal.times(1 / scale) for marginal in private.marginals]
-        self._scores = scores_of_pairs(private.scores, scale)
+        self.marginals_ = private.marginals
+        self._scores = {clique: score for clique, score in private.scores.items() if len(clique) == 2}
         self.model_ = fitted.model
-        self.n_rows_ = fitted.total / scale
-        self.n_rows_std_error_ = math.hypot(fitted.std_error, math.sqrt((1 - scale) * fitted.total)) / scale
+        self.n_rows_ = fitted.total
+        self.n_rows_std_error_ = fitted.std_error
         self.undiscovered_ = count_others(fitted.model, domain, self.n_rows_, self._others)
         self.n_iter_ = len(fitted.losses)
         self._template = public_template(table, domain)

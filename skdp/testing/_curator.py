@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, clone
 
 from skdp.base import rows_and_target
 from skdp.exact import round_up
-from skdp.privacy import BudgetExceeded, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Sampled, check_epsilon, read_share
+from skdp.privacy import BudgetExceeded, Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_epsilon, read_share
 from skdp.testing._burdened_frames import signs
 from skdp.testing._carry_checks import opposite_frames, require_same_form, require_same_tables
 from skdp.testing._error_checks import texts_of
@@ -129,8 +129,7 @@ def _check_guarantee_is_stated(estimator: Any, X: Any) -> None:
         require(guarantee.epsilon == 0 or rho is not None, f"guarantee_ has no rho, with epsilon={estimator.epsilon}")
         require(rho is None or rho <= wanted, f"guarantee_ has rho {rho}, more than {estimator.epsilon}")
     else:
-        given = estimator.epsilon.epsilon if isinstance(estimator.epsilon, Sampled) else estimator.epsilon
-        wanted = check_epsilon(given)
+        wanted = check_epsilon(estimator.epsilon)
         require(guarantee.epsilon <= wanted, f"guarantee_ has epsilon {guarantee.epsilon}, more than {float(wanted)}")
     if guarantee.epsilon > 0:
         require(guarantee.trust == "central", "a statistic of the table needs a trusted curator: trust='central'")

@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 
 from skdp.base import heard, rows_and_target
 from skdp.domain import Domain
-from skdp.privacy import BudgetExceeded, Mu, PrivacyLedger, Rho, Sampled, read_share
+from skdp.privacy import BudgetExceeded, Mu, PrivacyLedger, Rho, read_share
 from skdp.testing._subject import Subject
 from skdp.testing._tools import RecordingLedger, counted_draws, is_table, released_attributes, require, walk
 
@@ -200,8 +200,6 @@ def _small(epsilon: Any) -> Any:
     if isinstance(epsilon, Rho | Mu):
         least = type(epsilon)(_EPSILON**2 if isinstance(epsilon, Rho) else _EPSILON, epsilon.delta)
         return min(least, epsilon, key=lambda share: read_share(share).amount)
-    if isinstance(epsilon, Sampled):
-        return Sampled(min(_EPSILON, float(epsilon.epsilon)), epsilon.rate)
     return min(_EPSILON, float(epsilon))
 
 

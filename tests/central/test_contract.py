@@ -32,7 +32,7 @@ from skdp import (
     DPVarianceThreshold,
     Interval,
 )
-from skdp.privacy import Mu, Rho, Sampled
+from skdp.privacy import Mu, Rho
 from skdp.testing import curator_checks
 
 rng = np.random.default_rng(0)
@@ -49,12 +49,6 @@ GAPPY_DECLARED = {name: [*values, None] for name, values in DECLARED.items()}
 
 SUBJECTS = [
     (DPMean(bounds=BOUNDS), NUMBERS),
-    (DPMean(bounds=BOUNDS, mechanism="noisy_sum_count"), GAPS),
-    (DPMean(bounds=BOUNDS, mechanism="propose_test_release", delta=1e-6), NUMBERS),
-    (DPMean(20.0, bounds=BOUNDS, mechanism="propose_test_release", delta=1e-6, min_n=10), NUMBERS),
-    (DPMean(bounds=BOUNDS, mechanism="smooth_sensitivity", delta=1e-6), NUMBERS),
-    (DPMean(bounds=BOUNDS, mechanism="smooth_sensitivity"), NUMBERS),
-    (DPMean(bounds=BOUNDS, mechanism="sample_and_aggregate", n_chunks=10), NUMBERS),
     (DPStandardScaler(bounds=BOUNDS, missing="error"), NUMBERS),
     (DPStandardScaler(bounds=BOUNDS), GAPS),
     (DPMinMaxScaler(bounds=BOUNDS), NUMBERS),
@@ -73,9 +67,6 @@ SUBJECTS = [
     (DPMarginalSynthesizer(max_iter=5, domain=Interval(0, 100, bins=8), marginals="tree", delta=1e-6), NUMBERS),
     (DPMarginalSynthesizer(max_iter=5, domain=Interval(0, 100, bins=8), marginals="full"), NUMBERS),
     (DPMean(Rho(0.1, delta=1e-6), bounds=BOUNDS), GAPS),
-    (DPMean(Mu(0.5, delta=1e-6), bounds=BOUNDS, mechanism="noisy_sum_count"), GAPS),
-    (DPMean(Mu(0.5, delta=1e-6), bounds=BOUNDS, mechanism="smooth_sensitivity"), NUMBERS),
-    (DPMean(Rho(0.1, delta=1e-6), bounds=BOUNDS, mechanism="sample_and_aggregate", n_chunks=10), NUMBERS),
     (DPStandardScaler(Mu(0.5, delta=1e-6), bounds=BOUNDS), NUMBERS),
     (DPMinMaxScaler(Mu(0.5, delta=1e-6), bounds=BOUNDS, quantile_range=(0.1, 0.9)), GAPS),
     (DPSimpleImputer(Rho(0.001, delta=1e-6), strategy="most_frequent", categories=DECLARED), GAPPY_WORDS),
@@ -85,10 +76,6 @@ SUBJECTS = [
         GAPPY_WORDS,
     ),
     (DPMarginalSynthesizer(max_iter=5, epsilon=Rho(0.1, delta=1e-6), domain=DECLARED, marginals="independent"), WORDS),
-    (DPMean(Sampled(1.0, 0.5), bounds=BOUNDS), GAPS),
-    (DPHistogram(Sampled(0.5, 0.3), domain=DECLARED), WORDS),
-    (DPKBinsDiscretizer(Sampled(0.5, 0.3), bounds=BOUNDS, candidates=10), NUMBERS),
-    (DPMarginalSynthesizer(max_iter=5, epsilon=Sampled(0.5, 0.3), domain=DECLARED), WORDS),
     (DPMean(20.0, bounds="private"), NUMBERS),
     (DPMinMaxScaler(20.0, bounds={"age": "private", "hours": (0, 100)}, clip=True), GAPS),
     (DPOneHotEncoder(30.0, delta=1e-6, categories="private", handle_unknown="ignore"), GAPPY_WORDS),

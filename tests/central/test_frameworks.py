@@ -22,7 +22,7 @@ from sklearn.linear_model import LinearRegression
 from skdp import BudgetExceeded, PrivacyLedger
 from skdp.central import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
 from skdp.central.frameworks._chunks import open_rows, random_chunks
-from skdp.central.frameworks._sample_and_aggregate import noisy_totals, totals_noise
+from skdp.central.frameworks._sample_and_aggregate import totals_noise
 from skdp.central.statistics import GRID
 from skdp.central.statistics import _noise as noise_of_shares
 from skdp.privacy import Share
@@ -188,7 +188,8 @@ class TestSampleAndAggregate:
         monkeypatch.setattr(
             noise_of_shares, "discrete_laplace", lambda source, scale, size: scales.append(scale) or np.zeros(size, int)
         )
-        noisy_totals(None, [0] * outputs, 0, totals_noise(Share("epsilon", epsilon), outputs))
+        for noise in totals_noise(Share("epsilon", epsilon), outputs):
+            noise.add(None, [0])
         values = [None, *itertools.product((-GRID, 0, GRID), repeat=outputs)]
         losses = []
         for old, new in itertools.product(values, repeat=2):

@@ -12,7 +12,7 @@ import pytest
 from skdp import Domain, DPGroupBy, DPMean, Interval, PrivacyLedger, load, privacy_statement, save
 from skdp.central.statistics import GRID, GaussianNoise, GroupSums, join_codes
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
-from skdp.privacy import Mu, Rho, Sampled
+from skdp.privacy import Mu, Rho
 from tests.conftest import each
 
 KEYS = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
@@ -337,7 +337,6 @@ class TestPromise:
         ({"bounds": None}, ValueError, "bounds must be declared"),
         ({"missing": "error"}, ValueError, "column 'pay' holds a missing value"),
         ({"by": "job"}, TypeError, "sex"),
-        ({"epsilon": Sampled(1.0, 0.5)}, TypeError, "a secret sample is not supported"),
         ({"confidence_level": 1}, ValueError, "confidence_level must be"),
     ],
 )

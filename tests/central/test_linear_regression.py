@@ -16,7 +16,7 @@ from skdp import DPLinearRegression, DPRidge, DPStandardScaler, PrivacyLedger, p
 from skdp.central.linear_model import _moments
 from skdp.central.linear_model._moments import ExactMoments
 from skdp.central.statistics import UNIT, GaussianNoise, Rows, _rows, largest_moments
-from skdp.privacy import Mu, Rho, Sampled
+from skdp.privacy import Mu, Rho
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -232,7 +232,6 @@ def test_frames_of_all_kinds_give_the_same():
         ({"alpha": True}, TARGET, TypeError, "alpha must be a number, got bool"),
         ({"delta": 1}, TARGET, ValueError, r"delta must be a number in \[0, 1\), got 1"),
         ({"epsilon": Rho(0.1, delta=1e-6)}, TARGET, ValueError, "delta must be 0"),
-        ({"epsilon": Sampled(1.0, rate=0.1), "delta": None}, TARGET, TypeError, "a secret sample is not supported"),
         ({}, TARGET[:-1], ValueError, "y has 1999 rows; X has 2000"),
         ({}, np.where(TARGET > 0, TARGET, np.nan), ValueError, "holds a missing value"),
         ({}, np.where(TARGET > 0, "x", "y"), TypeError, "expected numbers"),

@@ -32,7 +32,7 @@ from skdp.central.linear_model import _descent
 from skdp.central.linear_model._descent import _CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
 from skdp.central.statistics import UNIT, GaussianNoise, Rows, _rows, largest_moments
 from skdp.central.statistics._rows import choose_limit
-from skdp.privacy import Mu, Rho, Sampled
+from skdp.privacy import Mu, Rho
 from skdp.randomness import SeededSource
 from tests.conftest import each
 
@@ -354,7 +354,6 @@ def test_frames_of_all_kinds_give_the_same():
         ({"fit_intercept": 1}, TARGET, TypeError, "fit_intercept must be True or False, got int"),
         ({"delta": 0}, TARGET, ValueError, "delta"),
         ({"epsilon": Rho(0.1, delta=1e-6), "delta": 1e-6}, TARGET, ValueError, "delta must be 0"),
-        ({"epsilon": Sampled(1.0, rate=0.1)}, TARGET, TypeError, "a secret sample is not supported"),
         ({"classes": [0]}, TARGET, ValueError, "classes must be at least 2, got 1 class"),
         ({"classes": [0, 1, None]}, TARGET, ValueError, "classes must not hold a missing value"),
         ({"classes": [0.0, 1.0, np.nan]}, TARGET, ValueError, "classes must not hold a missing value"),

@@ -10,7 +10,7 @@ import pytest
 
 from skdp import DPMean, DPQuantileTransformer, PrivacyGuarantee, PrivacyLedger
 from skdp.central import DPKBinsDiscretizer, sample_and_aggregate
-from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss, compose, gaussian_epsilon
+from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, compose, gaussian_epsilon
 from tests.central.test_contract import NUMBERS, SUBJECTS
 
 BOUNDS = (0, 100)
@@ -41,8 +41,7 @@ def is_as_bad_as_stated(estimator):
     """Whether the worst release of this epsilon is no worse: a count, and what is not known before."""
     by_design = {"DPMarginalSynthesizer", "DPOneHotEncoder"}  # their parts follow from earlier results, or have a delta
     counts = type(estimator).__name__ == "DPHistogram" and estimator.method != "hierarchical"
-    smooth = getattr(estimator, "mechanism", "") == "smooth_sensitivity"
-    return counts or smooth or type(estimator).__name__ in by_design
+    return counts or type(estimator).__name__ in by_design
 
 
 @pytest.mark.parametrize("subject", PURE, ids=name_of)
@@ -105,13 +104,6 @@ def test_found_bounds_change_no_number_of_draws(values, quantiles, monkeypatch):
     before, after = plans
     assert before.losses == after.losses
     assert model.guarantee_.losses[-len(after.losses) :] == after.losses
-
-
-def test_private_bounds_beside_what_states_an_epsilon_and_delta():
-    model = DPMean(1.0, bounds="private", mechanism="propose_test_release", delta=1e-6, min_n=40)
-    losses = fitted(model, NUMBERS).guarantee_.losses
-    assert losses[-1] == StatedLoss(0.8, 1e-6)
-    assert sum(loss.count * loss.epsilon for loss in losses) == pytest.approx(1)
 
 
 def test_a_column_of_choices_and_one_of_counts():

@@ -27,7 +27,7 @@ from skdp.central.statistics import GRID, GaussianNoise, query
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
 from skdp.domain import Domain
 from skdp.frames import Table
-from skdp.privacy import Mu, Rho, Sampled
+from skdp.privacy import Mu, Rho
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -256,7 +256,6 @@ class TestPromise:
         (gaussian, WORDS, {"bounds": (0, 1)}, ILL, TypeError, "column 'job'"),
         (gaussian, NUMBERS, {"classes": ["yes"]}, ILL, ValueError, "classes must be at least 2"),
         (gaussian, NUMBERS, {"classes": ["yes", "maybe"]}, ILL, ValueError, "one that classes does not declare"),
-        (gaussian, NUMBERS, {"epsilon": Sampled(1.0, 0.5)}, ILL, TypeError, "a secret sample is not supported"),
         (gaussian, NUMBERS, {"epsilon": Rho(0.1, delta=1e-6), "delta": 1e-6}, ILL, ValueError, "delta must be 0"),
         (gaussian, NUMBERS, {}, None, ValueError, "requires y to be passed"),
         (categorical, WORDS, {"categories": None}, ILL, ValueError, "job"),

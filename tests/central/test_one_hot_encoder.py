@@ -10,7 +10,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skdp import Domain, DPOneHotEncoder, Interval, PrivacyLedger, load, privacy_statement, save
 from skdp.central.statistics._partitions import CountThreshold, WeightThreshold
-from skdp.privacy import Rho, Sampled
+from skdp.privacy import Rho
 from tests.conftest import each
 
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
@@ -54,7 +54,6 @@ class TestDeclared:
             fitted.transform(odd)
         assert encoder(handle_unknown="ignore").fit(odd).transform(odd).iloc[:, :3].to_numpy().sum() == 0
         assert encoder(Rho(0.1, delta=1e-6)).fit(pl.from_pandas(odd).lazy()).guarantee_.epsilon == 0
-        assert encoder(Sampled(1.0, 0.5)).fit(odd).guarantee_.epsilon == 0
 
     def test_domains_bins_and_dtypes_declare(self):
         ages = pd.DataFrame(
@@ -211,7 +210,6 @@ def test_columns_of_one_name_are_refused():
         ({"categories": "auto"}, ValueError, "categories must be 'private'"),
         ({"delta": 0.0}, ValueError, "categories='private' needs delta > 0"),
         ({"epsilon": Rho(0.1, delta=1e-6), "delta": 0.0}, ValueError, "needs an epsilon and a delta"),
-        ({"epsilon": Sampled(1.0, 0.5)}, ValueError, "needs an epsilon and a delta"),
         ({"handle_unknown": "clip"}, ValueError, "handle_unknown must be one of"),
         ({"drop": "last"}, ValueError, "drop must be None, 'first', 'if_binary'"),
         ({"drop": 3}, ValueError, "drop must be None, 'first', 'if_binary'"),

@@ -22,7 +22,7 @@ from skdp.central import _pca
 from skdp.central._pca import _noise_of_products
 from skdp.central.statistics import UNIT, Rows, _noise, _rows, find_limits
 from skdp.frames import read_table
-from skdp.privacy import Mu, Rho, Sampled, read_share
+from skdp.privacy import Mu, Rho, read_share
 from skdp.randomness import SeededSource
 from tests.conftest import each
 
@@ -225,7 +225,6 @@ def test_too_few_rows_are_warned_of(delta):
         ({"n_components": "mle"}, TABLE, TypeError, "n_components"),
         ({"whiten": 1}, TABLE, TypeError, "whiten must be True or False, got int"),
         ({"epsilon": Rho(0.1, delta=1e-6)}, TABLE, ValueError, "delta must be 0"),
-        ({"epsilon": Sampled(1.0, rate=0.1)}, TABLE, TypeError, "got Sampled"),
         ({}, TABLE.mask(TABLE > 8), ValueError, "holds a missing value"),
         ({}, pl.LazyFrame(TABLE.mask(TABLE > 8)), ValueError, "holds a missing value"),
     ],

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from skdp import DPHistogram, DPMean, Interval
-from skdp.central.frameworks import _means as framework_means
+from skdp.central import propose_test_release, smooth_sensitivity_release
+from skdp.central.frameworks._propose_test_release import STEPS
 from skdp.central.statistics import GRID, to_value
 from skdp.central.statistics import _moments as two_sums
 
@@ -55,32 +56,31 @@ def test_counts_of_two_neighbours_can_give_the_same_integers(epsilon):
     assert often[1] <= set(np.unique(releases[0]))
 
 
-@pytest.mark.chosen("kind0", "kind2")
-@pytest.mark.parametrize(
-    "kind",
-    [
-        {"mechanism": "propose_test_release", "delta": 1e-6, "min_n": 2},
-        {"mechanism": "smooth_sensitivity", "delta": 1e-6},
-        {"mechanism": "smooth_sensitivity"},
-    ],
-)
-def test_means_of_two_neighbours_lie_on_the_same_public_grid(kind):
-    for rows in ([[0.1]] * 300, [[0.1]] * 300 + [[0.7]]):
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_smooth_releases_of_two_neighbours_lie_on_the_same_public_grid(delta):
+    for value, sensitivity in ((0.1, 1 / 300), (0.1 + 0.6 / 301, 1 / 301)):
         for seed in range(40):
-            value = DPMean(5.0, bounds=(0, 1), random_state=seed, **kind).fit(rows).mean_[0]
-            place = round(Fraction(value) * 2 * GRID) - GRID
-            assert to_value(Fraction(place), 0.0, 1.0) == value
+            release = smooth_sensitivity_release(
+                value, sensitivity, beta=0.01, bounds=(0, 1), epsilon=5.0, delta=delta, random_state=seed
+            )
+            assert (Fraction(release.value) * STEPS).denominator == 1
 
 
-@pytest.mark.chosen("two_sums", "sample")
-@pytest.mark.parametrize("mechanism", ["two_sums", "noisy_sum_count", "sample_and_aggregate"])
-def test_means_from_two_sums_are_functions_of_two_noisy_integers(mechanism, monkeypatch):
+def test_tested_releases_of_two_neighbours_lie_on_the_same_public_grid():
+    for value, distance in ((0.1, 300), (0.1 + 0.6 / 301, 301)):
+        for seed in range(40):
+            release = propose_test_release(
+                value, distance, sensitivity=0.5, bounds=(0, 1), epsilon=5.0, delta=1e-6, random_state=seed
+            )
+            assert (Fraction(release.value) * STEPS).denominator == 1
+
+
+def test_means_from_two_sums_are_functions_of_two_noisy_integers(monkeypatch):
     # Noise on either sum has every integer, so whatever two integers can give can be had from any table.
     seen = []
     original = two_sums.ratio
-    for module in (two_sums, framework_means):
-        monkeypatch.setattr(module, "ratio", lambda *parts: seen.append(parts[:2]) or original(*parts))
-    means = [DPMean(5.0, bounds=(-1, 1), mechanism=mechanism).fit([[0.1]] * 300).mean_[0] for _ in range(100)]
+    monkeypatch.setattr(two_sums, "ratio", lambda *parts: seen.append(parts[:2]) or original(*parts))
+    means = [DPMean(5.0, bounds=(-1, 1)).fit([[0.1]] * 300).mean_[0] for _ in range(100)]
     for (total, count), mean in zip(seen, means, strict=True):
         assert type(total) is type(count) is int
         assert mean == to_value(Fraction(total, count) * GRID, -1.0, 1.0)

@@ -73,10 +73,6 @@ NUMERIC = [
     DPSimpleImputer(0.01, strategy="median", **BOUNDS),
     DPSimpleImputer(1.0, **BOUNDS),
     DPMean(1.0, **BOUNDS),
-    DPMean(1.0, mechanism="noisy_sum_count", **BOUNDS),
-    DPMean(1.0, mechanism="sample_and_aggregate", n_chunks=5, **BOUNDS),
-    DPMean(1.0, mechanism="smooth_sensitivity", **BOUNDS),
-    DPMean(1.0, mechanism="propose_test_release", delta=0.01, **BOUNDS),
     DPStandardScaler(100.0, missing="ignore", **BOUNDS),
     DPHistogram(domain=Interval(0, 100, bins=16, missing=True), random_state=5),
     DPHistogram(domain={"x": [*range(100), None]}, random_state=5),
@@ -93,15 +89,16 @@ VALUED = [
 @pytest.mark.parametrize("values", [AGES, AGES_BUT_ONE, NOTHING], ids=["all", "all but one", "none"])
 @pytest.mark.parametrize("estimator", NUMERIC, ids=lambda estimator: type(estimator).__name__)
 def test_numbers(estimator, values):
-    sums_only = getattr(estimator, "mechanism", "two_sums") in ("two_sums", "noisy_sum_count")
-    found = {kind: released(estimator, frame) for kind, frame in frames(values) if sums_only or "lazy" not in kind}
+    found = {kind: released(estimator, frame) for kind, frame in frames(values)}
     assert len(set(found.values())) == 1, {kind: text[:200] for kind, text in found.items()}
 
 
 @pytest.mark.covering
 @pytest.mark.parametrize("values", [TRUTHS, TRUTHS_BUT_ONE, [Decimal(age) for age in AGES], [Decimal("1.5"), None] * 9])
 @pytest.mark.parametrize(
-    "estimator", [NUMERIC[4], NUMERIC[5], NUMERIC[10]], ids=lambda estimator: type(estimator).__name__
+    "estimator",
+    [DPSimpleImputer(1.0, **BOUNDS), DPMean(1.0, **BOUNDS), DPStandardScaler(100.0, missing="ignore", **BOUNDS)],
+    ids=lambda estimator: type(estimator).__name__,
 )
 @pytest.mark.filterwarnings("ignore:the noise drowns:UserWarning")
 def test_truth_values_and_decimals_are_numbers(estimator, values):

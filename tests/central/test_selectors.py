@@ -22,7 +22,7 @@ from skdp import (
 from skdp.central import _select_k_best
 from skdp.central._select_k_best import _CHOICES, _COUNTS, _MOMENTS, _SCORES, NUMBERS, Contrasts
 from skdp.central.statistics import UNIT, Rows, _rows
-from skdp.privacy import Mu, Rho, Sampled, read_share
+from skdp.privacy import Mu, Rho, read_share
 from skdp.testing import check_sensitivity
 from tests.conftest import each
 
@@ -198,7 +198,6 @@ def test_the_error_of_a_score_is_that_of_its_noise(epsilon, target):
         ({"k": 1.5}, CLASSES, TypeError, "k must be"),
         ({"delta": 2}, CLASSES, ValueError, "delta"),
         ({"epsilon": Rho(0.1, delta=1e-6), "delta": 1e-6}, CLASSES, ValueError, "delta must be 0"),
-        ({"epsilon": Sampled(1.0, rate=0.1)}, CLASSES, TypeError, "a secret sample is not supported"),
         ({}, CLASSES[:-1], ValueError, "y has 2999 rows; X has 3000"),
         ({}, None, ValueError, "requires y"),
     ],

@@ -25,6 +25,7 @@ from skdp import (
 )
 from skdp.central import sample_and_aggregate
 from skdp.central.statistics import _noise as noise_of_shares
+from skdp.evaluation import audit_epsilon
 from skdp.privacy import GaussianLoss, Mu, Rho, compose, gaussian_delta, gaussian_epsilon, read_share, zcdp_epsilon
 from tests.conftest import each
 
@@ -170,7 +171,6 @@ def drawn(monkeypatch):
 SUMS = {
     "two sums": (lambda share: DPMean(share, bounds=(0, 1)), True),
     "two sums, far from 0": (lambda share: DPMean(share, bounds=(7, 8)), True),
-    "sum and count": (lambda share: DPMean(share, bounds=(-1, 1), mechanism="noisy_sum_count"), True),
     "moments": (lambda share: DPStandardScaler(share, bounds=(0, 1)), False),
     "moments, gaps": (lambda share: DPStandardScaler(share, bounds=(0, 1), missing="ignore"), True),
     "means of a scaler": (lambda share: DPStandardScaler(share, bounds=(0, 1), with_std=False), False),
@@ -308,9 +308,6 @@ class TestGuarantee:
         "estimator",
         [
             DPMean(bounds=(0, 100)),
-            DPMean(bounds=(0, 100), mechanism="noisy_sum_count"),
-            DPMean(bounds=(0, 100), mechanism="smooth_sensitivity"),
-            DPMean(bounds=(0, 100), mechanism="sample_and_aggregate"),
             DPQuantileBinarizer(bounds=(0, 100)),
             DPHistogram(domain=Interval(0, 100, bins=4)),
             DPMarginalSynthesizer(domain=Interval(0, 100, bins=4)),
@@ -344,8 +341,6 @@ class TestErrors:
     @each(
         "estimator, message",
         [
-            (DPMean(Rho(0.1, DELTA), delta=1e-9, bounds=(0, 1)), "delta must be 0 with epsilon=Rho"),
-            (DPMean(Mu(0.1, DELTA), bounds=(0, 1), mechanism="propose_test_release"), "needs an epsilon and a delta"),
             (DPMarginalSynthesizer(Mu(0.1, DELTA), delta=1e-9, domain=Interval(0, 1, bins=2)), "delta must be 0"),
             (DPMarginalSynthesizer(Rho(0.1, DELTA), discover=0.1), "discover needs an epsilon and a delta"),
         ],
@@ -355,6 +350,60 @@ class TestErrors:
         with pytest.raises(ValueError, match=message):
             estimator.set_params(ledger=ledger).fit(NUMBERS)
         assert ledger.spent == (0, 0)
+
+    @pytest.mark.parametrize("make", [DPMean, DPMarginalSynthesizer])
+    def test_a_derived_class_of_shares_is_not_believed(self, make):
+        ledger = PrivacyLedger(epsilon=10.0, delta=1e-3)
+        with pytest.raises(TypeError, match="epsilon must be a finite number > 0, got LoudRho"):
+            make(LoudRho(), ledger=ledger, **DECLARED[make]).fit(NUMBERS[["a"]])
+        assert ledger.spent.epsilon == 0
+
+
+class LoudRho(Rho):
+    """A share whose rho is not its own."""
+
+    rho = 0.1
+
+    def __init__(self):
+        pass
+
+
+class Restless(float):
+    """A number that is 10 when it is first read, and 0.1 later."""
+
+    reads = 0
+
+    def __float__(self):
+        self.reads += 1
+        return 10.0 if self.reads == 1 else 0.1
+
+
+DECLARED = {
+    DPMean: {"bounds": (0, 100)},
+    DPHistogram: {"domain": Interval(0, 100, bins=8)},
+    DPMarginalSynthesizer: {"domain": Interval(0, 100, bins=8)},
+}
+
+
+@pytest.mark.parametrize("make", DECLARED)
+def test_what_is_charged_is_what_the_noise_was_made_for(make):
+    assert make(Restless(), **DECLARED[make]).fit(NUMBERS[["a"]]).guarantee_.epsilon == 10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("share", [Rho(0.5, DELTA), Mu(1.0, DELTA)])
+def test_audits_of_a_release(share):
+    """What can be proved from draws is never above what is stated."""
+    neighbours = [pd.DataFrame({"job": ["x"] * n}) for n in (1, 2)]
+    stated = DPHistogram(share, domain=DOMAIN).fit(neighbours[0]).guarantee_
+
+    def release(rows):
+        return int(DPHistogram(share, domain=DOMAIN).fit(rows).counts_[0])
+
+    result = audit_epsilon(
+        release, neighbours, epsilon=stated.epsilon, delta=stated.delta, n_draws=6_000, confidence=0.9999
+    )
+    assert 0 < result.epsilon_lower <= stated.epsilon
 
 
 @pytest.mark.parametrize("share", [pytest.param(Rho(0.02, DELTA), marks=pytest.mark.long), Mu(0.2, DELTA)])

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdp import BudgetExceeded, DPStandardScaler, PrivacyLedger
-from skdp.central.statistics import GRID, BoundedColumn, joint_noise, noisy_moments, query
+from skdp.central.statistics import GRID, ColumnSums, joint_noise, noisy_moments, query
 from skdp.datasets import load_adult
 from skdp.privacy import Share
 from skdp.randomness import SeededSource
@@ -50,7 +50,7 @@ class TestSensitivity:
 
         def numbers(rows, shared_count):
             X = np.array(rows, float).reshape(len(rows), n_columns)
-            columns = [BoundedColumn.of(column, 0.0, 2.0) for column in X.T]
+            columns = [ColumnSums.of(column, 0.0, 2.0) for column in X.T]
             return query(columns, squares=squares, shared_count=shared_count)
 
         worst = []
@@ -194,7 +194,7 @@ class TestLittleData:
             assert scaler.scale_[0] / (high - low) == pytest.approx(table(3000).std() / 100, abs=0.02)
 
     def test_moments_without_a_count_are_public(self):
-        column = BoundedColumn.of(np.empty(0), 0.0, 1.0)
+        column = ColumnSums.of(np.empty(0), 0.0, 1.0)
         noise = joint_noise(Share("epsilon", Fraction(1)), GRID, 3)
         seen = [
             noisy_moments([column], noise, SeededSource(seed), squares=True, shared_count=True)[0]

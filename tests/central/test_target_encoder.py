@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from skdp import DPTargetEncoder, PrivacyLedger, load, privacy_statement, save
 from skdp.central._target_encoder import _distances, _sum_of_squares
 from skdp.central.statistics import GRID, GaussianNoise, integer_noise, to_places
-from skdp.privacy import Mu, Rho, Sampled
+from skdp.privacy import Mu, Rho
 from tests.conftest import each
 
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
@@ -242,7 +242,6 @@ class TestPrivateCategories:
         ({"bounds": "public"}, ILL, ValueError, "bounds must be 'private' or a pair"),
         ({"categories": None}, ILL, ValueError, "job"),
         ({"handle_unknown": "clip"}, ILL, ValueError, "handle_unknown must be one of"),
-        ({"epsilon": Sampled(1.0, 0.5)}, ILL, TypeError, "a secret sample is not supported"),
         ({}, None, ValueError, "requires y to be passed"),
         ({}, ILL[:5], ValueError, "y has 5 rows; X has 400"),
         ({}, ILL.astype(float).mask(ILL), ValueError, "column 'ill' holds a missing value"),

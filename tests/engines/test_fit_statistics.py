@@ -43,7 +43,6 @@ PUBLIC += ("bin_edges_", "bounds_", "quantiles_")
     ("kind", "params", "missing"),
     [
         (DPMean, {}, True),
-        (DPMean, {"mechanism": "noisy_sum_count"}, True),
         (DPStandardScaler, {}, False),
         (DPStandardScaler, {"missing": "ignore"}, True),
         (DPMinMaxScaler, {}, True),
@@ -155,12 +154,6 @@ def test_missing_values_are_refused_and_cost_nothing(lazy_engine):
     with pytest.raises(TypeError, match="column 'age'"):
         DPMean(bounds=(0, 1), ledger=ledger).fit(lazy_engine.frame(pa.table({"age": ["old", "young"]})))
     assert ledger.spent.epsilon == 0
-
-
-@pytest.mark.parametrize("mechanism", ["propose_test_release", "smooth_sensitivity", "sample_and_aggregate"])
-def test_mechanisms_that_need_the_values_are_refused(mechanism):
-    with pytest.raises(TypeError, match="needs the values"):
-        DPMean(mechanism=mechanism, delta=1e-6, bounds=BOUNDS).fit(ds.dataset(make_rows(False)))
 
 
 def test_rows_are_transformed_in_memory():

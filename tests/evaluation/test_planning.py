@@ -34,7 +34,7 @@ from skdp.oracles import (
     SubsetSelection,
     UnaryEncoding,
 )
-from skdp.privacy import Mu, Rho, Sampled, Shuffled
+from skdp.privacy import Mu, Rho, Shuffled
 from skdp.randomness import SeededSource
 from tests.conftest import each
 
@@ -113,7 +113,7 @@ def test_a_table_of_reports():
     assert (found["upper"] - found["lower"]) / 2 == pytest.approx(plan.half_width, rel=0.05)
 
 
-@pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, 1e-6), Mu(0.5, 1e-6), Sampled(1.0, 0.5)])
+@pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, 1e-6), Mu(0.5, 1e-6)])
 def test_the_half_width_of_a_histogram_is_that_of_its_frame(epsilon):
     histogram = DPHistogram(epsilon, domain={"sex": SEX}, random_state=0)
     plan = plan_epsilon(histogram, within=130, n_rows=N, share=0.3)
@@ -350,7 +350,6 @@ def count_cases():
     yield "histogram", DPHistogram(domain=sex), {"within": 20}
     yield "Gaussian", DPHistogram(Mu(1.0, 1e-6), domain=sex), {"within": 20}
     yield "rho", DPHistogram(Rho(1.0, 1e-6), domain=both), {"within": 20}
-    yield "sampled", DPHistogram(Sampled(1.0, 0.5), domain=sex), {"within": 130}
 
 
 @pytest.mark.long

@@ -1,10 +1,7 @@
 """Local transformers whose reports are shuffled or summed before anybody sees them."""
 
 import io
-import math
 import pickle
-from collections import Counter
-from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -31,7 +28,7 @@ from skdp.central import DPMean
 from skdp.evaluation import audit_epsilon
 from skdp.local import SecretKey, shuffle_reports
 from skdp.oracles import RandomizedResponse, UnaryEncoding
-from skdp.privacy import PrivacyGuarantee, Shuffled, local_epsilon, shuffled_guarantee, subsampled_guarantee
+from skdp.privacy import PrivacyGuarantee, Shuffled, local_epsilon, shuffled_guarantee
 from skdp.randomness import SecureSource
 from tests.conftest import each, often
 
@@ -319,38 +316,3 @@ def test_an_audit_of_tallies_stays_below_the_guarantee(oracle, other, n_draws):
     assert claimed < 0.97 * oracle.epsilon
     assert audit(claimed).passed
     assert audit(0.2 * claimed).rejected
-
-
-class TestSample:
-    @each("n_sampled", [0, 1, 3, 5])
-    def test_is_a_subset_in_random_order(self, make_frame, values_of, n_sampled):
-        frame = make_frame({"a": [1, 2, 3, 4, 5]})
-        values = values_of(shuffle_reports(frame, n_sampled=n_sampled), "a")
-        assert len(set(values)) == len(values) == n_sampled
-
-    def test_all_subsets_are_equally_likely(self):
-        found = Counter(
-            tuple(sorted(shuffle_reports(np.arange(4)[:, None], n_sampled=2, random_state=seed).ravel().tolist()))
-            for seed in range(600)
-        )
-        assert len(found) == 6
-        assert all(60 < number < 145 for number in found.values())  # 4.5 standard deviations around 100
-
-    def test_categories_of_others_do_not_show(self):
-        column = pd.Series(pd.Categorical(["a", "b", "c"]))
-        (left,) = shuffle_reports(pd.DataFrame({"x": column}), n_sampled=1)["x"].cat.categories
-        assert left in {"a", "b", "c"}
-
-    @pytest.mark.parametrize(("n_sampled", "error"), [(-1, ValueError), (4, ValueError), (1.5, TypeError)])
-    def test_odd_numbers(self, n_sampled, error):
-        with pytest.raises(error, match="n_sampled"):
-            shuffle_reports(np.arange(3)[:, None], n_sampled=n_sampled)
-
-    def test_the_guarantee(self):
-        encoder = RandomizedResponseEncoder(2.0, categories=[["a", "b"]]).fit([["a"]])
-        guarantee = subsampled_guarantee(encoder.guarantee_, Fraction(1, 10))
-        assert guarantee.epsilon == pytest.approx(math.log1p(math.expm1(2) / 10))
-        assert (guarantee.relation, guarantee.trust) == ("replace", "shuffle")
-        both = subsampled_guarantee(shuffled_guarantee(encoder, 1000, 1e-6), Fraction(1, 10))
-        assert both.epsilon < guarantee.epsilon
-        assert both.delta == pytest.approx(1e-7)

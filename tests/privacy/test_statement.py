@@ -604,9 +604,7 @@ def test_a_headline_for_every_kind_of_column():
     assert headline(sex().fit(X[["sex"]])).startswith("No column is released unprotected. Guarantee: epsilon = 1, ")
     learnt = make_pipeline(sex(), OneHotEncoder(), LogisticRegression()).fit(X[["sex"]], Y)
     learnt_statement = privacy_statement(learnt)
-    assert headline(learnt).startswith(
-        "No column is released unprotected. The target is released as is. Guarantee: "
-    )
+    assert headline(learnt).startswith("No column is released unprotected. The target is released as is. Guarantee: ")
     assert ("the target", "released as is, by logisticregression: LogisticRegression") in learnt_statement.open_columns
     plain = StandardScaler().fit(X[["age"]])
     assert headline(plain) == "1 of 1 column is released unprotected: age. No column has a guarantee."

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval
-from skdp.privacy import Rho, Sampled
+from skdp.privacy import Rho
 from skdp.synthesis._count_errors import Quantile, errors_of_counts
 from skdp.synthesis.model import Marginal, group
 from tests.conftest import each
@@ -103,7 +103,7 @@ def fitted(epsilon=2.0, **parameters):
     return DPMarginalSynthesizer(epsilon, **parameters).fit(PEOPLE)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, Rho(0.1, delta=1e-6), Sampled(1.0, rate=0.5)])
+@pytest.mark.parametrize("epsilon", [0.5, Rho(0.1, delta=1e-6)])
 def test_an_estimate_is_the_row_of_its_marginal(epsilon):
     synthesizer = fitted(epsilon)
     row = synthesizer.marginal(["smokes", "age"], confidence_level=0.8).iloc[1]
@@ -153,13 +153,3 @@ def test_levels_that_are_refused(level):
         synthesizer.count_estimate({}, confidence_level=level)
     with pytest.raises(ValueError, match="confidence_level must be"):
         synthesizer.range_estimate("age", confidence_level=level)
-
-
-def test_a_sample_widens_the_interval():
-    counts = np.array(50.0)
-    ends = [Quantile(0.95, True, spread).ends(counts, 3.0) for spread in (0.0, 1.0)]
-    assert ends[0] == (44, 56)
-    lower, upper = ends[1]
-    # The smallest N whose estimate is not too far above it solves (50 - N)**2 = 1.96**2 * (9 + N).
-    assert (50 - lower) ** 2 == pytest.approx(1.96**2 * (9 + lower), rel=0.1)
-    assert (upper - 50) ** 2 == pytest.approx(1.96**2 * (9 + upper), rel=0.1)

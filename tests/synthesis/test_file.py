@@ -372,7 +372,7 @@ class TestDamage:
             with pytest.raises(ValueError, match="of the file cannot be read"):
                 DPMarginalSynthesizer.load(archive_of(rest))
         header = json.loads(parts["header.json"])
-        for name in header.keys() - {"named", "observed", "sampling_rate", "scores", "grids"}:
+        for name in header.keys() - {"named", "observed", "scores", "grids"}:
             rest = {key: value for key, value in header.items() if key != name}
             with pytest.raises(ValueError, match="file"):
                 DPMarginalSynthesizer.load(archive_of(parts | {"header.json": json.dumps(rest)}))
@@ -492,7 +492,7 @@ def test_pickles_hold_no_more_than_they_should():
         assert b"unforeseen" not in pickle.dumps(synthesizer)
         known = set(synthesizer.get_params()) | {
             *("domain_", "guarantee_", "marginals_", "model_", "n_rows_", "n_rows_std_error_", "n_iter_"),
-            *("undiscovered_", "sampling_rate_", "_scores", "_shapes"),
+            *("undiscovered_", "_scores", "_shapes"),
             *("n_features_in_", "feature_names_in_", "_template", "_calls", "_others", "_redraw_at_fit"),
         }
         assert set(vars(synthesizer)) == set(vars(loaded(synthesizer))) == known

@@ -10,7 +10,6 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 from skdp import DPMarginalSynthesizer, Interval, MarginalClassifier
-from skdp.privacy import Sampled
 from skdp.synthesis import synthetic_inference
 from skdp.synthesis.inference._components import measure_mean
 from skdp.synthesis.inference._ratio import Ratio
@@ -176,13 +175,12 @@ def test_coverage_and_rejections():
     assert sum(rejected) <= 4
 
 
-def test_a_sample_and_noise_widen_intervals():
+def test_noise_widens_intervals():
     def error(epsilon):
         return synthetic_inference(fitted([("x",)], epsilon), lambda table: table["x"].mean()).loc[0, "std_error"]
 
     exact = TABLE["x"].std() / N**0.5
     assert error(1e6) == pytest.approx(exact, rel=0.02)
-    assert error(Sampled(100.0, rate=0.25)) == pytest.approx(2 * exact, rel=0.1)
     assert error(0.05) > 1.5 * exact
 
 

@@ -21,7 +21,7 @@ import skdp.engines  # noqa: F401 so that `fit` knows the engines
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler
 from skdp.base import CallCounter
 from skdp.domain import Domain, pack
-from skdp.privacy import Mu, Rho, Sampled
+from skdp.privacy import Mu, Rho
 from skdp.synthesis import synthetic_inference
 from skdp.synthesis.selection import find_bins
 from skdp.synthesis.selection._private_table import GaussianBudget, NoiseBudget
@@ -383,13 +383,6 @@ def test_other_promises(promise):
     plain = fitted(table, domain, bins="declared", max_iter=10, **promise).guarantee_
     assert (found.guarantee_.epsilon, found.guarantee_.delta) == (plain.epsilon, plain.delta)
     assert "bins" in found.guarantee_.mechanism
-
-
-def test_a_sample_of_the_rows():
-    rate = Fraction(1, 2)
-    found = fitted(PEOPLE[["born"]], {"born": DOMAIN["born"]}, epsilon=Sampled(2.0, rate), delta=1e-6, max_iter=10)
-    assert found.sampling_rate_ == 0.5
-    assert found.n_rows_ == pytest.approx(N, rel=0.1)
 
 
 def test_together_with_values_that_are_found():

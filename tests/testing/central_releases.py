@@ -36,7 +36,7 @@ from skdp import (
     SyntheticResampler,
 )
 from skdp.central import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
-from skdp.privacy import Mu, Rho, Sampled
+from skdp.privacy import Mu, Rho
 
 BOUNDS = (0.0, 100.0)
 WORDS = {"job": ["clerk", "nurse", None], "sex": ["f", "m"]}
@@ -171,24 +171,9 @@ def smooth(rows):
 
 RELEASES = {
     "mean, two sums": (DPMean(bounds=BOUNDS), NUMBERS),
-    "mean, noisy sum and count": (DPMean(bounds=BOUNDS, mechanism="noisy_sum_count"), NUMBERS),
-    "mean, propose-test-release": (
-        DPMean(bounds=BOUNDS, mechanism="propose_test_release", delta=1e-6, min_n=2),
-        NUMBERS,
-    ),
-    "mean, private lower bound of n": (DPMean(bounds=BOUNDS, mechanism="propose_test_release", delta=1e-6), NUMBERS),
-    "mean, smooth sensitivity, Laplace": (DPMean(bounds=BOUNDS, mechanism="smooth_sensitivity", delta=1e-6), NUMBERS),
-    "mean, smooth sensitivity, Student's t": (DPMean(bounds=BOUNDS, mechanism="smooth_sensitivity"), NUMBERS),
-    "mean, sample and aggregate": (DPMean(bounds=BOUNDS, mechanism="sample_and_aggregate", n_chunks=4), NUMBERS),
     "mean, rho": (DPMean(RHO, bounds=BOUNDS), NUMBERS),
-    "mean, mu, noisy sum and count": (DPMean(MU, bounds=BOUNDS, mechanism="noisy_sum_count"), NUMBERS),
-    "mean, mu, smooth sensitivity": (DPMean(MU, bounds=BOUNDS, mechanism="smooth_sensitivity"), NUMBERS),
-    "mean, rho, sample and aggregate": (
-        DPMean(RHO, bounds=BOUNDS, mechanism="sample_and_aggregate", n_chunks=4),
-        NUMBERS,
-    ),
+    "mean, mu": (DPMean(MU, bounds=BOUNDS), NUMBERS),
     "mean, bounds found": (DPMean(800.0, bounds="private"), NUMBERS),
-    "mean of a sample": (DPMean(Sampled(1.0, 0.5), bounds=BOUNDS), NUMBERS),
     "mean, one count": (DPMean(bounds=BOUNDS, missing="error"), WHOLE),
     "standard scaler": (DPStandardScaler(bounds=BOUNDS, missing="error"), WHOLE),
     "standard scaler, missing values": (DPStandardScaler(bounds=BOUNDS), NUMBERS),
@@ -208,10 +193,6 @@ RELEASES = {
     "discretizer, quantiles": (DPKBinsDiscretizer(bounds=BOUNDS, strategy="quantile", n_bins=3), NUMBERS),
     "discretizer, many quantiles": (DPKBinsDiscretizer(bounds=BOUNDS, candidates=50), NUMBERS),
     "discretizer, many quantiles, mu": (DPKBinsDiscretizer(MU, bounds=BOUNDS, candidates=50), NUMBERS),
-    "discretizer of a sample": (
-        DPKBinsDiscretizer(Sampled(0.5, 0.3), bounds=BOUNDS, strategy="quantile", n_bins=3),
-        NUMBERS,
-    ),
     "logistic regression": (lambda rows: regression(rows, fit_intercept=True), CORNERS),
     "logistic regression, without intercept": (lambda rows: regression(rows, fit_intercept=False), CORNERS),
     "logistic regression, three classes": (regression, CORNERS.assign(y=[0, 1, 2, 0, 2])),
@@ -276,7 +257,6 @@ RELEASES = {
     "histogram": (DPHistogram(domain=WORDS), JOBS),
     "histogram of intervals, hierarchical": (DPHistogram(domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
     "histogram, hierarchical, rho": (DPHistogram(RHO, domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
-    "histogram of a sample": (DPHistogram(Sampled(0.5, 0.3), domain=WORDS), JOBS),
     "synthesizer, auto": (synthesizer(), CODED),
     "synthesizer, auto, delta": (synthesizer(delta=1e-6), CODED),
     "synthesizer, independent": (synthesizer(marginals="independent"), CODED),
@@ -288,15 +268,9 @@ RELEASES = {
     "synthesizer, full": (synthesizer(marginals="full"), CODED),
     "synthesizer, full, rho": (synthesizer(RHO, marginals="full"), CODED),
     "synthesizer, given marginals": (synthesizer(marginals=[("a", "b"), ("b", "c")]), CODED),
-    "synthesizer of a sample": (synthesizer(Sampled(0.5, 0.3)), CODED),
-    "synthesizer of a sample, delta": (synthesizer(Sampled(0.5, 0.3), delta=1e-6), CODED),
     "resampler": (resampled, CODED),
     "synthesizer of persons": (of_persons, PERSONS),
     "mean of persons": (partial(statistic_of_persons, DPMean(bounds=(0, 2))), PERSONS),
-    "mean of persons, smooth sensitivity": (
-        partial(statistic_of_persons, DPMean(bounds=(0, 2), mechanism="smooth_sensitivity")),
-        PERSONS,
-    ),
     "scaler of persons, bounds found, mu": (
         partial(statistic_of_persons, DPStandardScaler(MU, bounds="private")),
         PERSONS,

@@ -15,7 +15,7 @@ from skdp.central._base import charge
 from skdp.exact import exp_bounds, round_up
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Share, check_delta, check_epsilon
-from skdp.randomness import ByteSource, discrete_laplace, rounded_laplace
+from skdp.randomness import discrete_laplace, rounded_laplace
 
 STEPS = 1 << 40
 """Steps of the grid between the public bounds of a statistic."""
@@ -98,10 +98,6 @@ def read_number(value: Any, name: str) -> Fraction:
     return Fraction(float(value))
 
 
-TEST_SHARE = Fraction(1, 10)
-"""How much of epsilon the test gets: it needs little where there are many records."""
-
-
 def propose_test_release(
     value: float | Fraction,
     distance: int,
@@ -136,7 +132,7 @@ def propose_test_release(
     delta : float
         Failure probability, between 0 and 1, both excluded.
     test_share : float, default=0.1
-        The share of epsilon that goes to the test, between 0 and 1.
+        The share of epsilon that goes to the test, between 0 and 1: it needs little where there are many records.
     ledger : PrivacyLedger, optional
         What is charged, before anything is drawn.
     random_state : None or int, default=None
@@ -188,33 +184,22 @@ def propose_test_release(
         far = check_size(distance, least=0, most=1 << 62, name="distance")
     except ValueError:
         raise ValueError("distance must be an integer of at least 0") from None
-    exact, exact_delta = check_epsilon(epsilon), read_positive_delta(delta)
-    test, release = split_epsilon(exact, test_share)
+    exact, exact_delta = check_epsilon(epsilon), check_delta(delta)
+    if exact_delta == 0:
+        raise ValueError("delta must be above 0: propose-test-release fails with a small probability, delta")
+    of_test = read_number(test_share, "test_share")
+    if not 0 < of_test < 1:
+        raise ValueError(f"test_share must be between 0 and 1, got {test_share}")
+    test, release = exact * of_test, exact * (1 - of_test)
     threshold = pass_threshold(test, exact_delta)
     what, mechanism = "propose_test_release", "propose-test-release"
     share = Share("epsilon", exact)
     guarantee, source = charge(what, share, ledger, random_state, mechanism=mechanism, delta=exact_delta)
-    if not passes(far, test, threshold, source):
+    if far + discrete_laplace(source, 1 / test, 1).item() < threshold:
         return Release(math.nan, math.nan, guarantee, released=False)
     scale = bound / release
     place = rounded_laplace(source, center, scale / grid.step)
     return Release(grid.value(place), math.sqrt(2) * round_up(scale), guarantee)
-
-
-def split_epsilon(epsilon: Fraction, test_share: Any) -> tuple[Fraction, Fraction]:
-    """Divide epsilon between the test and the release."""
-    share = read_number(test_share, "test_share")
-    if not 0 < share < 1:
-        raise ValueError(f"test_share must be between 0 and 1, got {test_share}")
-    return epsilon * share, epsilon * (1 - share)
-
-
-def read_positive_delta(delta: Any) -> Fraction:
-    """Check a delta that must not be 0."""
-    exact = check_delta(delta)
-    if exact == 0:
-        raise ValueError("delta must be above 0: propose-test-release fails with a small probability, delta")
-    return exact
 
 
 def pass_threshold(epsilon: Fraction, delta: Fraction) -> int:
@@ -233,8 +218,3 @@ def pass_threshold(epsilon: Fraction, delta: Fraction) -> int:
     while not rare(threshold):
         threshold += 1
     return threshold
-
-
-def passes(distance: int, epsilon: Fraction, threshold: int, source: ByteSource) -> bool:
-    """Test privately whether a distance is large."""
-    return bool(distance + discrete_laplace(source, 1 / epsilon, 1).item() >= threshold)

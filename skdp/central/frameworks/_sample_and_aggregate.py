@@ -6,7 +6,6 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -21,10 +20,9 @@ from skdp.central.frameworks._propose_test_release import Release
 from skdp.central.statistics import GRID, Noise, integer_noise, ratio, to_places, to_value
 from skdp.oracles import check_size
 from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share, laplace_loss, read_share
-from skdp.randomness import ByteSource
 from skdp.typing import ColumnLike, TableLike
 
-MOST_CHUNKS = 1 << 31
+_MOST_CHUNKS = 1 << 31
 
 
 def sample_and_aggregate(
@@ -127,13 +125,13 @@ def sample_and_aggregate(
     _check_copyable(statistic)
     take, rows = open_rows(X, y)
     ends = _read_output_bounds(bounds)
-    chunks = check_size(n_chunks, least=1, most=MOST_CHUNKS, name="n_chunks")
+    chunks = check_size(n_chunks, least=1, most=_MOST_CHUNKS, name="n_chunks")
     share = read_share(epsilon)
     defaults: Sequence[int | None] = [None] * len(ends)
     if default is not None:
         defaults = _to_integers(_read_default(default, ends), ends)
     what, mechanism = "sample_and_aggregate", "sample and aggregate"
-    losses = totals_losses(share)
+    losses = _losses(share)
     guarantee, source = charge(what, share, ledger, random_state, mechanism=mechanism, losses=losses)
     total, answered = [0] * len(ends), 0
     with kept_generators():
@@ -143,7 +141,8 @@ def sample_and_aggregate(
                 total = [left + right for left, right in zip(total, places, strict=True)]
                 answered += 1
     noises = totals_noise(share, len(ends))
-    total, answered = noisy_totals(source, total, answered, noises)
+    total = noises[0].add(source, total)
+    (answered,) = noises[1].add(source, [answered])
     failed = chunks - answered
     if 2 * answered < chunks:
         warnings.warn(
@@ -188,21 +187,13 @@ def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
     return integer_noise(share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2), integer_noise(share, 2)
 
 
-def totals_losses(share: Share, n_columns: int = 1) -> tuple[Loss, ...]:
-    """Return the losses of such totals of each of some columns, for a share of epsilon; of others, rho says as much."""
+def _losses(share: Share) -> tuple[Loss, ...]:
+    """Return the losses of such totals, for a share of epsilon; of others, rho says as much."""
     if share.kind != "epsilon":
         return ()
     # Each link changes the place of one chunk, or the number of those that gave one: it has at most half of epsilon, as
     # a change of a place by up to the width is two of up to half of it. So a row is at most two links.
-    return (replace(laplace_loss((share / n_columns).amount, 2 * share.rows), count=n_columns),)
-
-
-def noisy_totals(
-    source: ByteSource, totals: Sequence[int], answered: int, noises: tuple[Noise, Noise]
-) -> tuple[list[int], int]:
-    """Release the sums over chunks, and the number of chunks that gave a place."""
-    of_sums, of_number = noises
-    return of_sums.add(source, totals), of_number.add(source, [answered])[0]
+    return (laplace_loss(share.amount, 2),)
 
 
 def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:

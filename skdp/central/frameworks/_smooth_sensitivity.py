@@ -7,8 +7,6 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from scipy.stats import t
-
 from skdp.central._base import charge
 from skdp.central.frameworks._propose_test_release import Release, read_number, read_output_bounds
 from skdp.privacy import PrivacyLedger, Share, check_delta, check_epsilon
@@ -128,17 +126,6 @@ class SmoothNoise:
             raise ValueError(f"beta must be below epsilon / {DEGREES_OF_FREEDOM} where delta is 0, got {float(beta):g}")
         root = Fraction(math.isqrt(DEGREES_OF_FREEDOM << 256), 1 << 128)  # rounded down: more noise
         return cls(Fraction(DEGREES_OF_FREEDOM + 1) / (2 * root) / left, pure=True)
-
-    @property
-    def std(self) -> Fraction:
-        """The standard deviation for a smooth sensitivity of 1."""
-        variance = DEGREES_OF_FREEDOM / (DEGREES_OF_FREEDOM - 2) if self._pure else 2
-        return self.factor * Fraction(math.sqrt(variance))
-
-    def quantile(self, level: float) -> Fraction:
-        """Return how far the noise for a smooth sensitivity of 1 reaches with a given probability."""
-        reach = t.ppf((1 + level) / 2, DEGREES_OF_FREEDOM) if self._pure else -math.log(1 - level)
-        return self.factor * Fraction(float(reach))
 
     def draw(self, source: ByteSource, center: Fraction, smooth_sensitivity: Fraction) -> int:
         """Draw a statistic with noise, rounded down."""

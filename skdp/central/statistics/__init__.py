@@ -20,14 +20,10 @@ from skdp.central.statistics._groups import library_of as library_of
 from skdp.central.statistics._groups import mean_estimates as mean_estimates
 from skdp.central.statistics._groups import sum_estimates as sum_estimates
 from skdp.central.statistics._large_rows import LargeRows as LargeRows
-from skdp.central.statistics._moments import REFUSED as REFUSED
 from skdp.central.statistics._moments import UNIFORM_VARIANCE as UNIFORM_VARIANCE
-from skdp.central.statistics._moments import Estimate as Estimate
-from skdp.central.statistics._moments import largest_sum as largest_sum
 from skdp.central.statistics._moments import moments_of as moments_of
 from skdp.central.statistics._moments import n_numbers as n_numbers
 from skdp.central.statistics._moments import noisy_moments as noisy_moments
-from skdp.central.statistics._moments import noisy_sum_count as noisy_sum_count
 from skdp.central.statistics._moments import query as query
 from skdp.central.statistics._moments import ratio as ratio
 from skdp.central.statistics._moments import two_sums as two_sums
@@ -80,7 +76,6 @@ from skdp.central.statistics._rows import warn_of_few as warn_of_few
 from skdp.central.statistics._rows import widths as widths
 from skdp.central.statistics._shrinkage import shrunk_shifts as shrunk_shifts
 from skdp.central.statistics._sums import GRID as GRID
-from skdp.central.statistics._sums import BoundedColumn as BoundedColumn
 from skdp.central.statistics._sums import ColumnSums as ColumnSums
 from skdp.central.statistics._sums import SumTally as SumTally
 from skdp.central.statistics._sums import complete as complete

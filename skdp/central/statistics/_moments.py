@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from statistics import NormalDist
 from typing import NamedTuple
 
 from skdp.central.statistics._noise import Noise
 from skdp.central.statistics._sums import GRID, ColumnSums
 from skdp.randomness import ByteSource
-
-_FAR = Fraction(1 << 64)
-"""Beyond all means and numbers of records."""
 
 UNIFORM_VARIANCE = 1 / 3
 """Of a uniform distribution between the bounds, in squared half widths."""
@@ -96,18 +92,6 @@ class Estimate(NamedTuple):
     lower: float | Fraction
     upper: float | Fraction
 
-    @classmethod
-    def around(cls, mean: Fraction, error: Fraction, reach: Fraction) -> Estimate:
-        """Make an estimate with a symmetric interval."""
-        return cls(mean, error, mean - reach, mean + reach)
-
-    def shifted(self, steps: int) -> Estimate:
-        """Move the mean and its interval."""
-        return Estimate(self.mean + steps, self.std_error, self.lower + steps, self.upper + steps)
-
-
-REFUSED = Estimate(math.nan, math.nan, math.nan, math.nan)
-
 
 def two_sums(
     columns: Sequence[ColumnSums],
@@ -115,7 +99,6 @@ def two_sums(
     level: float,
     source: ByteSource,
     *,
-    rate: float = 1.0,
     shared_count: bool = False,
 ) -> list[Estimate]:
     """Estimate means from the sums A of ``x - low`` and B of ``high - x``, as ``low + (high - low) A / (A + B)``."""
@@ -138,47 +121,8 @@ def two_sums(
     for total, count in noisy:
         slope = float(min(Fraction(abs(total), count), Fraction(1))) if count > 0 else 1.0
         reach = noise.reach(level, slope)
-        estimate = ratio(total, count, (noise.error, noise.error), (reach, reach))
-        estimates.append(_of_sample(estimate, Fraction(count, GRID), level, rate))
+        estimates.append(ratio(total, count, (noise.error, noise.error), (reach, reach)))
     return estimates
-
-
-def noisy_sum_count(
-    columns: Sequence[ColumnSums], noises: Sequence[Noise], level: float, source: ByteSource, *, rate: float = 1.0
-) -> list[Estimate]:
-    """Estimate means from a noisy sum of the values and a noisy count of each column, in pairs of noises."""
-    estimates = []
-    for column, of_sum, of_count in zip(columns, noises[::2], noises[1::2], strict=True):
-        middle = _middle(column)
-        (total,) = of_sum.add(source, [column.sums.places + middle * column.sums.n])
-        (count,) = of_count.add(source, [column.sums.n])
-        errors, reaches = (of_sum.error, GRID * of_count.error), (of_sum.reach(level), GRID * of_count.reach(level))
-        estimate = ratio(total, count * GRID, errors, reaches)
-        estimate = estimate.shifted(-middle) if count > 0 else estimate
-        estimates.append(_of_sample(estimate, Fraction(count), level, rate))
-    return estimates
-
-
-def _of_sample(estimate: Estimate, count: Fraction, level: float, rate: float) -> Estimate:
-    """Add the error of a sample to that of its mean: at most that of values which are all at the bounds."""
-    if rate == 1 or count <= 0:
-        return estimate
-    mean = float(min(max(Fraction(estimate.mean), -_FAR), _FAR))
-    error = math.sqrt((1 - rate) * max(GRID**2 - mean**2, 0.0) / float(min(count, _FAR)))
-    reach = NormalDist().inv_cdf((1 + level) / 2) * error
-    lower, upper = (sign * math.hypot(mean - end, reach) for sign, end in ((-1, estimate.lower), (1, estimate.upper)))
-    return Estimate(estimate.mean, math.hypot(estimate.std_error, error), mean + lower, mean + upper)
-
-
-def largest_sum(column: ColumnSums) -> int:
-    """Return by how much one record moves the sum of a column in steps from 0."""
-    # The values themselves are summed, in steps from 0: none of them is farther away than the farther bound.
-    return GRID + abs(_middle(column))
-
-
-def _middle(column: ColumnSums) -> int:
-    low, high = Fraction(column.low), Fraction(column.high)
-    return round(GRID * (high + low) / (high - low))
 
 
 def ratio(total: int, count: int, errors: Sequence[Fraction], reaches: Sequence[Fraction]) -> Estimate:

@@ -196,8 +196,6 @@ def with_delta(share: Share, epsilon: Any, delta: float | None) -> Share:
     """Make a mu of an epsilon that is a number and a delta, if there is one."""
     if delta is None or not check_delta(delta):
         return share
-    if share.given is not None:
-        raise TypeError("epsilon must be a number with a delta: a secret sample is not supported, got Sampled")
     return read_share(Mu.of(epsilon, delta))
 
 

@@ -250,18 +250,12 @@ class CountEstimate:  # numpydoc ignore=PR02
 
 
 def count_interval(
-    counts: int | NDArray[np.int64], noise: float | NDArray[np.float64], level: float, spread: float = 0.0
+    counts: int | NDArray[np.int64], std_error: float | NDArray[np.float64], level: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the ends of the intervals of noisy counts; in a sample, `spread` times a true count is its variance."""
+    """Return the ends of the intervals of noisy counts."""
     # The noise is a sum of discrete Laplace numbers: it is nearly normal for many, and Laplace for one. The larger
     # quantile is taken, and rounded up: the true and the noisy count are whole, even if the latter was rounded from an
     # estimate less than 1 away.
     quantile = max(NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2))
-    # All true counts N at most quantile * sqrt(noise**2 + spread * N) away: how far that may be is not told by the few
-    # records, or none, of a rare value that are in the sample.
-    shift = quantile**2 * spread / 2
-    square = np.square(noise) + spread * np.asarray(counts, float) + (quantile * spread / 2) ** 2
-    reach = quantile * np.sqrt(np.maximum(square, 0))
-    ends = np.floor(np.maximum(shift - reach, -LARGEST)), np.ceil(np.minimum(shift + reach, LARGEST))
-    lower, upper = (counts + end.astype(np.int64) for end in ends)
-    return lower, upper
+    reach = np.ceil(np.minimum(quantile * np.asarray(std_error), LARGEST)).astype(np.int64)
+    return counts - reach, counts + reach

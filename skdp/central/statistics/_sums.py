@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import mul
@@ -40,14 +40,18 @@ class Sums(NamedTuple):
 class ColumnSums:
     """A private column between public bounds, of which the sums are known; it lives inside `fit` only."""
 
+    # Every value is clipped to the bounds and placed on the integers from -`GRID` (the lower bound) to `GRID` (the
+    # upper). So sums are sums of integers: neither their order nor the rounding of floats shows in them, and how far
+    # one record moves them is exact.
+
     sums: Sums
     low: float
     high: float
 
-    @property
-    def mean(self) -> Fraction:
-        """The exact mean place, the middle if there is no value."""
-        return Fraction(self.sums.places, max(self.sums.n, 1))
+    @classmethod
+    def of(cls, numbers: NDArray[np.float64], low: float, high: float) -> Self:
+        """Add up a column in memory."""
+        return cls(exact_sums(numbers, low, high), low, high)
 
     def value(self, place: float | Fraction) -> float:
         """Convert a place on the grid to a value."""
@@ -56,27 +60,6 @@ class ColumnSums:
     def error(self, of_place: float | Fraction) -> float:
         """Convert the error of a place to that of a value; beyond half the width nothing is known."""
         return float(min(of_place, Fraction(GRID))) / (2 * GRID) * (self.high - self.low)
-
-
-@dataclass(frozen=True, eq=False)
-class BoundedColumn(ColumnSums):
-    """A column in memory."""
-
-    numbers: NDArray[np.float64]
-
-    # Every value is clipped to the bounds and placed on the integers from -`GRID` (the lower bound) to `GRID` (the
-    # upper). So sums are sums of integers: neither their order nor the rounding of floats shows in them, and how far
-    # one record moves them is exact.
-
-    @classmethod
-    def of(cls, numbers: NDArray[np.float64], low: float, high: float) -> Self:
-        """Add up a column."""
-        return cls(exact_sums(numbers, low, high), low, high, numbers)
-
-    def places(self) -> Iterator[NDArray[np.float64]]:
-        """Place the values on the grid, block by block."""
-        for start in range(0, self.numbers.size, _BLOCK):
-            yield to_places(self.numbers[start : start + _BLOCK], self.low, self.high)
 
 
 def exact_sums(numbers: NDArray[np.float64], low: float, high: float) -> Sums:
@@ -180,7 +163,7 @@ def sum_columns(table: Table, large: LargeTable | None, bounds: Any, *, missing:
     ends = [(low, high) for low, high in read_bounds(bounds, table.names).tolist()]
     numbers = read_numbers(table, missing=missing)
     if large is None:
-        return [BoundedColumn.of(column, *pair) for column, pair in zip(numbers, ends, strict=True)]
+        return [ColumnSums.of(column, *pair) for column, pair in zip(numbers, ends, strict=True)]
     tally = SumTally(ends)
     sums = large.add_up(table.names, tally)
     return tally.read(sums if missing else complete(table.names, sums))

@@ -26,7 +26,7 @@ from skdp.evaluation.planning._widths import (
     width_at,
 )
 from skdp.markup import html_facts
-from skdp.privacy import Sampled, Shuffled, check_epsilon
+from skdp.privacy import Shuffled, check_epsilon
 from skdp.typing import ColumnName, Privileged
 
 _LEAST, _MOST = 2.0**-10, 2.0**6
@@ -48,7 +48,7 @@ class EpsilonPlan:  # numpydoc ignore=PR02
         What is to be known: ``"count"``, ``"frequency"``, ``"parity"``, or a metric of a curve.
     within : float
         How well: the largest half width of its interval, or distance to the score without noise.
-    epsilon : float, Rho, Mu, Sampled or Shuffled
+    epsilon : float, Rho, Mu or Shuffled
         What to give as the `epsilon` of the estimator.
     n_rows : int or None
         The number of rows; None if it does not matter.
@@ -127,7 +127,7 @@ def plan_epsilon(
     ----------
     source : encoder of categories, LocalTableEncoder, DPHistogram, or result of `privacy_curve`
         What is going to release, fitted or not, with the values of its columns declared by name. Its epsilon says of
-        which kind it is (a number, `Rho`, `Mu`, `Sampled`, `Shuffled`); how large it is does not matter, and nothing is
+        which kind it is (a number, `Rho`, `Mu`, `Shuffled`); how large it is does not matter, and nothing is
         charged. Or a curve of scores.
     within : float
         The largest half width of the interval of what is asked for, > 0. Of a curve, the largest distance to the mean
@@ -264,7 +264,7 @@ def _check_given(source: Any, of: str, epsilon: Any, n_rows: Any) -> None:
         raise ValueError("epsilon and n_rows are both given: there is nothing to plan")
     if epsilon is not None and of == "count":
         raise ValueError("the error of a count does not fall with the number of rows: plan them for of='frequency'")
-    matters = of != "count" or not isinstance(source, DPHistogram) or isinstance(source.epsilon, Sampled)
+    matters = of != "count" or not isinstance(source, DPHistogram)
     if epsilon is None and n_rows is None and matters:
         other = "" if of == "count" else ", or epsilon if the number of rows is asked for"
         raise ValueError(f"of={of!r} needs n_rows{other}")

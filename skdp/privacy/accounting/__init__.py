@@ -16,10 +16,7 @@ from skdp.privacy.accounting._noise import gaussian_loss as gaussian_loss
 from skdp.privacy.accounting._noise import laplace_loss as laplace_loss
 from skdp.privacy.accounting._noise import pure_epsilon as pure_epsilon
 from skdp.privacy.accounting._noise import pure_mu as pure_mu
-from skdp.privacy.accounting._sampled import SampledGaussianLoss
-from skdp.privacy.accounting._sampled import amplified as amplified
-from skdp.privacy.accounting._sampled import sampled as sampled
 from skdp.privacy.accounting._total import joint_failure as joint_failure
 from skdp.privacy.accounting._total import smallest_epsilon as smallest_epsilon
 
-__all__ = ["GaussianLoss", "LaplaceLoss", "PureLoss", "SampledGaussianLoss", "StatedLoss"]
+__all__ = ["GaussianLoss", "LaplaceLoss", "PureLoss", "StatedLoss"]

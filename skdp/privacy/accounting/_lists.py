@@ -13,14 +13,11 @@ from skdp.privacy._json import Fields
 from skdp.privacy.accounting._channels import PureLoss, StatedLoss
 from skdp.privacy.accounting._loss import Loss, read_whole
 from skdp.privacy.accounting._noise import GaussianLoss, LaplaceLoss
-from skdp.privacy.accounting._sampled import SampledGaussianLoss
 
 MOST_LOSSES = 1 << 12
 """The most different losses of a guarantee and of its record."""
 
-_KINDS: dict[str, type[Loss]] = {
-    one.kind: one for one in (StatedLoss, PureLoss, LaplaceLoss, GaussianLoss, SampledGaussianLoss)
-}
+_KINDS: dict[str, type[Loss]] = {one.kind: one for one in (StatedLoss, PureLoss, LaplaceLoss, GaussianLoss)}
 
 
 def read_loss(record: Fields) -> Loss:
@@ -78,7 +75,7 @@ def total_epsilon(losses: Iterable[Loss]) -> Fraction | None:
     """Return the sum of the epsilons of losses, None if one has none."""
     total = Fraction(0)
     for loss in losses:
-        if loss._pure is None or isinstance(loss, SampledGaussianLoss):
+        if loss._pure is None:
             return None
         total += loss.count * (Fraction(loss.epsilon) if isinstance(loss, PureLoss) else loss._pure)
     return total

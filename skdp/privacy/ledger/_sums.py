@@ -18,7 +18,6 @@ from skdp.privacy.accounting import (
     LaplaceLoss,
     Loss,
     PureLoss,
-    SampledGaussianLoss,
     StatedLoss,
     least_rho,
     pure_mu,
@@ -123,8 +122,6 @@ def added_by(guarantee: PrivacyGuarantee) -> Sums:
 def _amounts(losses: tuple[Loss, ...]) -> Sums:
     sums = Sums()
     for loss in losses:
-        if isinstance(loss, SampledGaussianLoss):
-            loss = loss.whole
         epsilon, mu = _written(loss._pure), _written(_mu(loss))
         rho = _written(loss.rho if isinstance(loss, StatedLoss) else None)
         unknown = loss._concentrated is None

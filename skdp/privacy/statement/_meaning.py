@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._numbers import SECRET_SAMPLE, shown
+from skdp.privacy._numbers import shown
 from skdp.privacy._odds import best_guess, largest_ratio
 from skdp.privacy.statement._columns import AS_CHARGED, AS_IS, EVERYTHING
 from skdp.privacy.statement._facts import Facts
@@ -196,8 +196,6 @@ def not_covered(facts: Facts) -> list[str]:
         "What holds for everybody, whether or not their record is in the data.",
         "Errors and warnings of steps that are not of skdp: whether there is one may show a single record.",
     ]
-    if any(SECRET_SAMPLE in one.guarantee.mechanism for one in facts.steps):
-        texts.append("Who is in a secret sample, from those who see it or its size: to them there is no sample.")
     if total is not None and total.trust == "central":
         texts.append("What the curator does with the table, and the table itself.")
     else:

@@ -245,7 +245,7 @@ def _infer(
         divisor = 1 + beside.value
         step, reach = Ratio(change.value, 0.0), None
         if known and divisor > 0:
-            sampling = (both * shares.ravel()) @ both.T / (n * synthesizer.sampling_rate_)
+            sampling = (both * shares.ravel()) @ both.T / n
             step = Ratio.of(change.value, divisor, sampling + noise)
             reach = step.reach(level)
         estimate, ends = value + step.value, (math.nan,) * 4

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, reduce
 
 import numpy as np
@@ -182,10 +182,6 @@ class Marginal:
     def shape(self) -> tuple[int, ...]:
         """The number of counts along each column."""
         return self.counts.shape
-
-    def times(self, factor: float) -> Marginal:
-        """Scale the counts, with their errors."""
-        return replace(self, counts=self.counts * factor, std_error=self.std_error * factor)
 
     @property
     def total(self) -> tuple[float, float]:

@@ -3,7 +3,6 @@
 from skdp.synthesis.selection._private_bins import BINS as BINS
 from skdp.synthesis.selection._private_bins import find_bins as find_bins
 from skdp.synthesis.selection._private_table import PrivateTable as PrivateTable
-from skdp.synthesis.selection._private_table import check_promise as check_promise
 from skdp.synthesis.selection._private_table import open_budget as open_budget
 from skdp.synthesis.selection._registry import STRATEGIES as STRATEGIES
 from skdp.synthesis.selection._registry import check_marginals as check_marginals

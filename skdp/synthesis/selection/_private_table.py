@@ -205,17 +205,6 @@ _LARGEST_NOISE = 10**30
 """The standard deviation of counts from which nothing can be learnt, and powers of which overflow soon."""
 
 
-def check_promise(promise: Share, delta: Fraction, *, discover: Any, rows: int, large: bool) -> Fraction:
-    """Check what a share does not allow; return the rate of its sample."""
-    if promise.given is not None and discover is not None:
-        raise ValueError(f"discover needs an epsilon and a delta, got epsilon={promise.given}")
-    if promise.rate < 1 and large:
-        raise TypeError(f"epsilon={promise.given} draws rows, but skdp.engines only counts: collect them first")
-    if promise.rate < 1 and (rows > 1 or delta >= promise.rate):
-        raise ValueError(f"epsilon={promise.given} needs max_rows_per_person=1 and a delta below the rate")
-    return promise.rate
-
-
 def open_budget(
     share: Share, delta: Fraction, max_rows_per_person: int, *, choices: bool
 ) -> tuple[NoiseBudget, Fraction | None]:

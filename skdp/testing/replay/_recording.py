@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skdp.randomness import watched
 
 ROWS = ("bernoulli_ratio", "uniform_integers")
-"""Samplers that draw something for each row, such as whether it is in a sample."""
+"""Samplers that draw something for each row, such as the chunk that it is in."""
 
 
 @dataclass

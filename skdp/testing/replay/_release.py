@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, clone
 
 from skdp.base import heard, rows_and_target
 from skdp.frames import is_frame, take_rows
-from skdp.privacy import PrivacyGuarantee, subsampled_guarantee
+from skdp.privacy import PrivacyGuarantee
 from skdp.testing._leak_checks import leaves
 from skdp.testing._tools import released_attributes, require
 from skdp.testing.replay._losses import ROUNDING, DrawLoss, epsilon_of, loss_of, understated
@@ -24,7 +24,6 @@ from skdp.typing import TableLike
 
 _SHOWN = 3
 _MOST_NEIGHBOURS = 20
-_MOST_DELTA = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def replay_release(
 
     A draw of discrete Laplace or cube noise must have the same scale in both runs, and so must Gaussian noise. For
     rounded Laplace and Student's t noise, whose scale may be private (smooth sensitivity), the divergence of both
-    distributions is computed. Of a secret sample (`Sampled`), the loss is amplified by its rate.
+    distributions is computed. A random choice of rows is taken as known: a sample of them hides nothing here.
 
     References
     ----------
@@ -170,19 +169,14 @@ def replay_release(
     pairs, unlike = _paired(first.draws, second.draws)
     losses = [loss_of(*pair) for pair in pairs]
     drawn = losses or [DrawLoss(one.sampler, math.prod(one.shape), math.nan, math.nan, math.nan) for one in first.draws]
-    rate = _rate(first.draws, second.draws)
-    # Of a secret sample, (epsilon, delta) is amplified: also delta, by the rate.
-    epsilon = math.inf if unlike else epsilon_of(losses, claim, min(Fraction(claim.delta) / rate, _MOST_DELTA))
-    if rate < 1 and math.isfinite(epsilon):
-        inner = PrivacyGuarantee(epsilon, relation=stated.relation, trust="central")
-        epsilon = subsampled_guarantee(inner, rate).epsilon
+    epsilon = math.inf if unlike else epsilon_of(losses, claim, Fraction(claim.delta))
     rho = sum(loss.rho for loss in losses)
     findings += unlike
     if not unlike and not epsilon <= claim.epsilon * (1 + ROUNDING):
         findings.append(f"the draws lose epsilon {epsilon:.6g} together, more than the stated {claim.epsilon:.6g}")
-    if not unlike and rate == 1 and (less := understated(losses, claim)) is not None:
+    if not unlike and (less := understated(losses, claim)) is not None:
         findings.append(less)
-    if claim.rho is not None and rate == 1 and rho > claim.rho * (1 + ROUNDING):
+    if claim.rho is not None and rho > claim.rho * (1 + ROUNDING):
         findings.append(f"the draws lose rho {rho:.6g} together, more than the stated {claim.rho:.6g}")
     findings += [f"{name} noise is added to two numbers: their difference is exact" for name in reused(first.draws)]
     shown, shown_too = (dict(_parts(one)) for one in (result, other))
@@ -249,7 +243,8 @@ def check_sensitivity(
     >>> check_sensitivity(DPHistogram(domain={"job": ["clerk", "nurse"]}), words)
     """
     pairs = _without_a_row(X) if neighbours is None else ((X, neighbour) for neighbour in neighbours)
-    for turn, (one, other) in enumerate(pairs):  # each with its own seed: a secret sample holds only some of the rows
+    # Each pair has its own seed: what a release does next may depend on its noise.
+    for turn, (one, other) in enumerate(pairs):
         found = replay_release(release, one, other, guarantee=guarantee, random_state=random_state + turn)
         require(found.passed, "; ".join(found.findings))
 
@@ -319,11 +314,3 @@ def _paired(draws: Sequence[Draw], others: Sequence[Draw]) -> tuple[list[tuple[D
         ):
             unlike.append(f"the scale of {one.sampler} depends on the rows")
     return [] if unlike else list(zip(ours, theirs, strict=True)), list(dict.fromkeys(unlike))
-
-
-def _rate(draws: Sequence[Draw], others: Sequence[Draw]) -> Fraction:
-    """Return the rate of a secret sample of the rows: of one draw for each of them."""
-    for one, other in zip(draws, others, strict=False):
-        if one.sampler == other.sampler == "bernoulli_ratio" and one.shape != other.shape:
-            return Fraction(one.parameters["numerator"], one.parameters["denominator"])
-    return Fraction(1)
