@@ -95,7 +95,7 @@ export function check(protocol) {
   const { format, version, guarantee, permanent, client, no_client } = protocol ?? {};
   demand(format === "skdp-protocol" && version === 1, "this is no protocol of version 1");
   demand(client, `this client cannot make reports of this protocol${typeof no_client === "string" ? `: ${no_client}` : ""}`);
-  demand(permanent !== true, "this client draws a fresh report each time: it cannot make permanent ones");
+  demand(permanent === undefined || permanent === false, "this client draws a fresh report each time: it cannot make permanent ones");
   const { strategy, columns, samplers } = client;
   demand(["split", "joint", "sample"].includes(strategy), "unknown strategy");
   demand(Array.isArray(columns) && columns.length > 0, "the protocol has no columns");

@@ -138,6 +138,8 @@ const REFUSED = {
   "an infinite loss": protocolOf({ samplers: [{ ...bits, p: String(2n ** 64n) }] }, Number.MAX_VALUE),
   "no guarantee": { ...protocolOf({}), guarantee: undefined },
   "permanent reports": { ...protocolOf({}), permanent: true },
+  "permanent reports, said by a number": { ...protocolOf({}), permanent: 1 },
+  "permanent reports, said by text": { ...protocolOf({}), permanent: "true" },
   "no columns": protocolOf({ columns: [], samplers: [], report_columns: [] }),
   "two columns of one name": protocolOf({ columns: [{ name: "sex", values: ["f", "m"] }, { name: "sex", values: ["f", "m"] }], samplers: [bits, bits], report_columns: ["a", "b", "c", "d"] }, 99),
   "a number that is rounded": protocolOf({ columns: [{ name: "id", values: [2 ** 53, 0] }] }),

@@ -137,7 +137,7 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
 def parse_protocol(text: str) -> dict[str, Any]:
     """Parse the JSON of a protocol; nothing is made of it."""
     content: Any = parse_json(text, "a protocol")
-    keys = {"transformer": str, "parameters": dict, "columns": list}
+    keys = {"transformer": str, "parameters": dict, "columns": list, "permanent": bool}
     known = isinstance(content, dict) and content.get("format") == FORMAT and content.get("version") == _VERSION
     if not known or any(not isinstance(content.get(key), kind) for key, kind in keys.items()):
         raise ValueError(f"the text is no protocol of a local transformer (format {FORMAT!r}, version {_VERSION})")

@@ -254,6 +254,13 @@ def test_a_guarantee_that_does_not_follow_is_refused(change):
         ReportTransformer.from_json(json.dumps(content))
 
 
+@each("permanent", [0, 1, "true", None, []])
+def test_whether_reports_are_permanent_is_true_or_false(permanent):
+    content = json.loads(RandomizedResponseEncoder(1.0, categories={"a": ["x", "y"]}).fit(ROW).to_json())
+    with pytest.raises(ValueError, match="no protocol of a local transformer"):
+        ReportTransformer.from_json(json.dumps(content | {"permanent": permanent}))
+
+
 def test_the_sentence_of_another_is_not_repeated(tmp_path):
     """What people read of a tally is written by this library, not by who sent the reports."""
     encoder = RandomizedResponseEncoder(8.0, categories={"a": ["x", "y"]}).fit(ROW)
