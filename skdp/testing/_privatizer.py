@@ -155,9 +155,9 @@ def check_privatizer(
     a transformer that states 4/5 of its true epsilon if it reports one of up to 16 values, two columns of a few values,
     some bits, hashes of skdp, or numbers. It does not see an epsilon that is only some percent too large; one that
     shows only between other records, at another epsilon or in rare events, such as reports of the one true value of
-    hundreds; one that depends on the call, as its calls have many equal rows: on how many rows there are, their order,
-    or how often it was called before; and what takes a computation that it does not know, such as the hash function of another library: give
-    that to `skdp.evaluation.audit_epsilon` as a statistic.
+    hundreds; one that depends on the call (on how many rows there are, on their order, or on earlier calls), as its
+    calls have many equal rows; and what takes a computation that it does not know, such as the hash function of
+    another library: give that to `skdp.evaluation.audit_epsilon` as a statistic.
 
     A transformer that memoises its reports (its parameter ``secret_key`` is set, and `transform` takes ``record_id``)
     must satisfy all of this for new records: where a check gives no ids, new ones are generated. Further checks are
