@@ -47,7 +47,18 @@ from skdp.central.statistics import (
 )
 from skdp.frames import LargeTable, Table, open_large
 from skdp.oracles import check_size
-from skdp.privacy import Loss, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share, on_sample, read_share, spend
+from skdp.privacy import (
+    Loss,
+    Mu,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    Rho,
+    Share,
+    on_sample,
+    read_share,
+    search_advice,
+    spend,
+)
 from skdp.randomness import ByteSource, bernoulli_ratio
 from skdp.typing import ColumnLike, ColumnName, TableLike
 
@@ -62,12 +73,13 @@ def charge(
     random_state: int | None,
     *,
     mechanism: str,
+    n_rows: int | None,
     scope: Sequence[Any] = (),
     delta: Fraction = Fraction(0),
     losses: Sequence[Loss] = (),
     rho: Fraction | None = None,
 ) -> tuple[PrivacyGuarantee, ByteSource]:
-    """Charge a release; return its guarantee and its random bits."""
+    """Charge a release from `n_rows` rows, None if unknown; return its guarantee and its random bits."""
     check_ledger(ledger)
     check_random_state(random_state)
     guarantee = PrivacyGuarantee(
@@ -80,7 +92,7 @@ def charge(
         **share.stated(losses, delta, rho),
     )
     warn_of_release(guarantee)
-    spend(ledger, guarantee, what)
+    spend(ledger, guarantee, what, n_rows=n_rows)
     return guarantee, coins(random_state, what)
 
 
@@ -119,9 +131,10 @@ class CentralEstimator(OnSite, BaseEstimator):
         """Charge what `fit` releases, set `guarantee_`, and return the random bits."""
         if share.rate < 1:
             mechanism += f", {on_sample(share.rate)}"
-        self.guarantee_, source = charge(
-            type(self).__name__, share, self.ledger, self.random_state, mechanism=mechanism, scope=columns, **more
-        )
+        with search_advice():
+            self.guarantee_, source = charge(
+                type(self).__name__, share, self.ledger, self.random_state, mechanism=mechanism, scope=columns, **more
+            )
         return source
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -208,6 +221,7 @@ class CentralStatistic(CentralEstimator):
             if groups is not None:
                 large, X = limit_persons(large, groups, rows, self._chooser())
         table = self._read_columns(X, y, large)
+        n_rows = None if large is not None else len(table.columns[0])
         if large is None and groups is not None:
             table = self._limited(table, groups, rows)
         share = self._settled(share, table)
@@ -232,7 +246,7 @@ class CentralStatistic(CentralEstimator):
                 losses = (*losses_of(noises), *losses) if losses or plan.free else ()
             if rows > 1:
                 mechanism = f"{mechanism}, up to {rows} rows a person"
-            source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses)
+            source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses, n_rows=n_rows)
             if share.rate < 1:
                 # Only now is the sample drawn. What could be an error or a warning was one with all rows.
                 table = table.take(draw_sample([np.arange(len(table.columns[0]))], share.rate, source)[0])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation
+from skdp.privacy.ledger._parallel import check_n_rows
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,14 @@ def meter() -> list[Metered] | None:
     return _listed.get()
 
 
-def spend(ledger: Any, guarantee: PrivacyGuarantee, what: str) -> None:
-    """Charge a release to its ledger, if it has one."""
-    if ledger is not None:
-        ledger.charge(guarantee, what)
-    elif (listed := meter()) is not None:
-        listed.append(Metered(what, guarantee, None))
+def spend(ledger: Any, guarantee: PrivacyGuarantee, what: str, *, n_rows: int | None) -> None:
+    """Charge a release from `n_rows` rows to its ledger, if it has one; None if the number is not known."""
+    charges = meter()
+    if ledger is None:
+        if charges is not None:
+            charges.append(Metered(what, guarantee, None))
+        return
+    # The rows of a rehearsal are made up, and nothing of them is released.
+    if charges is None:
+        check_n_rows(ledger, what, n_rows)
+    ledger.charge(guarantee, what)
