@@ -57,6 +57,8 @@ from skdp.privacy import (
     check_delta,
     check_epsilon,
     read_share,
+    search_advice,
+    spend,
 )
 from skdp.randomness import ByteSource
 from skdp.typing import ColumnLike, ColumnName, TableLike
@@ -72,12 +74,13 @@ def charge(
     random_state: int | None,
     *,
     mechanism: str,
+    n_rows: int | None,
     scope: Sequence[Any] = (),
     delta: Fraction = Fraction(0),
     losses: Sequence[Loss] = (),
     rho: Fraction | None = None,
 ) -> tuple[PrivacyGuarantee, ByteSource]:
-    """Charge a release; return its guarantee and its random bits."""
+    """Charge a release from `n_rows` rows, None if unknown; return its guarantee and its random bits."""
     check_ledger(ledger)
     check_random_state(random_state)
     guarantee = PrivacyGuarantee(
@@ -90,8 +93,7 @@ def charge(
         **share.stated(losses, delta, rho),
     )
     warn_of_release(guarantee)
-    if ledger is not None:
-        ledger.charge(guarantee, what)
+    spend(ledger, guarantee, what, n_rows=n_rows)
     return guarantee, coins(random_state, what)
 
 
@@ -157,9 +159,10 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     def _spend(self, share: Share, columns: Sequence[Any], mechanism: str, **more: Any) -> ByteSource:
         """Charge what `fit` releases, set `guarantee_`, and return the random bits."""
-        self.guarantee_, source = charge(
-            type(self).__name__, share, self.ledger, self.random_state, mechanism=mechanism, scope=columns, **more
-        )
+        with search_advice():
+            self.guarantee_, source = charge(
+                type(self).__name__, share, self.ledger, self.random_state, mechanism=mechanism, scope=columns, **more
+            )
         return source
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -235,6 +238,7 @@ class CentralStatistic(CentralEstimator):
             if groups is not None:
                 large, X = limit_persons(large, groups, rows, self._chooser())
         table = self._read_columns(X, y, large)
+        n_rows = None if large is not None else len(table.columns[0])
         if large is None and groups is not None:
             table = self._limited(table, groups, rows)
         share = self._settled(share, table)
@@ -257,7 +261,7 @@ class CentralStatistic(CentralEstimator):
                 losses = (*losses_of(noises), *losses) if losses or plan.free else ()
             if rows > 1:
                 mechanism = f"{mechanism}, up to {rows} rows a person"
-            source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses)
+            source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses, n_rows=n_rows)
             if noises:
                 count = partial(count_values, bounded, large, private)
                 bounds, hidden = place_bounds(bounds, bounded.names, private, count, noises, source)

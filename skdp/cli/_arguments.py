@@ -15,7 +15,7 @@ from skdp.cli._streams import STREAMS
 from skdp.domain import Domain
 from skdp.engines import NoBar, Progress
 from skdp.engines.files import check_delimiter
-from skdp.privacy import PrivacyLedger, check_delta, check_epsilon
+from skdp.privacy import SEARCH_ADVICE, BudgetExceeded, PrivacyLedger, check_delta, check_epsilon
 
 
 def real_number(check: Callable[[float], Any], expected: str) -> Callable[[str], float]:
@@ -158,7 +158,10 @@ def opened_ledger(options: argparse.Namespace) -> Iterator[PrivacyLedger | None]
     ledger = _open_ledger(options)
     try:
         yield ledger
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, BudgetExceeded):
+            # A command is one release, of which no search makes more, and its ledger is a file.
+            error.args = (f"ledger {options.ledger}: {str(error).removesuffix(SEARCH_ADVICE)}",)
         if ledger is not None and options.budget is not None and not len(ledger.report()):
             options.ledger.unlink()
         raise

@@ -34,7 +34,7 @@ from skdp.local._portable import Portable
 from skdp.local._promise import warn_of_promise
 from skdp.local._protocol_file import WrittenProtocol, read_carried, text_in_memory
 from skdp.local.protocol import ReleasedCounts, ReportProtocol
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, check_n_rows, search_advice, spend
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.typing import ColumnLike, TableLike
 
@@ -184,7 +184,8 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         warn_of_levels(X, known=self._index_levels)
         codes = protocol.prepare(table)
         records = protocol.read_records(record_id, len(table.columns[0]))
-        self.charge()
+        with search_advice():
+            self.charge(n_rows=len(table.columns[0]))
         randomness = self.randomness()
         reports = protocol.randomise(codes, records, randomness)
         counts = protocol.report_counts(reports)
@@ -255,26 +256,29 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         check_is_fitted(self)
         return np.array(list(map(str, self.protocol_.report_columns)), dtype=object)
 
-    def charge(self, run: str | None = None) -> None:
+    def charge(self, run: str | None = None, *, n_rows: int | None = None) -> None:
         """Charge the ledger with one call, before anything is drawn; `transform` does so itself.
 
         Parameters
         ----------
         run : str, optional
             The name of a run that can be resumed: it stands in the ledger, and is charged once.
+        n_rows : int, optional
+            The number of rows that are reported, if it is known: inside of `ParallelRows.rows` it is compared with that
+            of the positions.
 
         Raises
         ------
         BudgetExceeded
             If the ledger does not cover the release.
+        ValueError
+            If rows of the ledger are open, and `n_rows` is not given or is another number.
         """
         ledger, name = self._ledger, type(self).__name__
-        if ledger is None:
-            return
         if run is None:
-            ledger.charge(self.guarantee_, name)
-        elif not ledger.report()["what"].str.endswith(f", run {run}").any():
-            ledger.charge(self.guarantee_, f"{name}, run {run}")
+            spend(ledger, self.guarantee_, name, n_rows=n_rows)
+        elif ledger is not None and not ledger.report()["what"].str.endswith(f", run {run}").any():
+            spend(ledger, self.guarantee_, f"{name}, run {run}", n_rows=n_rows)
 
     def check_budget(self) -> None:
         """Refuse what the ledger does not cover before a row is read; `charge` decides.
@@ -283,8 +287,11 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         ------
         BudgetExceeded
             If the ledger does not cover a call.
+        ValueError
+            If rows of the ledger are open (`ParallelRows.rows`): before a row is read, their number is not known.
         """
         if self._ledger is not None:
+            check_n_rows(self._ledger, type(self).__name__, None)
             self._ledger.check(self.guarantee_, type(self).__name__)
 
     def planned_guarantee(self) -> PrivacyGuarantee | None:

@@ -15,8 +15,13 @@ from skdp.privacy.accounting import Loss as Loss
 from skdp.privacy.accounting import exponential_loss as exponential_loss
 from skdp.privacy.accounting import gaussian_loss as gaussian_loss
 from skdp.privacy.accounting import laplace_loss as laplace_loss
+from skdp.privacy.ledger import SEARCH_ADVICE as SEARCH_ADVICE
 from skdp.privacy.ledger import Amount, BudgetExceeded, ParallelRows, PrivacyLedger
+from skdp.privacy.ledger import check_n_rows as check_n_rows
 from skdp.privacy.ledger import closed_ledger as closed_ledger
+from skdp.privacy.ledger import has_open_rows as has_open_rows
+from skdp.privacy.ledger import search_advice as search_advice
+from skdp.privacy.ledger import spend as spend
 from skdp.privacy.shuffle import ReportPair, Shuffled, local_epsilon, shuffled_guarantee
 from skdp.privacy.statement import PrivacyStatement, StatedStep, privacy_statement
 

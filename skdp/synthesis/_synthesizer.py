@@ -329,6 +329,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             raise ValueError(f"discover needs an epsilon and a delta, got epsilon={self.epsilon}")
         share = check_share(self.discover, delta)
         names = table.names
+        n_rows = None if large is not None else len(table.columns[0])
         keep = np.ones(len(table.columns[0]), bool)
         if large is None and groups is not None:
             keep = rows_within(groups, reach, keep.size, self._generator("contribution"))
@@ -347,7 +348,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         mixed: set[Any] = set()
         if counts:
             most = largest_sizes(coded.plan, coded.strategy, {names.index(name) for name in counts})
-            source = self._spend(whole, names, f"{mechanism}, thresholds on values", delta=delta)
+            source = self._spend(whole, names, f"{mechanism}, thresholds on values", delta=delta, n_rows=n_rows)
             found, mixed = find_values(source, counts, promise.amount * share, delta * share, reach, most)
             coded = code_table(self, table, keep, found)
         records: Records = CodedRecords(coded.codes, coded.cells.sizes)
@@ -356,7 +357,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             # What is not declared shows in the first pass: before the charge, as in memory.
             records.prepare(coded.first)
         if not counts:
-            source = self._spend(whole, names, mechanism, delta=delta, rho=rho, losses=budget.losses)
+            source = self._spend(whole, names, mechanism, delta=delta, rho=rho, losses=budget.losses, n_rows=n_rows)
         say = partial(print, f"[{type(self).__name__}]", file=sys.stderr) if self.verbose else None
         private = PrivateTable(records, coded.cells.sizes, budget, source, say)
         found_cells = find_cells(private, coded.cells, coded.domain, self.bins)

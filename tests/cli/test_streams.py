@@ -153,7 +153,11 @@ def test_an_exhausted_budget_has_a_status_of_its_own(folder, run):
     for command in ("privatize", "synthesize"):
         status, _, told = run(command, "people.csv", "second.csv", *charged)
         assert status == 3
-        assert "Nothing was released" in told
+        # The file and what is left of it; no `PrivacyLedger(...)`, and no advice for searches in Python.
+        assert f"skdp {command}: error: ledger ledger.jsonl: " in told
+        assert "; the ledger has " in told
+        assert told.rstrip().endswith("Nothing was released. It would be charge 2 of the ledger.")
+        assert "PrivacyLedger" not in told
     status, reports, _ = run("privatize", "-", "-", *charged, given=(folder / "people.csv").read_bytes())
     assert (status, reports) == (3, b"")
     assert not (folder / "second.csv").exists()

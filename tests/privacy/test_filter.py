@@ -356,3 +356,10 @@ def test_a_statement_says_what_was_charged_to_a_ledger(make, budget, said):
     mean = DPMean(0.5, bounds=(0, 1), ledger=make(**budget)).fit([[0.0], [1.0]])
     parts = {part["item"]: part["answer"] for part in privacy_statement(mean).to_dict()["evaluation"]}
     assert f"A ledger is charged before anything is drawn, so far once: {said}." in parts["composition"]
+
+
+def test_an_enormous_charge_is_refused_by_its_budget():
+    """The square of its epsilon is beyond the floats."""
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-3, filter_delta=1e-4)
+    with pytest.raises(BudgetExceeded, match=r"answer asks for epsilon 1e\+200 or rho"):
+        ledger.charge(PrivacyGuarantee(1e200, losses=(PureLoss(1e200),)), "answer")

@@ -10,21 +10,38 @@ import subprocess
 import sys
 import textwrap
 import threading
+import warnings
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from importlib.resources import files
 
 import numpy as np
 import pandas as pd
+import polars
 import pytest
 from jsonschema import Draft202012Validator
 from sklearn.model_selection import KFold
 
-from skdp import BudgetExceeded, DPMean, PrivacyGuarantee, PrivacyLedger, RandomizedResponseEncoder
-from skdp.privacy import GaussianLoss, Rho, gaussian_epsilon
+from skdp import (
+    BudgetExceeded,
+    Domain,
+    DPMarginalSynthesizer,
+    DPMean,
+    HeavyHitters,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    privacy_statement,
+)
+from skdp.central import sample_and_aggregate, smooth_sensitivity_release
+from skdp.engines import privatize
+from skdp.privacy import GaussianLoss, PrivacyStatement, Rho, gaussian_epsilon
 from skdp.privacy.ledger._account import Account, read_budget, sums_of
 from skdp.privacy.ledger._admission import admitted
 from skdp.privacy.ledger._parallel import RowSums, _exceeding
+from skdp.privacy.ledger._sums import Sums
 from tests.conftest import each
 from tests.privacy.test_adversary import answer, best_delta, threshold
 
@@ -400,6 +417,127 @@ def test_forms_of_positions(make):
     assert ledger.report()["what"].tolist() == [f"release of {n} rows" for n in (2, 1, 1, 0, 2)]
 
 
+ROWS = pd.DataFrame({"a": np.arange(40) % 4})
+
+
+def encode(ledger, rows):
+    RandomizedResponseEncoder(0.05, categories={"a": [0, 1, 2, 3]}, ledger=ledger).fit_transform(rows)
+
+
+def synthesize(ledger, rows):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        domain = Domain({"a": [0, 1, 2, 3]})
+        DPMarginalSynthesizer(0.05, domain=domain, marginals=[["a"]], ledger=ledger).fit(rows)
+
+
+def aggregate(ledger, rows):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sample_and_aggregate(np.median, rows, bounds=(0, 4), n_chunks=4, epsilon=0.05, ledger=ledger)
+
+
+def average_with_missing(ledger, rows):
+    numbers = rows.astype(float)
+    numbers.iloc[:2] = np.nan
+    DPMean(0.05, bounds=(0, 4), ledger=ledger).fit(numbers)
+
+
+def average_of_persons(ledger, rows):
+    DPMean(0.05, bounds=(0, 4), ledger=ledger).fit(rows, groups=np.arange(len(rows)) // 2)
+
+
+def report_words(ledger, rows):
+    HeavyHitters(0.05, ledger=ledger).report(rows["a"].map(str))
+
+
+RELEASES = [encode, synthesize, aggregate, average_with_missing, average_of_persons, report_words]
+
+
+@each("release", RELEASES)
+def test_a_release_of_other_rows_than_named_is_an_error(release, make):
+    """Those of a part, but the release reads more or fewer: the ledger would count too little for the others."""
+    ledger = make(epsilon=10.0, relation="replace")
+    parts = ledger.parallel()
+    for rows in (ROWS, ROWS[8:], ROWS[:7]):
+        with parts.rows(range(8)), pytest.raises(ValueError, match=f"given {len(rows)} rows, .* names 8 positions"):
+            release(ledger, rows)
+    assert ledger.spent.epsilon == 0
+    assert len(ledger.report()) == 0
+    with parts.rows(range(8)):
+        release(ledger, ROWS[:8])
+    assert ledger.spent.epsilon > 0
+    release(ledger, ROWS)  # outside, any number
+
+
+def test_what_does_not_know_its_rows_is_refused(make):
+    ledger = make(epsilon=10.0, relation="replace")
+    encoder = RandomizedResponseEncoder(0.5, categories={"a": [0, 1, 2, 3]}, ledger=ledger).fit(ROWS)
+    mean = DPMean(0.1, bounds=(0, 4), ledger=ledger)
+    lazy = polars.from_pandas(ROWS).lazy()
+    with ledger.parallel() as parts, parts.rows(range(40)):
+        for release in (
+            lambda: mean.fit(lazy),
+            lambda: privatize(lazy, encoder),
+            encoder.charge,
+            encoder.check_budget,
+            lambda: smooth_sensitivity_release(
+                0.25, 0.01, beta=0.002, bounds=(0, 1), epsilon=1.0, delta=1e-6, ledger=ledger
+            ),
+        ):
+            with pytest.raises(ValueError, match="does not know its number of rows"):
+                release()
+        assert ledger.spent.epsilon == 0
+        encoder.charge(n_rows=40)
+        ledger.charge(PrivacyGuarantee(0.5), "by hand")  # for the named rows, whatever it reads
+    assert ledger.spent.epsilon == 1.0
+
+
+def test_another_ledger_counts_all_rows(make):
+    """Rows that are open for one ledger say nothing of the releases that another is charged for."""
+    ledger, other = make(epsilon=1.0), make(epsilon=1.0)
+    with ledger.parallel() as parts, parts.rows([0, 1]):
+        DPMean(0.1, bounds=(0, 40), ledger=other).fit(TABLE)
+    assert other.spent.epsilon == 0.1
+
+
+def test_permanent_reports_of_a_part_do_not_pay_for_those_of_others(make):
+    """A charge for constant values is made once, but of a part of the rows only these have paid."""
+    ledger = make(epsilon=100.0, relation="replace")
+    words = pd.DataFrame({"a": [f"word {i}" for i in range(8)]})
+    encoder = RapporEncoder(1.0, secret_key=b"0" * 32, constant_values=True, ledger=ledger).fit(words)
+    once = encoder.permanent_guarantee_.epsilon
+    with ledger.parallel() as parts:
+        for rows in (range(4), range(4, 8)):
+            with parts.rows(rows):
+                encoder.transform(words.iloc[rows], record_id=list(rows))
+        with parts.rows(range(4, 8)):
+            ledger.charge(PrivacyGuarantee(0.5), "and of the second part")
+    assert ledger.spent.epsilon == pytest.approx(once + 0.5)
+    encoder.transform(words, record_id=list(range(8)))  # outside: all rows, and from then on none
+    encoder.transform(words, record_id=list(range(8)))
+    assert ledger.spent.epsilon == pytest.approx(2 * once + 0.5)
+
+
+def test_a_statement_says_what_the_total_of_parts_counts(make):
+    ledger = make(epsilon=1.0, relation="replace")
+    mean = DPMean(0.1, bounds=(0, 40), ledger=ledger)
+    mean.fit(TABLE)
+    assert not any("part of the rows" in note for note in privacy_statement(ledger).notes)
+    with ledger.parallel() as parts:
+        for _, test in KFold(4).split(TABLE):
+            with parts.rows(test):
+                mean.fit(TABLE.iloc[test])
+    statement = privacy_statement(PrivacyLedger.from_json(ledger.to_json()))
+    assert statement.rows["step"].tolist() == ["DPMean", "DPMean of 10 rows, 4 times, each from a part of the rows"]
+    assert statement.rows["epsilon"].tolist() == [0.2, 0.8]
+    assert statement.total.epsilon == 0.4
+    (note,) = [note for note in statement.notes if "part of the rows" in note]
+    assert "as if each record were in all of them" in note
+    assert "may be less than the sum of the steps" in note
+    assert PrivacyStatement.from_json(statement.to_json()).to_json() == statement.to_json()
+
+
 def test_an_error_inside_closes_the_rows(make):
     ledger = make(epsilon=2.0)
     with ledger.parallel() as parts:
@@ -419,9 +557,11 @@ def test_a_search_that_is_refused_says_what_it_needs():
         mean.fit(TABLE)
     assert str(refused.value) == (
         "DPMean asks for epsilon 0.4; the ledger has 0.1 of 0.9 left. Nothing was released. It would be charge 3 of "
-        "PrivacyLedger(epsilon=0.9, delta=0.0): a search charges each fit, so n fits like this one need n times as "
-        "much, or a `plan` of all"
+        "the ledger. A search charges each fit: n fits like this one need n times as much, or a `plan` of all."
     )
+    with pytest.raises(BudgetExceeded) as by_hand:
+        ledger.charge(PrivacyGuarantee(0.4), "by hand")
+    assert "search" not in str(by_hand.value)
     frames = []
     trace = refused.value.__traceback__
     while trace is not None:
@@ -429,3 +569,16 @@ def test_a_search_that_is_refused_says_what_it_needs():
         trace = trace.tb_next
     assert sum("/skdp/" in name.replace("\\", "/") for name in frames if "tests" not in name) <= 1
     assert math.isclose(ledger.spent.epsilon, 0.8)
+
+
+def test_a_charge_without_a_limit_in_both_rules_says_so():
+    """No public guarantee is infinite in both; a charge for some rows takes its sums from those of its rows."""
+    account = Account.of(read_budget(epsilon=1.0, delta=1e-3, filter_delta=1e-4, relation="replace"))
+
+    def boundless(charge):
+        return replace(charge, added=Sums(pure=Decimal("Infinity"), rho=Decimal("Infinity")))
+
+    with pytest.raises(BudgetExceeded) as refused:
+        admitted("answer", PrivacyGuarantee(0.5), account, reduced=boundless)
+    unlimited = "without a limit, as it states none"
+    assert f"asks for epsilon {unlimited} or rho {unlimited}; the ledger has 1.0 of 1.0 or 0." in str(refused.value)

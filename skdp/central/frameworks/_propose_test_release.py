@@ -194,7 +194,7 @@ def propose_test_release(
     threshold = pass_threshold(test, exact_delta)
     what, mechanism = "propose_test_release", "propose-test-release"
     share = Share("epsilon", exact)
-    guarantee, source = charge(what, share, ledger, random_state, mechanism=mechanism, delta=exact_delta)
+    guarantee, source = charge(what, share, ledger, random_state, mechanism=mechanism, n_rows=None, delta=exact_delta)
     if far + discrete_laplace(source, 1 / test, 1).item() < threshold:
         return Release(math.nan, math.nan, guarantee, released=False)
     scale = bound / release

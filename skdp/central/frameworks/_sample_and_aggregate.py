@@ -132,7 +132,7 @@ def sample_and_aggregate(
         defaults = _to_integers(_read_default(default, ends), ends)
     what, mechanism = "sample_and_aggregate", "sample and aggregate"
     losses = _losses(share)
-    guarantee, source = charge(what, share, ledger, random_state, mechanism=mechanism, losses=losses)
+    guarantee, source = charge(what, share, ledger, random_state, mechanism=mechanism, n_rows=rows, losses=losses)
     total, answered = [0] * len(ends), 0
     with kept_generators():
         for members in random_chunks(source, chunks, rows):

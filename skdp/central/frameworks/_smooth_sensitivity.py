@@ -103,7 +103,7 @@ def smooth_sensitivity_release(
     noise = SmoothNoise.calibrated(exact, exact_delta, check_epsilon(beta, name="beta"))
     what, mechanism = "smooth_sensitivity_release", f"smooth sensitivity, {noise.name} noise"
     share = Share("epsilon", exact)
-    guarantee, source = charge(what, share, ledger, random_state, mechanism=mechanism, delta=exact_delta)
+    guarantee, source = charge(what, share, ledger, random_state, mechanism=mechanism, n_rows=None, delta=exact_delta)
     place = noise.draw(source, center, sensitivity / grid.step)
     return Release(grid.value(place), math.nan, guarantee)
 

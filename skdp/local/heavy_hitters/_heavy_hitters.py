@@ -30,7 +30,7 @@ from skdp.local.heavy_hitters._growing import Candidate, grow
 from skdp.local.heavy_hitters._words import WordCoder, check_words
 from skdp.local.protocol import read_report_table
 from skdp.oracles import PrefixHashing, check_size
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, search_advice, spend
 from skdp.privacy.shuffle import any_pair
 from skdp.typing import ColumnLike, TableLike
 
@@ -221,8 +221,8 @@ class HeavyHitters(OnSite, BaseEstimator):
         guarantee = self._guarantee(protocol)
         if not isinstance(self.epsilon, Shuffled):
             warn_of_loss(guarantee.epsilon)
-        if self.ledger is not None:
-            self.ledger.charge(guarantee, type(self).__name__)
+        with search_advice():
+            spend(self.ledger, guarantee, type(self).__name__, n_rows=len(values))
         if not hasattr(self, "_calls"):
             self._calls = CallCounter()
         source = coins(self.random_state, type(self).__name__, self._calls.advance(), "report")

@@ -20,7 +20,7 @@ from skdp.local.memo import SecretKey, check_key, written_name
 from skdp.local.protocol import refuse_impossible
 from skdp.local.rappor._protocol import Method, RapporProtocol, read_values
 from skdp.oracles import BloomRandomizer
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, ReportPair, Shuffled
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, ReportPair, Shuffled, has_open_rows
 from skdp.privacy.shuffle import Released, any_pair
 from skdp.typing import TableLike
 
@@ -228,10 +228,13 @@ class RapporEncoder(ReportTransformer):
         check_flag("constant_values", self.constant_values)
         check_key(self.secret_key)
 
-    def charge(self, run: str | None = None) -> None:
-        if not self._charged:
-            super().charge(run)
-            self._charged = self._once
+    def charge(self, run: str | None = None, *, n_rows: int | None = None) -> None:
+        if self._charged:
+            return
+        super().charge(run, n_rows=n_rows)
+        # What was charged for some rows does not pay for the reports of others.
+        in_part = self._ledger is not None and has_open_rows(self._ledger)
+        self._charged = self._once and not in_part
 
     def check_budget(self) -> None:
         if not self._charged:

@@ -32,9 +32,10 @@ def least_rho(loss: Loss) -> float:
     # ``2 sinh(a r / 2) sinh((a - 1) r / 2) / cosh(r / 2)``.
     radii, weights = _at_most(_LEVELS, *loss._radii())
     epsilon = float(radii.max())
-    known = float(weights @ radii**2)
+    with np.errstate(over="ignore"):
+        known = float(weights @ radii**2)
     if not 2.0**-30 < epsilon < 2.0**9 or known < 2.0**-900:
-        return epsilon**2 / 2 * _MARGIN
+        return epsilon * epsilon / 2 * _MARGIN  # infinite where floats overflow
     last = 2 + 40 * (1 + math.log(epsilon**2 / known)) / epsilon
     points = np.geomspace(_FIRST, last, 2 + math.ceil(math.log(last / _FIRST) / math.log(_RATIO)))
     halves, shares = radii / 2, 2 * weights / np.cosh(radii / 2)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy.ledger._account import Account, Charge, sums_of
-from skdp.privacy.ledger._sums import NOTHING, rounded_down
+from skdp.privacy.ledger._sums import NOTHING, Sums, rounded_down
 
 
 class BudgetExceeded(RuntimeError):
@@ -53,31 +55,61 @@ def admitted(
         raise ValueError(f"{what}: {error}; the ledger is for {account.budget.relation!r}") from None
     if not after.fits:
         raise BudgetExceeded(
-            f"{what} asks for {_asked(charge, account, after)} left. Nothing was released. It would be charge "
-            f"{after.n_charges:,} of PrivacyLedger({account.budget.amount()}): a search charges each fit, so n fits "
-            "like this one need n times as much, or a `plan` of all"
+            f"{what} asks for {_shortfall(charge, account, after)} left. Nothing was released. It would be charge "
+            f"{after.n_charges:,} of the ledger."
         )
     return charge
 
 
-def _asked(charge: Charge, account: Account, after: Account) -> str:
+SEARCH_ADVICE = " A search charges each fit: n fits like this one need n times as much, or a `plan` of all."
+
+
+@contextmanager
+def search_advice() -> Iterator[None]:
+    """Say of a refusal inside, which is of a fit or a `transform`, what a search needs."""
+    try:
+        yield
+    except BudgetExceeded as error:
+        error.args = (f"{error}{SEARCH_ADVICE}",)
+        raise
+
+
+def _shortfall(charge: Charge, account: Account, account_after: Account) -> str:
     """Show what a charge asks for beyond the budget, and what there is."""
-    added, limits = sums_of(charge), after.budget.limits
-    converted = account.budget.relation not in (None, charge.relation)
-    sums = account.replaced if converted else account.sums
-    left, over = limits.minus(sums or NOTHING), [name for name in _LABELS if after.exceeds(name)]
-    both = over == ["pure", "rho"]
-    shown = [name for name in over if getattr(added, name).is_finite()] if both else over[:1]
-    amounts = {name: getattr(added, name) for name in shown}
-    asked = " or ".join(
-        f"{_LABELS[name]} {float(one) if one.is_finite() else 'without a limit, as it states none'}"
-        for name, one in amounts.items()
-    )
-    has = " or ".join(
-        f"{max(0.0, rounded_down(getattr(left, name)))} of {float(getattr(limits, name))}" for name in shown
-    )
-    reason = "with all charges counted for replacing a record, as this one is, " if converted else ""
-    return f"{asked}; {reason}the ledger has {has}"
+    charge_sums = sums_of(charge)
+    limits = account_after.budget.limits
+    # The first charge for replacing a record converts those before it.
+    is_converted = account.budget.relation not in (None, charge.relation)
+    sums = account.replaced if is_converted else account.sums
+    remaining = limits.minus(sums or NOTHING)
+
+    exceeded_names = [name for name in _LABELS if account_after.exceeds(name)]
+    requests = []
+    balances = []
+    for name in _reported_names(charge_sums, exceeded_names):
+        requests.append(f"{_LABELS[name]} {_number(getattr(charge_sums, name))}")
+        amount_left = max(0.0, rounded_down(getattr(remaining, name)))
+        balances.append(f"{amount_left} of {float(getattr(limits, name))}")
+
+    reason = ""
+    if is_converted:
+        reason = "with all charges counted for replacing a record, as this one is, "
+    return f"{' or '.join(requests)}; {reason}the ledger has {' or '.join(balances)}"
+
+
+def _reported_names(charge_sums: Sums, exceeded_names: list[str]) -> list[str]:
+    """Return which of the exceeded sums a refusal names."""
+    if exceeded_names != ["pure", "rho"]:
+        return exceeded_names[:1]
+    # Of a filter, either rule would do: a charge is told of those for which it states an amount.
+    stated_names = [name for name in exceeded_names if getattr(charge_sums, name).is_finite()]
+    return stated_names or exceeded_names
+
+
+def _number(amount: Decimal) -> str:
+    if amount.is_finite():
+        return str(float(amount))
+    return "without a limit, as it states none"
 
 
 _LABELS = {

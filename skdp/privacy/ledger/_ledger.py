@@ -223,6 +223,11 @@ class PrivacyLedger(LedgerView):
         RuntimeError
             If a ledger in memory is used in another process or through a pickled copy, or if this code interrupts a
             charge, as a signal handler may. As of `ParallelRows.rows`, inside such a block.
+
+        Notes
+        -----
+        Inside of `ParallelRows.rows` the charge is for the rows at these positions: nothing says how many rows are
+        read, and it is up to the caller that there are no others.
         """
         check_release(guarantee, what)
         if (charge_rows := open_rows(self._book)) is not None:
@@ -303,7 +308,10 @@ class PrivacyLedger(LedgerView):
 
         **The split must be public**: made of the number of rows and of seeds, as by `sklearn.model_selection.KFold`,
         not of private values, as by `StratifiedKFold` (one record moves others to other folds). Inside, only these
-        rows may be read. A score on test rows is no release of this library, and nothing is charged for it. Charges of
+        rows may be read. The number of rows that an estimator is given is compared with that of the positions, and
+        another number is an error before the charge. Which rows they are is not checked, nor is a charge by hand. What
+        does not know its number of rows, such as a large table of `skdp.engines`, is refused inside, and so is `plan`.
+        A score on test rows is no release of this library, and nothing is charged for it. Charges of
         other threads count for all rows, those of other processes are refused in the block.
 
         Examples

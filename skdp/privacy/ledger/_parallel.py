@@ -138,7 +138,9 @@ class ParallelRows:
         ----------
         positions : array-like of int, shape (n_rows,), or of bool, shape (n_samples,)
             The positions in the whole table, from 0, of all rows that are read inside, as splitters of scikit-learn
-            return them; or for each row whether it is read. Rows may be in several parts.
+            return them; or for each row whether it is read. Rows may be in several parts. What estimators and
+            `sample_and_aggregate` are given inside must have exactly as many rows, those with missing values or left
+            out for `groups` included; which rows these are cannot be checked.
 
         Yields
         ------
@@ -148,7 +150,9 @@ class ParallelRows:
         Raises
         ------
         TypeError, ValueError
-            If they are no positions, or one is there twice: its record would count twice in what is released.
+            If they are no positions, or one is there twice: its record would count twice in what is released. Inside,
+            before the charge, if an estimator is given another number of rows, or cannot know how many it reads, as
+            with large tables of `skdp.engines` and with statistics that are computed outside.
         RuntimeError
             If the block has ended, rows are open already, or this is another process.
         """
@@ -248,3 +252,34 @@ def open_rows(book: Any) -> Callable[..., None] | None:
         if block._book is book:
             return partial(block._charge, positions)
     return None
+
+
+def has_open_rows(ledger: LedgerView) -> bool:
+    """Return whether charges of a ledger are for some rows here."""
+    return open_rows(ledger._book) is not None
+
+
+def check_n_rows(ledger: LedgerView, what: str, n_rows: int | None) -> None:
+    """Refuse a release from another number of rows than that of the positions that are open for its ledger."""
+    # The number of rows is public where a record is replaced.
+    for block, positions in _open.get():
+        if block._book is not ledger._book:
+            continue
+        if n_rows is None:
+            raise ValueError(
+                f"{what} does not know its number of rows before the charge, so that it cannot be compared with the "
+                f"{positions.size:,} positions of parts.rows(): release it outside of them, for all rows. Nothing was "
+                "released"
+            )
+        if n_rows != positions.size:
+            raise ValueError(
+                f"{what} was given {n_rows:,} rows, but parts.rows() names {positions.size:,} positions: give it "
+                "exactly the rows at these positions. Nothing was released"
+            )
+
+
+def spend(ledger: Any, guarantee: PrivacyGuarantee, what: str, *, n_rows: int | None) -> None:
+    """Charge a release from `n_rows` rows to its ledger, if it has one; None if the number is not known."""
+    if ledger is not None:
+        check_n_rows(ledger, what, n_rows)
+        ledger.charge(guarantee, what)

@@ -23,20 +23,31 @@ _ALL = "all columns"
 _NOTES = (
     "This is the statement of a ledger: it lists what was charged, by the names that the releases gave. Which columns "
     "left without a charge, and whether each release kept what it was charged for, a ledger does not know.",
-    "The total is the sum of all charges so far; what is promised for later ones, too, is the budget.",
+    "The total is what the ledger was charged so far; what is promised for later ones, too, is the budget.",
+)
+_PARTS = (
+    "Steps from a part of the rows were charged in `PrivacyLedger.parallel`. Their epsilon here is as if each record "
+    "were in all of them, the most that one can lose. A record in some of the parts loses less: the total counts, of "
+    "each record, only the releases that it is in, and is that of the record that loses most. So it may be less than "
+    "the sum of the steps."
 )
 
 
 def statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     """State the charges of a ledger, in its relation."""
     relation = ledger.relation
-    counts: Counter[tuple[str, PrivacyGuarantee]] = Counter()
+    counts: Counter[tuple[str, PrivacyGuarantee, bool]] = Counter()
     for charge in ledger._book.charges():
-        counts[charge.what, charge.guarantee.to(relation or charge.relation)] += 1
+        of_a_part = charge.added is not None
+        counts[charge.what, charge.guarantee.to(relation or charge.relation), of_a_part] += 1
     rows: list[tuple[Any, ...]] = []
     steps = []
-    for (what, guarantee), number in counts.items():
+    notes: tuple[str, ...] = _NOTES
+    for (what, guarantee, of_a_part), number in counts.items():
         step = what if number == 1 else f"{what}, {number} times"
+        if of_a_part:
+            step += ", each from a part of the rows" if number > 1 else ", from a part of the rows"
+            notes = (*_NOTES, _PARTS)
         columns = guarantee.scope or (_ALL,)
         steps.append(StatedStep(step, replace(guarantee, scope=columns), charged=True))
         epsilon = round_up(number * Fraction(guarantee.epsilon))
@@ -45,12 +56,13 @@ def statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         rows += [(name, step, *promise) for name in columns]
     table = pd.DataFrame(map(written_row, rows), columns=list(COLUMNS)).astype({"epsilon": float, "delta": float})
     total = _total(ledger, steps) if steps else None
-    return PrivacyStatement(table, total, _NOTES, tuple(steps), (ledger._record(),))
+    return PrivacyStatement(table, total, notes, tuple(steps), (ledger._record(),))
 
 
 def _total(ledger: PrivacyLedger, steps: list[StatedStep]) -> PrivacyGuarantee:
     together = reduce(operator.add, (one.guarantee for one in steps))
-    # Each of them once; the sums of the ledger count them all, and are rounded up as the ledger has them.
+    # Each of them once; the sums of the ledger count them all (of those from parts of the rows, what the records that
+    # lose most lose), and are rounded up as the ledger has them.
     return PrivacyGuarantee(
         ledger.spent.epsilon,
         ledger.spent.delta,
