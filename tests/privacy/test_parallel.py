@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextvars
+import copy
 import json
 import math
+import pickle
 import random
 import subprocess
 import sys
@@ -582,3 +584,27 @@ def test_a_charge_without_a_limit_in_both_rules_says_so():
         admitted("answer", PrivacyGuarantee(0.5), account, reduced=boundless)
     unlimited = "without a limit, as it states none"
     assert f"asks for epsilon {unlimited} or rho {unlimited}; the ledger has 1.0 of 1.0 or 0." in str(refused.value)
+
+
+def test_rows_of_two_blocks_are_not_open_at_once():
+    """Charges counted for the first block only, so that the row of the second was free."""
+    ledger = PrivacyLedger(epsilon=1.0)
+    with ledger.parallel() as first, ledger.parallel() as second:
+        with first.rows([0]), pytest.raises(RuntimeError, match="other rows are open"), second.rows([1]):
+            ledger.charge(PrivacyGuarantee(0.5), "answer")
+        with second.rows([1]):
+            ledger.charge(PrivacyGuarantee(0.5), "answer")
+    assert ledger.spent.epsilon == 0.5
+
+
+@each("make_copy", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_block_is_not_copied(make_copy):
+    """Each copy charged what was beyond the same sums, so that a row in both lost twice what was spent."""
+    with PrivacyLedger(epsilon=1.0).parallel() as parts, pytest.raises(TypeError, match="cannot be copied"):
+        make_copy(parts)
+
+
+def test_positions_are_numbers_or_truth_values_but_not_both():
+    with PrivacyLedger(epsilon=1.0).parallel() as parts, pytest.raises(TypeError, match="got both"):
+        with parts.rows([True, 2]):
+            pass

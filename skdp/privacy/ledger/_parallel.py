@@ -127,6 +127,10 @@ class ParallelRows:
     def __enter__(self) -> Self:
         return self
 
+    def __reduce__(self) -> Any:
+        # Copies would count the same rows by themselves, and charge each time what is beyond the same sums.
+        raise TypeError("a block of parallel releases cannot be copied or pickled: its rows are counted once")
+
     def __exit__(self, *error: object) -> None:
         self._ended = True
 
@@ -155,9 +159,16 @@ class ParallelRows:
             with large tables of `skdp.engines` and with statistics that are computed outside.
         RuntimeError
             If the block has ended, rows are open already, or this is another process.
+
+        Notes
+        -----
+        **Privacy.** A generator that yields inside leaves the rows open for its caller, whose charges then count for
+        these rows only: release in the block itself.
         """
         chosen = _read_positions(positions)
         self._check_process()
+        if open_rows(self._book) is not None:
+            raise RuntimeError("other rows are open for this ledger: what is released inside is of one part")
         with self._lock:
             self._check_open()
             if self._positions is not None:
@@ -227,6 +238,10 @@ def _exceeding(charge: Charge, largest: Sums, charged: Sums, n_rows: int) -> Cha
 
 def _read_positions(positions: ArrayLike) -> NDArray[np.intp]:
     array = np.asarray(positions)
+    is_list_of_numbers = isinstance(positions, list | tuple) and array.dtype.kind in "iu"
+    # NumPy makes 1 of True, which would be the second row.
+    if is_list_of_numbers and any(isinstance(position, bool | np.bool_) for position in positions):
+        raise TypeError("positions must be whole numbers, or a bool for each row, got both")
     if array.size == 0:
         array = array.astype(np.intp)
     if array.ndim != 1 or array.dtype.kind not in "biu":
