@@ -246,7 +246,6 @@ def test_honest_tables_of_each_transformer_pass(transformer, people, tmp_path):
         pd.read_parquet(tmp_path / "joined.parquet"),
         arrow(first),
         shuffle_reports(first),
-        shuffle_reports(first, n_sampled=10),
     ):
         assert reader.tally(table).n_reports == len(table)
         assert made.tally(table).n_reports == len(table)
@@ -349,13 +348,11 @@ def test_a_note_that_nobody_can_have_written_is_not_believed():
             server().estimate_counts(odd)
 
 
-def test_no_note_tells_of_reports_that_are_not_in_a_secret_sample():
+def test_shuffled_reports_keep_the_note_of_their_releases():
     reports = encoder().transform(PEOPLE)
-    assert "skdp.releases" in shuffle_reports(reports).attrs
-    assert {*shuffle_reports(reports, n_sampled=100).attrs} == {"skdp.protocol"}
+    assert shuffle_reports(reports).attrs == reports.attrs
     table = encoder().transform(arrow(PEOPLE))
-    assert b"skdp.releases" not in shuffle_reports(table, n_sampled=100).schema.metadata
-    assert b"skdp.releases" not in shuffle_reports(table, n_sampled=100).schema.metadata[b"pandas"]
+    assert shuffle_reports(table).schema.metadata[b"skdp.releases"] == table.schema.metadata[b"skdp.releases"]
 
 
 def test_what_an_encoder_knows_stays_in_its_process():
