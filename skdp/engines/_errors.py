@@ -10,6 +10,7 @@ import os
 import traceback
 from collections.abc import Callable, Generator, Iterable, Sized
 from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -102,12 +103,31 @@ def naming(method: str, owner: object, batch: Sized, work: Callable[[], T]) -> T
     except (RefusedBatch, UnreadableError, MemoryError, OSError, ImportError):
         raise
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(last.filename).name}, line {last.lineno}, in {last.name}"
-        text = f"{type(owner).__name__}.{method} failed: {type(error).__name__} ({place})"
+        text = f"{type(owner).__name__}.{method} failed: {type(error).__name__} ({_place(error, owner)})"
         if len(batch) == 0:
             raise FailedTransformer(f"{text}: {error}") from error
     raise FailedTransformer(f"{text}; the text of this error is not shown, as it may hold values")
+
+
+def _place(error: Exception, owner: object) -> str:
+    """Return the file, the line and the function in which the author of a transformer finds the fault."""
+    # What fails may be a library that the transformer calls. The innermost frame of the modules of its own classes is
+    # shown, else the innermost one outside of skdp, else the innermost.
+    frames = list(traceback.walk_tb(error.__traceback__))
+    own_modules = {kind.__module__ for kind in type(owner).__mro__ if not _is_of_skdp(kind.__module__)}
+    own_modules.add(type(owner).__module__)
+    own = [place for place in frames if _module_of(place[0]) in own_modules]
+    outside = [place for place in frames if not _is_of_skdp(_module_of(place[0]))]
+    frame, line = (own or outside or frames)[-1]
+    return f"{Path(frame.f_code.co_filename).name}, line {line}, in {frame.f_code.co_name}"
+
+
+def _module_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _is_of_skdp(module: str) -> bool:
+    return module.partition(".")[0] == "skdp"
 
 
 def refusing(work: Callable[[], T]) -> T:

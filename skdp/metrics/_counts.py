@@ -263,9 +263,16 @@ def _labels(index: pd.Index) -> list[Any]:
     # As Python objects: a categorical index, a str one and one of objects may have the same labels, and so may None and
     # nan, which pandas does not match with each other.
     if isinstance(index, pd.MultiIndex):
-        # Truth values are text where they share a level with numbers, as of `estimate_counts`.
-        return [tuple(str(part) if isinstance(part, bool) else part for part in map(plain, label)) for label in index]
+        return [tuple(map(_plain_part, label)) for label in index]
     return [plain(label) for label in index]
+
+
+def _plain_part(part: Any) -> Any:
+    """Return a part of a label of several; truth values are text."""
+    # `estimate_counts` writes truth values as text if their level also holds the number 0 or 1, and as they are
+    # otherwise. As text everywhere, they match true counts that are labelled either way.
+    value = plain(part)
+    return str(value) if isinstance(value, bool) else value
 
 
 def _shares(counts: Numbers, name: str) -> Numbers:

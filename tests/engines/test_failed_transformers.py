@@ -58,6 +58,17 @@ class FailsAtOnce(Fails):
         return np.no_such_function(codes)
 
 
+class FailsInALibrary(Fails):
+    def write(self, reports, table):
+        if len(table.columns[0]):
+            np.no_such_function(reports)
+        return super().write(reports, table)
+
+
+class InheritsTheFault(FailsInALibrary):
+    __module__ = "a_module_of_its_own"
+
+
 class Outside(SaidTransformer):
     protocol = SaidProtocol
 
@@ -79,8 +90,10 @@ def transformer(protocol, ledger=None):
         (FailsToPrepare, "FailsToPrepare.prepare failed: KeyError (test_failed_transformers.py, line "),
         (FailsToRandomise, "FailsToRandomise.randomise failed: ArithmeticError (test_failed_transformers.py, line "),
         (FailsToWrite, "FailsToWrite.write failed: KeyError (test_failed_transformers.py, line "),
+        (FailsInALibrary, "FailsInALibrary.write failed: AttributeError (test_failed_transformers.py, line "),
+        (InheritsTheFault, "InheritsTheFault.write failed: AttributeError (test_failed_transformers.py, line "),
     ],
-    ids=["prepare", "randomise", "write"],
+    ids=["prepare", "randomise", "write", "library", "inherited"],
 )
 def test_the_kind_and_the_place_are_shown_and_no_value(name, protocol, where):
     with pytest.raises(RuntimeError) as caught:
@@ -93,7 +106,8 @@ def test_the_kind_and_the_place_are_shown_and_no_value(name, protocol, where):
 @pytest.mark.parametrize("name", TABLES)
 def test_a_fault_that_needs_no_rows_is_shown_with_its_cause(name):
     ledger = PrivacyLedger(epsilon=9.0)
-    with pytest.raises(RuntimeError, match=r"FailsAtOnce.randomise failed: AttributeError.*no_such_function") as caught:
+    expected = r"FailsAtOnce.randomise failed: AttributeError \(test_failed.*, in randomise\): .*no_such_function"
+    with pytest.raises(RuntimeError, match=expected) as caught:
         privatize(TABLES[name](), transformer(FailsAtOnce, ledger))
     assert isinstance(caught.value.__cause__, AttributeError)
     assert ledger.spent == (0, 0)

@@ -1,5 +1,6 @@
 import itertools
 import pickle
+import re
 import sys
 import warnings
 from contextlib import contextmanager
@@ -206,8 +207,15 @@ def test_at_small_epsilon_no_weight_is_negative(make):
     encoder, reports = encode(make, people, 0.5)
     unbiased = private_reweighing(true, reports, encoder, privileged="Male", method="unbiased")
     assert (unbiased < 0).any()
-    with pytest.warns(UserWarning, match="% of the unbiased weights are negative"):
+    with pytest.warns(UserWarning, match="% of the unbiased weights are negative") as caught:
         weights = private_reweighing(true, reports, encoder, privileged="Male")
+    said = re.search(
+        r"is estimated to be (\S+) before weighting and (\S+) with the "
+        r"returned weights\. method='unbiased' returns the unbiased weights, negative ones included$",
+        str(caught[0].message),
+    )
+    assert said is not None
+    assert float(said[1]) < float(said[2]) < 0.05
     assert weights.min() >= 0
     for label in (0, 1):
         assert weights[true == label].sum() == pytest.approx((true == label).sum())

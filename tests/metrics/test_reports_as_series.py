@@ -89,7 +89,7 @@ def test_fairlearn_trains_on_a_series():
 
 
 def test_a_series_of_other_reports_is_refused():
-    with pytest.raises(ValueError, match=r"the reports of this encoder have the columns \['group'\]"):
+    with pytest.raises(ValueError, match=r"the reports of this encoder have the columns \['group'\], got \['sex'\]"):
         joint_distribution(None, None, REPORTS["group"].rename("sex"), ENCODER)
     other = RandomizedResponseEncoder(1.0, categories={"group": ["a", "b"]}, random_state=0)
     series = other.fit_transform(PEOPLE[["group"]])["group"]
@@ -103,6 +103,8 @@ def test_a_series_of_other_reports_is_refused():
         for reports in (REPORTS["group"], KINDS["array"], KINDS["polars"]):
             with pytest.raises(ValueError, match=r"have the columns .*, got a single column"):
                 joint_distribution(None, None, reports, encoder)
+    with pytest.raises(ValueError, match=r"have the columns \['group'\], got an array of 2 columns"):
+        joint_distribution(None, None, np.full((600, 2), "a"), ENCODER)
     with pytest.raises(ValueError, match="reports"):
         joint_distribution(None, None, np.zeros((2, 2, 2)), ENCODER)
 

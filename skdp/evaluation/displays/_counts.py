@@ -247,7 +247,8 @@ def _plain(index: pd.Index) -> list[Any]:
 
 
 def _plain_part(part: Any) -> Any:
-    """Read one of several labels: truth values are text where they share a level with numbers."""
+    """Read a part of a label of several; truth values are text."""
+    # `estimate_counts` writes them as text if their level also holds the number 0 or 1, and as they are otherwise.
     return str(part) if isinstance(part, bool | np.bool_) else _plain_label(part)
 
 

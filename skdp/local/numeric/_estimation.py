@@ -95,11 +95,12 @@ def estimate_distributions(protocol: Any, tally: NumericTally, options: Distribu
         else:  # no record reports it
             shares = np.full(bins, np.nan)
             ends = np.tile([0.0, np.inf, 1.0, np.inf], (bins, 1))
-        lowest, lowest_error, highest, highest_error = ends.T
+        lower_95, upper_95 = _limits(ends, Z_95)
+        # The share may be near an end of its interval. The further end is a limit of its error.
+        furthest = np.maximum(shares - lower_95, upper_95 - shares)
         table["frequency"] = shares
-        table["std_error"] = (highest - lowest) / (2 * Z_95) + (lowest_error + highest_error) / 2
-        table["lower"] = np.clip(lowest - reach * lowest_error, 0, 1)
-        table["upper"] = np.clip(highest + reach * highest_error, 0, 1)
+        table["std_error"] = np.where(np.isnan(shares), np.inf, furthest / Z_95)
+        table["lower"], table["upper"] = _limits(ends, reach)
         tables.append(table)
     return tables[0] if len(tables) == 1 else pd.concat(tables, keys=protocol.columns, names=["column", "bin"])
 
@@ -132,21 +133,25 @@ class _Column:
             highest, highest_error = reports.bound(model, touches.astype(float))
             lowest, lowest_error = reports.bound(model, -inside.astype(float))
             ends[place] = -lowest, lowest_error, highest, highest_error
-        if smooth:
-            lower, upper = ends[:, 0] - Z_95 * ends[:, 1], ends[:, 2] + Z_95 * ends[:, 3]
-            return _nearest_shares(smoothed, np.clip(lower, 0, 1), np.clip(upper, 0, 1)), ends
-        values = rounded(self.knots.positions, self.mechanism.steps) if self.is_lattice else self._cells(self.bins)
-        channel = _merge(self.mechanism.spread(values), places, len(counts))
+        if not self.is_lattice:
+            if smooth:
+                return _nearest_shares(smoothed, *_limits(ends, Z_95)), ends
+            channel = _merge(self.mechanism.spread(self._cells(self.bins)), places, len(counts))
+            return estimate_frequencies(channel, counts, smooth=False), ends
+        channel = self._lattice_channel(counts, places)
         likeliest = estimate_frequencies(channel, counts, smooth=False)
-        return self._shares_of_bins(likeliest) if self.is_lattice else likeliest, ends
+        if not smooth:
+            return self._shares_of_bins(likeliest), ends
+        if _is_too_smooth(model, likeliest, channel, counts):
+            smoothed = self._shares_of_bins(likeliest)
+        return _nearest_shares(smoothed, *_limits(ends, Z_95)), ends
 
     def _fit(
         self, counts: NDArray[np.int64], places: NDArray[np.intp]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the smoothed shares of the bins, and the smoothed distribution over the knots."""
         if self.is_lattice:
-            values = rounded(self.knots.positions, self.mechanism.steps)
-            channel = _merge(self.mechanism.spread(values), places, len(counts))
+            channel = self._lattice_channel(counts, places)
             frequencies = estimate_frequencies(channel, counts, smooth=True)
             return self._shares_of_bins(frequencies), frequencies
         n_cells = self.bins
@@ -157,6 +162,11 @@ class _Column:
         cell_of_knot = np.floor(self.knots.positions * (n_cells / self.mechanism.steps)).astype(int)
         model = frequencies[cell_of_knot.clip(max=n_cells - 1)]
         return frequencies.reshape(self.bins, -1).sum(axis=1), model / model.sum()
+
+    def _lattice_channel(self, counts: NDArray[np.int64], places: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the probability of each reported number given each value of a lattice."""
+        values = rounded(self.knots.positions, self.mechanism.steps)
+        return _merge(self.mechanism.spread(values), places, len(counts))
 
     def _cells(self, n_cells: int) -> NDArray[np.float64]:
         return bin_positions(self.mechanism.steps, n_cells)
@@ -191,6 +201,30 @@ def _lattice_sizes(spacing: Any, names: tuple[Any, ...], bounds: NDArray[np.floa
             )
         sizes.append(int(np.rint(n_gaps)) + 1)
     return sizes
+
+
+def _limits(ends: NDArray[np.float64], reach: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the limits of intervals that reach so many standard errors beyond their ends."""
+    lowest, lowest_error, highest, highest_error = ends.T
+    lower, upper = lowest - reach * lowest_error, highest + reach * highest_error
+    return np.clip(lower, 0, 1), np.clip(upper, 0, 1)
+
+
+def _is_too_smooth(
+    smoothed: NDArray[np.float64],
+    likeliest: NDArray[np.float64],
+    channel: NDArray[np.float64],
+    counts: NDArray[np.int64],
+) -> bool:
+    """Tell whether the likeliest distribution is preferred to the smoothed one, which has no room for a spike."""
+    # By Akaike's information criterion: if its log-likelihood is larger by more than the number of its parameters. They
+    # are which values have a share, and the shares, which add up to 1; less than a record is no share. The smoothed
+    # distribution counts as one without parameters, so that smooth populations are estimated as before.
+    reported = counts > 0
+    ratios = (likeliest @ channel)[reported] / (smoothed @ channel)[reported]
+    gain = float(counts[reported] @ np.log(ratios))
+    n_values = int((likeliest * counts.sum() >= 1).sum())
+    return gain > 2 * n_values - 1
 
 
 def _nearest_shares(

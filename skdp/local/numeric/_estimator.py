@@ -73,8 +73,8 @@ class MeanEstimator(ReportTransformer):
 
         By default by expectation maximisation on the exact channel, averaged over neighbours at each update ("EMS",
         as for the square wave mechanism), until nothing moves. That is regularised, not the likeliest distribution, and
-        biased where many records have one value. The intervals are not those of this estimate: they hold for any
-        distribution.
+        biased where many records have one value. With `spacing`, the likeliest distribution replaces it where reports
+        show such values. The intervals are not those of this estimate: they hold for any distribution.
 
         Parameters
         ----------
@@ -88,9 +88,12 @@ class MeanEstimator(ReportTransformer):
             years. It divides the range of the bounds into at most `grid_size` parts. By default, values may be
             anywhere.
         smooth : bool, default=True
-            Whether to smooth. If not, it is the likeliest distribution over the bins, uniform within each, or over the
-            declared values, to 0.001 of log-likelihood (for all reports together). Under much noise that has a few high
-            bins and nothing between them, the more so the more bins there are.
+            Whether to smooth. With `spacing`, the likeliest distribution replaces the smoothed one where its
+            log-likelihood is larger by more than the number of its parameters (Akaike's information criterion): twice
+            the number of values that have a share, less one. If not, it is always the likeliest distribution: over the
+            bins, uniform within each, or over the declared values, to 0.001 of log-likelihood (for all reports
+            together). Under much noise that has a few high bins and nothing between them, the more so the more bins
+            there are.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
 
@@ -99,10 +102,10 @@ class MeanEstimator(ReportTransformer):
         pandas.DataFrame
             ``left, right, frequency, std_error, lower, upper``: the edges of each bin, and the share of the values in
             it, indexed by bin for one column and by (column, bin) for several; a bin holds its left edge, and the last
-            one both. If smoothed, the frequencies are the nearest to those of EMS that the intervals of 95 % allow.
-            The standard error is half of this interval, before it is cut to [0, 1], over 1.96: it holds the noise, and
-            what the reports leave open. For a column that no record reports, frequencies are nan and standard errors
-            infinite.
+            one both. If smoothed, the frequencies are the nearest to this estimate that the intervals of 95 % allow.
+            The standard error is the distance from the frequency to the further end of this interval, over 1.96: it
+            holds the noise and what the reports leave open, and 1.96 of it on both sides of the frequency hold the
+            interval. For a column that no record reports, frequencies are nan and standard errors infinite.
 
         Raises
         ------

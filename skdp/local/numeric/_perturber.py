@@ -204,11 +204,11 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
     >>> perturber.estimate_distribution(perturber.fit_transform(people), n_bins=5, spacing=1).round(3)
                left  right  frequency  std_error  lower  upper
     age
-    [0, 20)     0.0   20.0      0.070      0.019  0.019  0.092
-    [20, 40)   20.0   40.0      0.508      0.028  0.450  0.560
-    [40, 60)   40.0   60.0      0.348      0.029  0.303  0.415
-    [60, 80)   60.0   80.0      0.071      0.021  0.033  0.114
-    [80, 100]  80.0  100.0      0.003      0.004  0.000  0.016
+    [0, 20)     0.0   20.0      0.070      0.026  0.019  0.092
+    [20, 40)   20.0   40.0      0.508      0.030  0.450  0.560
+    [40, 60)   40.0   60.0      0.348      0.034  0.303  0.415
+    [60, 80)   60.0   80.0      0.071      0.022  0.033  0.114
+    [80, 100]  80.0  100.0      0.003      0.007  0.000  0.016
 
     A missing value is refused, and where it is not shown:
 

@@ -142,8 +142,12 @@ def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
         if reports.ndim != 2:
             raise ValueError(f"reports must be a table, got {reports.ndim} dimensions")
     table = read_table(reports)
-    if (frame and list(table.names) != [*names]) or len(table.columns) != len(names):
-        raise ValueError(f"the reports of this encoder have the columns {[*names]}")
+    if frame and list(table.names) != [*names]:
+        raise ValueError(f"the reports of this encoder have the columns {[*names]}, got {list(table.names)}")
+    if len(table.columns) != len(names):
+        raise ValueError(
+            f"the reports of this encoder have the columns {[*names]}, got an array of {len(table.columns)} columns"
+        )
     if len(table.columns[0]) == 0:
         raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
     return table

@@ -142,49 +142,59 @@ def private_reweighing(
     balanced = np.empty_like(weights)
     for code in (0, 1):
         rows = codes == code
-        # The group whose rows of this label get more weight: its evidence, its probability, and its share of all rows.
+        # The group whose rows of this label get more weight. Under independence, its share of the weight of the label
+        # is its share of all rows.
         group = int(factors[code, 1] > factors[code, 0])
-        evidence = own[rows] if group else 1 - own[rows]
-        chance = privileged_share[rows] if group else 1 - privileged_share[rows]
-        raised = _raise_share(evidence, chance, table[:, group].sum() / table.sum())
+        indicators, probabilities = own[rows], privileged_share[rows]
+        if group == 0:
+            indicators, probabilities = 1 - indicators, 1 - probabilities
+        raised = _raise_share(indicators, probabilities, table[:, group].sum() / table.sum())
         balanced[rows] = raised * (rows.sum() / raised.sum())
-    before, after = (_difference(each, privileged_share, codes) for each in (np.ones(len(codes)), balanced))
+    before = _difference(np.ones(len(codes)), privileged_share, codes)
+    after = _difference(balanced, privileged_share, codes)
     warnings.warn(
-        f"{np.mean(weights < 0):.0%} of the unbiased weights are negative, and others of at least 0 are returned: with "
-        "them, the difference between the groups in the share of the positive label is estimated to be "
-        f"{after:+.3f}, and {before:+.3f} without; method='unbiased' returns the former",
+        f"{np.mean(weights < 0):.0%} of the unbiased weights are negative, so weights of at least 0 are returned, "
+        "which cannot always balance the groups. The difference between the groups in the share of the positive label "
+        f"is estimated to be {before:+.3f} before weighting and {after:+.3f} with the returned weights. "
+        "method='unbiased' returns the unbiased weights, negative ones included",
         UserWarning,
         stacklevel=2,
     )
     return balanced
 
 
-def _raise_share(evidence: Numbers, chance: Numbers, goal: float) -> Numbers:
-    """Return weights of at least 0 for rows, with which a group has a given share, or the most that is possible."""
-    # As unbiased weights, they are linear in the evidence, from a threshold on: ``max(0, evidence - threshold)``. The
-    # higher it is, the more of the weight is on rows that are likely to be of the group.
-    levels, level_of_row = np.unique(evidence, return_inverse=True)
-    if len(levels) == 1:
-        return np.ones_like(evidence)
-    n_rows = np.bincount(level_of_row)
-    n_of_group = np.bincount(level_of_row, chance)
-
-    def share(threshold: float) -> float:
-        weights = np.maximum(levels - threshold, 0)
-        return float(weights @ n_of_group / (weights @ n_rows))
-
-    width = levels[-1] - levels[0]
-    # At the upper end, rows with the most evidence are left. At the lower one, weights are about the same.
-    low, high = levels[0] - 1e6 * width, levels[-1] - 1e-9 * width
-    if share(high) <= goal:
-        threshold = high
-    elif share(low) >= goal:
-        threshold = low
-    else:
-        from scipy.optimize import brentq  # slow to import
-
-        threshold = brentq(lambda value: share(value) - goal, low, high)
-    return np.maximum(evidence - threshold, 0)
+def _raise_share(indicators: Numbers, probabilities: Numbers, goal: float) -> Numbers:
+    """Return weights of at least 0 with which a group has the share `goal` of the weight, or nearly so."""
+    # For each row: the unbiased indicator of the group, which follows from its report alone and may be any number, and
+    # the probability of the group given report and label, between 0 and 1. The weight of a row is ``max(0, indicator -
+    # threshold)``: like the unbiased weight it rises linearly with the indicator, but it is never negative.
+    #
+    # A higher threshold moves weight to the rows of higher indicators: of two rows, the one with the higher indicator
+    # gets a larger multiple of the other's weight. Of two groups, a higher indicator goes with a higher probability, so
+    # the share of the group rises with the threshold, and only one threshold gives the goal. Of more than two, the
+    # probability need not rise everywhere: the lowest threshold that gives the goal is taken.
+    width = np.ptp(indicators)
+    if width == 0:
+        return np.ones_like(indicators)
+    # The weights are scaled by the caller. Nine decimals: indicators that differ by the rounding of floats are equal.
+    scaled = np.round(indicators / width, 9)
+    levels, level_of_row = np.unique(scaled, return_inverse=True)
+    # The share is the goal if the sum of ``weight * (probability - goal)`` is 0, and larger if the sum is positive.
+    excess = np.bincount(level_of_row, probabilities - goal)
+    if excess.sum() >= 0:  # equal weights, as of a threshold that is far below all indicators, are enough
+        return np.ones_like(indicators)
+    # For a threshold between two levels, or at one of them, the sum is ``moment - threshold * excess``, both over the
+    # levels from the upper one on. At the last level, all weights would be 0.
+    excess_from = np.cumsum(excess[::-1])[::-1]
+    moment_from = np.cumsum((levels * excess)[::-1])[::-1]
+    # Where the sum rises from below 0 with the threshold, this excess is negative.
+    is_enough = (moment_from >= levels * excess_from) & (excess_from < 0)
+    enough = np.flatnonzero(is_enough[:-1])
+    if enough.size == 0:  # all the weight is on the rows with the highest indicator, and more is impossible
+        return (level_of_row == len(levels) - 1).astype(float)
+    # The threshold is at the lowest level that is enough, or between it and the next lower one.
+    threshold = moment_from[enough[0]] / excess_from[enough[0]]
+    return np.maximum(scaled - threshold, 0)
 
 
 def _difference(weights: Numbers, privileged_share: Numbers, codes: NDArray[np.intp]) -> float:
