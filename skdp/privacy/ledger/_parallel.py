@@ -238,9 +238,8 @@ def _exceeding(charge: Charge, largest: Sums, charged: Sums, n_rows: int) -> Cha
 
 def _read_positions(positions: ArrayLike) -> NDArray[np.intp]:
     array = np.asarray(positions)
-    is_list_of_numbers = isinstance(positions, list | tuple) and array.dtype.kind in "iu"
     # NumPy makes 1 of True, which would be the second row.
-    if is_list_of_numbers and any(isinstance(position, bool | np.bool_) for position in positions):
+    if isinstance(positions, list | tuple) and {bool, int} <= {type(position) for position in positions}:
         raise TypeError("positions must be whole numbers, or a bool for each row, got both")
     if array.size == 0:
         array = array.astype(np.intp)
