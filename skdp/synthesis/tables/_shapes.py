@@ -90,7 +90,11 @@ def _cut_dates(interval: Interval) -> list[Any]:
 
 def cells_within(interval: Interval) -> Interval:
     """Cut the declared bins of an interval into fine cells; return itself where these say no more than bins."""
-    edges = sorted({*_edges_between(fine_grid(interval), interval), *interval.edges})
+    grid = fine_grid(interval)
+    # Bins as many as the cells of the grid are as fine as it is, and each further cell makes the counts slower.
+    if len(interval.edges) >= len(grid.edges):
+        return interval
+    edges = sorted({*_edges_between(grid, interval), *interval.edges})
     # Bins of single numbers have one cell each, and the last one, which is closed, has two.
     if len(edges) <= len(interval.edges) + 1:
         return interval
