@@ -120,9 +120,14 @@ class GroupedReports:
         # The model is a distribution over the knots, and `least` a number for each knot.
         expected = model @ self.channel
         weights = best_weights(self.channel, least, expected, self.n_reports)
-        mean = float(weights @ self.shares)
+        # One more report, of the largest weight: what few reports lack, and what a quantile of the normal distribution
+        # leaves out where hardly any report has a large weight (as the added records of Agresti and Coull 1998).
+        largest = np.zeros(len(weights))
+        largest[weights.argmax()] = 1
+        shares = (self.n_reports * self.shares + largest) / (self.n_reports + 1)
+        mean = float(weights @ shares)
         # Of few reports, all may be alike: the model bounds the variance from below.
-        variance = max(_variance(weights, expected), _variance(weights, self.shares))
+        variance = max(_variance(weights, expected), _variance(weights, shares))
         return mean, float(np.sqrt(variance / self.n_reports))
 
 
