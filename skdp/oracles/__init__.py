@@ -22,16 +22,7 @@ from skdp.oracles._two_rounds import TwoRounds as TwoRounds
 from skdp.oracles._two_rounds import hashing_for_two_rounds as hashing_for_two_rounds
 from skdp.oracles._two_rounds import two_rounds as two_rounds
 from skdp.oracles._unary_encoding import UnaryEncoding
-from skdp.oracles.numeric import (
-    ClampedLaplace,
-    Duchi,
-    Hybrid,
-    NumericMechanism,
-    Optimal,
-    Piecewise,
-    SquareWave,
-    Windows,
-)
+from skdp.oracles.numeric import ClampedLaplace, NumericMechanism, Optimal, Windows
 from skdp.oracles.sets import SET_ORACLES as SET_ORACLES
 from skdp.oracles.sets import (
     SampledSet,
@@ -49,14 +40,11 @@ __all__ = [
     "ClampedLaplace",
     "CountMeanSketch",
     "Draws",
-    "Duchi",
     "FrequencyOracle",
     "HadamardResponse",
-    "Hybrid",
     "LocalHashing",
     "NumericMechanism",
     "Optimal",
-    "Piecewise",
     "Postprocess",
     "QuadraticHash",
     "RandomizedResponse",
@@ -64,7 +52,6 @@ __all__ = [
     "SetOracle",
     "SetSelection",
     "SetUnaryEncoding",
-    "SquareWave",
     "SubsetSelection",
     "UnaryEncoding",
     "Windows",
