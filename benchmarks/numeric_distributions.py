@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from skdp.datasets import load_adult
-from skdp.oracles import NumericMechanism, SquareWave, SubsetSelection, Windows, project_to_simplex
+from skdp.oracles import NumericMechanism, SubsetSelection, Windows, project_to_simplex
 from skdp.oracles.numeric import bin_positions, estimate_frequencies
 from skdp.oracles.numeric._windows_program import BINS, distribution_error, information
 from skdp.randomness import SeededSource
@@ -147,7 +147,7 @@ def main() -> None:
     for epsilon in EPSILONS:
         mechanisms: dict[str, NumericMechanism] = {
             "distribution": Windows(STEPS, epsilon),
-            "square wave": SquareWave(STEPS, epsilon),
+            "square wave": Windows(STEPS, epsilon, repeating=False),
         }
         channels = [one.spread(bin_positions(STEPS, BINS)) for one in mechanisms.values()]
         errors = [distribution_error(information(own)) for own in channels]

@@ -241,7 +241,7 @@ PATHS = {
 OF_NUMBERS = {
     "perturbed": by_perturber(),
     "perturbed to polars": by_perturber("polars"),
-    "perturbed, memoised": by_perturber(**KEY),
+    "perturbed, memoised": by_perturber(mechanism="laplace", **KEY),
     "drawn in bins": drawn_in_bins("declared"),
     "drawn in bins that are found": drawn_in_bins("private"),
 }

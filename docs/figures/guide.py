@@ -74,7 +74,7 @@ def _local_means(name):
     table, bounds = numbers()[name]
     table = table.iloc[:2_000]
     found = {}
-    for mechanism in ("hybrid", "square_wave"):
+    for mechanism in ("optimal", "square_wave"):
         found[mechanism.replace("_", " ")] = [
             root_mean_square(
                 [

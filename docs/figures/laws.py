@@ -14,14 +14,14 @@ from skdp import DPPCA, DPGaussianNB, DPHistogram, DPMean, DPOneHotEncoder, DPQu
 from skdp.central import sample_and_aggregate
 from skdp.oracles import (
     ORACLES,
-    Duchi,
+    ClampedLaplace,
     HadamardResponse,
     LocalHashing,
-    Piecewise,
+    Optimal,
     SetSelection,
-    SquareWave,
     SubsetSelection,
     UnaryEncoding,
+    Windows,
 )
 from skdp.privacy import Mu
 
@@ -85,10 +85,15 @@ def oracle_errors():
 def numeric_perturber():
     """Draw the channels of three mechanisms for numbers, without the numbers written in."""
     panels = plt.subplots(1, 3, figsize=(8.6, 3.2))[1]
-    for axes, make in zip(panels, (Duchi, Piecewise, SquareWave), strict=True):
-        channel = np.array([[float(entry) for entry in row] for row in make(16, 2.0).channel()])
-        axes.imshow(channel / channel.max(), aspect="auto", cmap="Blues", vmin=0)
-        axes.set(title=make.__name__, xlabel="report", xticks=[], yticks=[])
+    mechanisms = {
+        "optimal": Optimal(16, 2.0),
+        "square wave": Windows(16, 2.0, repeating=False),
+        "Laplace": ClampedLaplace(16, 2.0),
+    }
+    for axes, (title, mechanism) in zip(panels, mechanisms.items(), strict=True):
+        channel = np.array([[float(entry) for entry in row] for row in mechanism.channel()])
+        axes.imshow(channel / channel.max(axis=0), aspect="auto", cmap="Blues", vmin=0)
+        axes.set(title=title, xlabel="report", xticks=[], yticks=[])
         axes.grid(False)
     panels[0].set_ylabel("true position")
 

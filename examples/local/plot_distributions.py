@@ -16,13 +16,13 @@ import pandas as pd
 
 from skdp import NumericPerturber
 from skdp.datasets import load_adult
-from skdp.oracles import SquareWave, Windows
+from skdp.oracles import Windows
 
 figure, panels = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained", width_ratios=[1, 2])
-for axes, make in zip(panels, (SquareWave, Windows), strict=True):
-    channel = make(64, 2.0).spread(np.eye(65))
+for axes, repeating in zip(panels, (False, True), strict=True):
+    channel = Windows(64, 2.0, repeating=repeating).spread(np.eye(65))
     axes.imshow(channel / channel.max(axis=0), aspect="auto", cmap="Blues", vmin=0, interpolation="nearest")
-    axes.set(title=make.__name__, xlabel="report", ylabel="position")
+    axes.set(title=f"repeating={repeating}", xlabel="report", ylabel="position")
 plt.show()
 
 # %%

@@ -21,6 +21,7 @@ from skdp.base._estimator import coins as coins
 from skdp.base._estimator import declares_missing as declares_missing
 from skdp.base._estimator import domains_of_dtypes as domains_of_dtypes
 from skdp.base._estimator import level_of_the_caller as level_of_the_caller
+from skdp.base._estimator import one_column as one_column
 from skdp.base._estimator import read_array as read_array
 from skdp.base._estimator import read_domain as read_domain
 from skdp.base._estimator import read_input as read_input

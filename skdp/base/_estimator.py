@@ -77,24 +77,33 @@ TARGET = "target"
 """What a target without a name is called."""
 
 
+def one_column(values: Any, what: str) -> Table:
+    """Read a series, a dataframe of one column or an array-like of shape (n,) or (n, 1) as a table of one column."""
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return read_table(series.to_frame().to_native())
+    if is_frame(values):
+        table = read_table(values)
+        if len(table.names) != 1:
+            raise ValueError(f"{what} must be one column, got {len(table.names)}")
+        return table
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError("masked arrays are not supported, as their masked values would be released; fill them first")
+    array = read_array(values, what)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"{what} must be one column, got an array of {array.ndim} dimensions")
+    return read_table(array[:, np.newaxis])
+
+
 def target_column(y: Any) -> tuple[Any, Any]:
     """Return the target as a column, and its name."""
-    if is_frame(y):
-        table = read_table(y)
-        if len(table.names) != 1:
-            raise ValueError(f"y must be one column, got {len(table.names)}")
-        return table.columns[0], table.names[0]
     if isinstance(nw.from_native(y, series_only=True, pass_through=True), nw.Series):
         name = getattr(y, "name", None)
         return y, TARGET if name is None or name == "" else name
-    if isinstance(y, np.ma.MaskedArray):
-        raise TypeError("masked arrays are not supported, as their masked values would be released; fill them first")
-    column = read_array(y, "y")
-    if column.ndim == 2 and column.shape[1] == 1:
-        column = column[:, 0]
-    if column.ndim != 1:
-        raise ValueError(f"y must be one column, got an array of {column.ndim} dimensions")
-    return column, TARGET
+    table = one_column(y, "y")
+    return table.columns[0], table.names[0] if is_frame(y) else TARGET
 
 
 def target_of(table: Table, y: Any) -> tuple[Any, Any]:

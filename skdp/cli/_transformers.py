@@ -42,7 +42,7 @@ ENCODERS = {
 }
 TRANSFORMERS: dict[str, type[Any]] = {**ENCODERS, "numeric": NumericPerturber, "rappor": RapporEncoder}
 
-MECHANISMS = ["hybrid", "optimal", "duchi", "piecewise", "square_wave", "distribution", "laplace"]
+MECHANISMS = ["optimal", "square_wave", "distribution", "laplace"]
 
 OF_NUMBERS = ("mechanism", "grid_size")
 OF_FILTERS = ("n_bits", "n_hashes", "n_cohorts", "p", "q", "handle_missing")
@@ -77,7 +77,7 @@ def add_transformer(command: Any) -> None:
         "text that is not declared by rappor (default: randomized_response)"
     )
     add("--transformer", choices=list(TRANSFORMERS), help=help_transformer)
-    add("--mechanism", choices=MECHANISMS, help="of numeric (default: hybrid)")
+    add("--mechanism", choices=MECHANISMS, help="of numeric (default: optimal)")
     add("--grid-size", type=read_positive, help="of numeric: the steps between the bounds (default: 1024)")
     add("--n-bits", type=read_positive, help="of rappor: the size of a filter (default: 128)")
     add("--n-hashes", type=read_positive, help="of rappor: hash functions (default: 2)")

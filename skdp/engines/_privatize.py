@@ -158,7 +158,9 @@ def privatize(
     The same persons, month by month: their permanent reports stay the same.
 
     >>> from skdp.local import NumericPerturber, SecretKey
-    >>> perturber = NumericPerturber(2.0, bounds={"age": (0, 100)}, memoize=True, secret_key=SecretKey.generate())
+    >>> perturber = NumericPerturber(
+    ...     2.0, mechanism="laplace", bounds={"age": (0, 100)}, memoize=True, secret_key=SecretKey.generate()
+    ... )
     >>> members = pa.table({"member": [f"M{number}" for number in range(1_000)], "age": [20, 50] * 500})
     >>> may, june = (privatize(part, perturber, record_id="member") for part in (members, members.slice(200)))
     >>> may.slice(200).equals(june)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -10,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.oracles._hadamard_response import walsh_hadamard
+from skdp.oracles._support import check_size
 from skdp.randomness import BLOCK, ByteSource, uniform_integers
 
 _SMALL_PRIME = 65_521  # the largest below 2**16
 _LARGE_PRIME = (1 << 31) - 1
-_TERMS = 1 << 20
-
-WORD_BITS = 32
-"""Bit strings are cut into words of this length."""
+# Of a sum at a time, so that they stay in the cache.
+_TERMS = 1 << 16
 
 
 def collision_probability(prime: int, g: int) -> Fraction:
@@ -211,139 +209,107 @@ class QuadraticHash:
         return buckets.astype(np.min_scalar_type(self.g - 1))
 
 
-class ToeplitzHash:
-    """Random affine maps of bit strings over GF(2), into 2**r buckets: ``h(x) = T x + b``."""
+class LinearHash:
+    """Parities of the bits of a number, as a bucket of r bits.
 
-    # T is a Toeplitz matrix of uniform bits, ``(T x)_i = sum of t_{i + j} x_j``, and b a uniform vector. Let the last
-    # place where the strings x ≠ y differ be j: (T (x - y))_i is t_{i + j} plus bits of lower index, hence T (x - y) is
-    # uniform. With b, the pair (h(x), h(y)) is uniform over all pairs of buckets: the hash is pairwise independent.
-    #
-    # A seed consists of b, the bits t and bits that are not used, in words of 32 bits; the first bit is the highest.
+    A seed is r words of n bits. Bit i of the bucket of x is the parity of the bits that x and word i have in common: a
+    linear map over GF(2). For x ≠ y, the parities of x XOR y are r independent fair coins, so that two values collide
+    with probability exactly ``2**-r``, the same for every pair.
+
+    Parameters
+    ----------
+    n_bits : int
+        The number n of bits of a value, from 1 to 62.
+    r : int
+        The number of bits of a bucket, from 1 to 16.
+
+    Attributes
+    ----------
+    g : int
+        The number of buckets.
+    collision : Fraction
+        The probability ``2**-r``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.oracles import LinearHash
+    >>> family = LinearHash(4, 2)
+    >>> family(np.array([[0b0001, 0b0110]]), np.array([0b0111]))
+    array([1])
+    """
 
     def __init__(self, n_bits: int, r: int) -> None:
-        self.n_bits, self.r, self.g = n_bits, r, 1 << r
-        self.width = -(-n_bits // WORD_BITS)
-        self.n_words = -(-(n_bits + 2 * r - 1) // WORD_BITS)
+        self.n_bits = check_size(n_bits, least=1, most=62, name="n_bits")
+        self.r = check_size(r, least=1, most=16, name="r")
+        self.g = 1 << r
         self.collision = Fraction(1, self.g)
 
-    def draw(self, source: ByteSource, n: int) -> NDArray[np.uint32]:
-        return uniform_integers(source, 1 << WORD_BITS, n * self.n_words).astype(np.uint32).reshape(n, self.n_words)
+    def draw(self, source: ByteSource, n: int) -> NDArray[np.int64]:
+        """Draw seeds.
 
-    def __call__(self, seeds: NDArray[np.uint32], vectors: NDArray[Any]) -> NDArray[np.uint32]:
-        return self._shifts(seeds) ^ _products(self._rows(seeds), vectors.T)
+        Parameters
+        ----------
+        source : ByteSource
+            Source of the random bytes.
+        n : int
+            Number of seeds.
+
+        Returns
+        -------
+        ndarray of shape (n, r), dtype int64
+            Seeds, which may be public.
+        """
+        words = source.bytes(8 * n * self.r).view("<u8") & np.uint64((1 << self.n_bits) - 1)
+        return words.astype(np.int64).reshape(n, self.r)
+
+    def __call__(self, seeds: NDArray[np.int64], values: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        buckets = np.zeros(len(seeds), np.int64)
+        for place in range(self.r):
+            parity = np.bitwise_count(seeds[:, place] & values).astype(np.int64) & 1
+            buckets |= parity << place
+        return buckets
 
     def count_matches(
-        self, seeds: NDArray[np.uint32], buckets: NDArray[Any], heads: NDArray[Any], before: int, length: int
+        self, seeds: NDArray[np.int64], buckets: NDArray[np.int64], head: int, n_tail: int
     ) -> NDArray[np.int64]:
-        """Count, for each head and each tail, bits `before` to `length`, the reports whose bucket is that of both."""
-        n_tail = length - before
-        counts = np.zeros((len(heads), 1 << n_tail), np.int64)
-        listed = n_tail <= 2 * self.r
-        step = _TERMS >> min(self.r, max(n_tail - self.r, 4))
+        """Count, for each value that differs from a head in its last bits only, the reports of the value's bucket.
+
+        Parameters
+        ----------
+        seeds : ndarray of shape (n, r), dtype int64
+            The seeds of the reports.
+        buckets : ndarray of shape (n,), dtype int64
+            Their buckets.
+        head : int
+            A value whose last `n_tail` bits are 0.
+        n_tail : int
+            The number of bits of a tail.
+
+        Returns
+        -------
+        ndarray of shape (2**n_tail,), dtype int64
+            The count for the sum of the head and each tail, in O(n 2^r + n_tail 2^n_tail).
+        """
+        # A report of bucket y supports x if the sum over all u of r bits of (-1)**(u · (h(x) + y)) is 2**r; otherwise
+        # the sum is 0. Of a tail, u · h(tail) is the parity of the bits that it and the sum of the words in u have in
+        # common: for all tails, the sum over the reports is a Walsh-Hadamard transform.
+        characters = np.arange(self.g)
+        signs = 1.0 - 2 * (np.bitwise_count(characters[:, np.newaxis] & characters) & 1)
+        differences = buckets ^ self(seeds, head)
+        tail_words = seeds & ((1 << n_tail) - 1)
+        sums = np.zeros((1, 1 << n_tail), np.int64)
+        step = max(1, _TERMS >> self.r)
         for start in range(0, len(seeds), step):
-            part = seeds[start : start + step]
-            rows = [*self._rows(part)]
-            tails = np.array([_bits(row, before, length) for row in rows])
-            terms = _solutions(tails, n_tail) if listed else _characters(tails, n_tail)
-            shifted = self._shifts(part) ^ buckets[start : start + step]
-            for count, head in zip(counts, heads, strict=True):
-                count += terms(shifted ^ _products(rows, head[:, None]))
-        return counts if listed else walsh_hadamard(counts) >> self.r
-
-    def _shifts(self, seeds: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        return seeds[:, 0] >> np.uint32(WORD_BITS - self.r)
-
-    def _rows(self, seeds: NDArray[np.uint32]) -> Iterator[NDArray[np.uint32]]:
-        """Return each row of T, in words as those of a string and followed by bits that do not matter."""
-        words = np.ascontiguousarray(seeds.T)
-        for offset in range(self.r, 2 * self.r):
-            row = words[: self.width] << np.uint32(offset)
-            following = words[1 : self.width + 1] >> np.uint32(WORD_BITS - offset)
-            row[: len(following)] |= following
-            yield row
-
-
-def _products(rows: Iterable[NDArray[np.uint32]], vectors: NDArray[Any]) -> NDArray[np.uint32]:
-    """Return the products of rows over GF(2) with vectors, as the bits of integers."""
-    total: Any = np.uint32(0)
-    used = np.flatnonzero(vectors.any(axis=1))
-    for place, row in enumerate(rows):
-        parity = np.bitwise_count(np.bitwise_xor.reduce(row[used] & vectors[used], axis=0)) & np.uint8(1)
-        total = total | parity.astype(np.uint32) << np.uint32(place)
-    return np.asarray(total, np.uint32)
-
-
-def _bits(row: NDArray[np.uint32], before: int, length: int) -> NDArray[np.int64]:
-    """Return some bits of strings as integers."""
-    total = np.zeros(row.shape[1], np.int64)
-    for place in range(before // WORD_BITS, -(-length // WORD_BITS)):
-        end = (place + 1) * WORD_BITS
-        word = row[place].astype(np.int64) & (1 << min(WORD_BITS, end - before)) - 1
-        total |= word << length - end if length > end else word >> end - length
-    return total
-
-
-def _characters(rows: NDArray[np.int64], n_bits: int) -> Callable[[NDArray[np.uint32]], NDArray[np.int64]]:
-    """Prepare to count the solutions x of ``rows x = y``, as the coefficients of a Walsh-Hadamard transform."""
-    # By Fourier inversion, x is a solution of ``sum over u of (-1)**(u · (rows x + y)) = 2**r``, else the sum is 0: one
-    # character of x for each u, the sum of the rows in u.
-    sums = np.zeros((1 << len(rows), rows.shape[1]), np.int64)
-    for place, row in enumerate(rows):
-        half = 1 << place
-        np.bitwise_xor(sums[:half], row, out=sums[half : 2 * half])
-    vectors = np.arange(len(sums))
-    signs = 1.0 - 2 * (np.bitwise_count(vectors[:, None] & vectors) & 1)
-
-    def count(y: NDArray[np.uint32]) -> NDArray[np.int64]:
-        weights = np.take(signs, y, axis=1).ravel()
-        return np.bincount(sums.ravel(), weights, minlength=1 << n_bits).astype(np.int64)  # whole numbers: exact
-
-    return count
-
-
-def _solutions(rows: NDArray[np.int64], n_bits: int) -> Callable[[NDArray[np.uint32]], NDArray[np.int64]]:
-    """Prepare to count the solutions x of ``rows x = y``, by Gaussian elimination over GF(2) and listing them."""
-    r, n = rows.shape
-    each = np.arange(n)
-    work = rows | (1 << n_bits + np.arange(r))[:, None]  # behind its bits, of which rows each is the sum
-    pivots = np.zeros_like(work)
-    for place in range(n_bits):
-        has = work >> place & 1
-        usable = has * (pivots == 0)
-        chosen = usable.argmax(axis=0)
-        found = usable[chosen, each]
-        pivot = work[chosen, each] * found
-        work ^= has * pivot
-        work[chosen, each] ^= pivot
-        pivots[chosen, each] |= found << place
-    solved = np.bitwise_or.reduce(pivots, axis=0)
-    kernel = np.zeros((n_bits, n), np.int64)
-    for place in range(n_bits):
-        free = 1 - (solved >> place & 1)
-        kernel[place] = free * ((1 << place) + (pivots * (work >> place & 1)).sum(axis=0))
-    kernel = np.sort(kernel, axis=0)[::-1]  # a basis, followed by zeros
-    dimensions = n_bits - np.bitwise_count(solved).astype(np.int64)
-    spans = []
-    for dimension in np.unique(dimensions).tolist():
-        places = np.flatnonzero(dimensions == dimension)
-        span = np.zeros((1 << dimension, places.size), np.int64)
-        for half in range(dimension):
-            np.bitwise_xor(span[: 1 << half], kernel[half, places], out=span[1 << half : 2 << half])
-        spans.append((places, span))
-    sums = (work >> n_bits).astype(np.uint32)
-
-    def count(y: NDArray[np.uint32]) -> NDArray[np.int64]:
-        odd = np.bitwise_count(sums & y) & 1
-        solvable = ~(odd.astype(bool) & (pivots == 0)).any(axis=0)
-        one = (odd * pivots).sum(axis=0)
-        total = np.zeros(1 << n_bits, np.int64)
-        for places, span in spans:
-            kept = solvable[places]
-            listed = span[:, kept] ^ one[places[kept]]
-            total += np.bincount(listed.ravel(), minlength=1 << n_bits)
-        return total
-
-    return count
+            part = tail_words[start : start + step]
+            words = np.zeros((self.g, len(part)), np.int64)  # the sum of the words in each u, for each report
+            for place, word in enumerate(part.T):
+                half = 1 << place
+                words[half : 2 * half] = words[:half] ^ word
+            weights = np.take(signs, differences[start : start + step], axis=1)
+            total = np.bincount(words.ravel(), weights.ravel(), minlength=1 << n_tail)
+            sums += total.astype(np.int64)  # whole numbers: exact
+        return walsh_hadamard(sums)[0] >> self.r
 
 
 def _residues(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -1,4 +1,4 @@
-"""Local hashing of values, and of the prefixes of bit strings: a fresh seed, and a randomised bucket."""
+"""Local hashing of values: a fresh seed, and a randomised bucket."""
 
 from __future__ import annotations
 
@@ -8,27 +8,21 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from skdp.exact import log_upper
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._hashing import WORD_BITS, AffineHash, ToeplitzHash
+from skdp.oracles._hashing import AffineHash
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._support import (
     capped_epsilon,
-    check_bytes,
     check_size,
     hashed_support,
     pure_error,
-    support_variance,
 )
 from skdp.privacy import ReportPair
-from skdp.randomness import ByteSource, DigestSource, SeededSource, uniform_integers
+from skdp.randomness import ByteSource, DigestSource, SeededSource
 
 MOST_BUCKETS = 65_521
-
-# With steps of 16 bits, `ToeplitzHash.count_matches` takes 2**min(r, 16 - r) terms of a report: at most 2**6.
-_HASH_BITS = *range(1, 7), *range(10, 17)
 
 
 class LocalHashing(FrequencyOracle):
@@ -194,74 +188,3 @@ class LocalHashing(FrequencyOracle):
     def channels(self) -> Iterator[list[list[Fraction]]]:
         for seed in self.hash_family.draw(SeededSource(0), 16):  # public, so they need not be secret
             yield self.channel(int(seed))
-
-
-class PrefixHashing:
-    """The client's side of the prefix extending method, on bit strings of one length."""
-
-    # Each record draws a public group, which determines the length of the prefix that it reports. The prefix is hashed
-    # into g buckets by a fresh function, and the bucket is randomised with the whole of epsilon ([1]_). **Privacy.**
-    # Local model, replacement of the value. Group and seed are drawn independently of the value, so they may be public;
-    # given these, the bucket is a report of randomised response. The number g is a power of two, for linear hashing:
-    # the variance is at most 8 % above that of the best g, and 60 % if this is between 2**6 and 2**10.
-    # .. [1] T. Wang, N. Li, S. Jha (2021). Locally differentially private heavy hitter identification. IEEE TDSC 18(2),
-    #    arXiv:1708.06674.
-
-    def __init__(self, epsilon: float | Fraction, n_bits: int, *, first_bits: int, step_bits: int) -> None:
-        self.lengths = [*range(min(first_bits, n_bits), n_bits, step_bits), n_bits]
-        wanted = capped_epsilon(epsilon)
-        pairs = [(RandomizedResponse(1 << r, wanted), ToeplitzHash(n_bits, r)) for r in _HASH_BITS]
-        # Nearly all of the many strings do not occur: their error is what counts.
-        self.inner, self.hash_family = min(pairs, key=lambda pair: pure_error(1 << 20, *hashed_support(*pair)))
-        self.width = self.hash_family.width
-        self.p, self.q = hashed_support(self.inner, self.hash_family)
-        self._masks = np.array([vectors_of([(1 << length) - 1], length, self.width)[0] for length in self.lengths])
-
-    @property
-    def epsilon(self) -> float:
-        """The achieved privacy loss, rounded up."""
-        return log_upper(self.inner.worst_ratio)
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of the columns of a report."""
-        return ["group", "bucket", *(f"hash_{place}" for place in range(self.hash_family.n_words))]
-
-    def check_size(self, n: int) -> None:
-        """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
-        check_bytes(n, len(self.columns), 4)
-
-    def report(self, vectors: NDArray[Any], source: ByteSource) -> NDArray[np.uint32]:
-        """Randomise strings."""
-        n = len(vectors)
-        reports = np.empty((n, len(self.columns)), np.uint32)
-        # All groups but the first are twice as large: later prefixes are compared with more others.
-        reports[:, 0] = (uniform_integers(source, 2 * len(self.lengths) - 1, n) + np.uint32(1)) // 2
-        reports[:, 2:] = self.hash_family.draw(source, n)
-        prefixes = vectors & self._masks[reports[:, 0]]
-        reports[:, 1] = self.inner.report(self.hash_family(reports[:, 2:], prefixes), source)
-        return reports
-
-    def valid(self, reports: NDArray[Any]) -> bool:
-        """Return whether `report` can return all of the reports."""
-        most = [len(self.lengths) - 1, self.inner.k - 1, *[(1 << WORD_BITS) - 1] * self.hash_family.n_words]
-        return bool(((reports >= 0) & (reports <= np.array(most))).all())
-
-    def estimate(self, support: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
-        """Compute unbiased estimates of the number of reports of each prefix."""
-        gain = float(self.p - self.q)
-        support, n = np.asarray(support, float), np.asarray(n, float)
-        return (support - n * float(self.q)) / gain if gain else np.full(support.shape, np.nan)
-
-    def variance(self, counts: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
-        """Return the variance of `estimate` for given true counts."""
-        return support_variance(self.p, self.q, counts, n)
-
-
-def vectors_of(strings: list[int], length: int, width: int) -> NDArray[np.uint32]:
-    """Cut bit strings into words, from the first bit on."""
-    mask = (1 << WORD_BITS) - 1
-    left = width * WORD_BITS - length
-    shifts = [WORD_BITS * place for place in reversed(range(width))]
-    rows = [[((string << left) >> shift) & mask for shift in shifts] for string in strings]
-    return np.array(rows, np.uint32).reshape(len(strings), width)

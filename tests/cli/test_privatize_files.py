@@ -240,12 +240,12 @@ def test_options_that_do_not_go_together_are_refused_before_a_charge(files, caps
         "--columns is in the protocol": ["in", "out", *load, "--columns", "sex"],
         "--strategy is in the protocol": ["in", "out", *load, "--strategy", "split"],
         "--transformer is in the protocol": ["in", "out", *load, *numeric],
-        "--mechanism is in the protocol": ["in", "out", *load, "--mechanism", "duchi"],
+        "--mechanism is in the protocol": ["in", "out", *load, "--mechanism", "laplace"],
         "--handle-unknown is in the protocol": ["in", "out", *load, "--handle-unknown", "error"],
         "m.json is for permanent reports": ["in", "out", "--load", "m.json"],
         "--epsilon is needed": ["in", "out", "--domain", "domain.toml"],
         "--domain is needed": ["in", "out", "--epsilon", 1],
-        "--mechanism go with --transformer numeric": ["in", "out", *BASE, "--mechanism", "duchi"],
+        "--mechanism go with --transformer numeric": ["in", "out", *BASE, "--mechanism", "laplace"],
         "--n-bits go with --transformer rappor": ["in", "out", *BASE, *numeric, *ages, "--n-bits", 8],
         "--strategy goes with another --transformer": [
             "in", "out", "--epsilon", 1, "--columns", "town", *rappor, "--strategy", "split"
@@ -292,7 +292,7 @@ def test_steps_are_logged_without_values(files, capsys):
 
 
 def test_what_privatize_was_given_goes_with_estimate_and_what_contradicts_it_does_not(files, capsys):
-    numeric = ["--transformer", "numeric", "--columns", "age", "--mechanism", "hybrid", "--grid-size", 64]
+    numeric = ["--transformer", "numeric", "--columns", "age", "--mechanism", "square_wave", "--grid-size", 64]
     rappor = ["--transformer", "rappor", "--columns", "town", "--epsilon", 2, "--n-bits", 16]
     run("privatize", "in.csv", "age.parquet", *BASE, *numeric)
     run("privatize", "in.csv", "town.parquet", *rappor, "--handle-missing", "value")
@@ -301,12 +301,12 @@ def test_what_privatize_was_given_goes_with_estimate_and_what_contradicts_it_doe
     assert run("estimate", "age.parquet", *BASE, *numeric) == 0
     (files / "other.toml").write_text("[columns.age]\nlow = 0\nhigh = 100\nbins = 12\n")
     wrong = {
-        "--mechanism laplace contradicts the mechanism hybrid of age": ["age", "--mechanism", "laplace"],
+        "--mechanism laplace contradicts the mechanism square_wave of age": ["age", "--mechanism", "laplace"],
         "--grid-size 7 contradicts the grid-size 64 of age": ["age", "--grid-size", 7],
         "--strategy sample contradicts the strategy split of age": ["age", "--strategy", "sample"],
         "--q 0.9 goes with another --transformer than the numeric of age": ["age", "--q", 0.9],
         "'age' within 0.0 100.0, which contradicts the bounds of age": ["age", "--domain", "other.toml"],
-        "--mechanism duchi goes with another": ["sex", "--mechanism", "duchi"],
+        "--mechanism laplace goes with another": ["sex", "--mechanism", "laplace"],
         "--n-hashes 2 goes with another": ["sex", "--n-hashes", 2],
         "--n-bits 32 contradicts the n-bits 16 of town": ["town", "--n-bits", 32],
         "--n-cohorts 4 contradicts the n-cohorts 8": ["town", "--n-cohorts", 4],

@@ -398,7 +398,7 @@ def senders():
     yield encoder(**MEMOISED)
     yield UnaryEncodingTransformer(1.0, categories=COLORS, **MEMOISED)
     yield LocalHashingEncoder(1.0, categories=COLORS, **MEMOISED)
-    yield NumericPerturber(1.0, bounds=(0, 9), **MEMOISED)
+    yield NumericPerturber(1.0, mechanism="laplace", bounds=(0, 9), **MEMOISED)
     yield RapporEncoder(1.0, secret_key=KEY)
 
 

@@ -44,7 +44,9 @@ def test_reports_are_tallied_by_their_bytes(relation):
 @pytest.mark.chosen("of_a_collation-NOCASE", "of_the_default-NOACCENT")
 @pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT"])
 def test_record_ids_that_differ_by_bytes_are_distinct(make, collation):
-    perturber = NumericPerturber(1.0, bounds={"number": (0, 9)}, memoize=True, secret_key=SecretKey.generate())
+    perturber = NumericPerturber(
+        1.0, mechanism="laplace", bounds={"number": (0, 9)}, memoize=True, secret_key=SecretKey.generate()
+    )
     with duckdb.connect() as connection:
         frame = make(connection, WORDS, collation)
         assert len(privatize(frame, perturber, record_id="answer").fetchall()) == 5
@@ -70,7 +72,9 @@ def test_spark_compares_bytes_too(spark):
     encoder = RandomizedResponseEncoder(1.0, categories={"answer": PADDED}).fit(pa.table({"answer": PADDED}))
     assert tally(frame, encoder).support[0].tolist() == [3] * 6
     assert open_large(frame).limit_persons("answer", 1, seed=0)._frame.count() == 6
-    perturber = NumericPerturber(1.0, bounds={"number": (0, 20)}, memoize=True, secret_key=SecretKey.generate())
+    perturber = NumericPerturber(
+        1.0, mechanism="laplace", bounds={"number": (0, 20)}, memoize=True, secret_key=SecretKey.generate()
+    )
     assert privatize(frame.where("number < 6"), perturber, record_id="answer").count() == 6
     with pytest.raises(ValueError, match="repeated"):
         privatize(frame, perturber, record_id="answer")

@@ -158,7 +158,7 @@ def test_numbers_and_permanent_reports_come_from_json(tmp_path):
     key = SecretKey.generate()
     for number, make in enumerate(
         [
-            lambda: NumericPerturber(1.0, bounds={"age": (0, 50)}, memoize=True, secret_key=key),
+            lambda: NumericPerturber(1.0, mechanism="laplace", bounds={"age": (0, 50)}, memoize=True, secret_key=key),
             lambda: RapporEncoder(1.0, n_bits=8, secret_key=key, p=0.0, q=1.0).fit(pd.DataFrame({"city": [""]})),
         ]
     ):
@@ -171,7 +171,7 @@ def test_numbers_and_permanent_reports_come_from_json(tmp_path):
         privatize_file(
             tmp_path / "in.jsonl",
             tmp_path / "c.parquet",
-            NumericPerturber(1.0, bounds={"age": (0, 50)}, memoize=True, secret_key=key),
+            NumericPerturber(1.0, mechanism="laplace", bounds={"age": (0, 50)}, memoize=True, secret_key=key),
             record_id="member",
             check=False,
         )

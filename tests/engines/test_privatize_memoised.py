@@ -53,7 +53,8 @@ def encoder(make=RandomizedResponseEncoder, **params):
 
 def perturber(**params):
     return NumericPerturber(
-        **{"bounds": {"size": (0, 3)}, "grid_size": 16, "memoize": True, "secret_key": KEY} | params
+        **{"mechanism": "laplace", "bounds": {"size": (0, 3)}, "grid_size": 16, "memoize": True, "secret_key": KEY}
+        | params
     )
 
 

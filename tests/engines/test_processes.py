@@ -36,7 +36,7 @@ def encoder(**params):
 
 
 def perturber():
-    return NumericPerturber(1.0, bounds={"b": (0, 100)}, memoize=True, secret_key=KEY)
+    return NumericPerturber(1.0, mechanism="laplace", bounds={"b": (0, 100)}, memoize=True, secret_key=KEY)
 
 
 @pytest.fixture(scope="module")

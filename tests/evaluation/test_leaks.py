@@ -105,7 +105,7 @@ def test_what_is_kept_is_attributes_pickle_and_text():
 @pytest.mark.parametrize(
     "transformer",
     [
-        pytest.param(one, id=name, marks=[] if name in ("subset selection", "hybrid") else pytest.mark.long)
+        pytest.param(one, id=name, marks=[] if name in ("subset selection", "optimal") else pytest.mark.long)
         for name, one in audited_transformers()
     ],
 )

@@ -176,7 +176,7 @@ ENCODERS = {
         VALUES,
     ),
     "numbers": (
-        lambda: NumericPerturber(0.1, bounds={"whole": (0, 5), "real": (0, 5)}, **MEMO),
+        lambda: NumericPerturber(0.1, mechanism="laplace", bounds={"whole": (0, 5), "real": (0, 5)}, **MEMO),
         NUMBERS,
     ),
 }

@@ -487,7 +487,7 @@ def test_the_collector_keeps_reports_and_refuses_others(tmp_path):
 @pytest.mark.long
 def test_what_would_not_be_read_is_not_written():
     table = pd.DataFrame({f"x{place}": [0.5] for place in range(1_025)})
-    wide = NumericPerturber(1_025.0, mechanism="duchi", bounds=(0, 1), grid_size=1).fit(table)
+    wide = NumericPerturber(1_025.0, mechanism="laplace", bounds=(0, 1), grid_size=1).fit(table)
     with pytest.raises(ValueError, match="a protocol as JSON has at most 1,024 columns, got 1,025"):
         wide.to_json()
     assert len(wide.transform(table)) == 1  # its reports carry none

@@ -30,7 +30,7 @@ from skdp.local import SecretKey, shuffle_reports
 from skdp.oracles import RandomizedResponse, UnaryEncoding
 from skdp.privacy import PrivacyGuarantee, Shuffled, local_epsilon, shuffled_guarantee
 from skdp.randomness import SecureSource
-from tests.conftest import each, often
+from tests.conftest import each
 
 N, DELTA = 10_000, 1e-6
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "age": [20, 30, 40, 50] * 25})
@@ -108,10 +108,8 @@ def test_every_transformer_takes_a_guarantee_after_shuffling(made):
     assert len(fitted.transform(table)) == len(table)
 
 
-@pytest.mark.chosen("hybrid")
-@pytest.mark.parametrize(
-    "mechanism", often(["hybrid", "duchi", "piecewise", "square_wave", "laplace"], ["hybrid", "laplace"])
-)
+@pytest.mark.chosen("square_wave")
+@pytest.mark.parametrize("mechanism", ["square_wave", "laplace"])
 def test_numbers_take_a_guarantee_after_shuffling(mechanism):
     perturber = NumericPerturber(Shuffled(0.5, DELTA, N), mechanism=mechanism, bounds=(0, 100)).fit(PEOPLE[["age"]])
     assert 0.49 < shuffled_guarantee(perturber, N, DELTA).epsilon <= 0.5
@@ -123,7 +121,8 @@ def test_numbers_take_a_guarantee_after_shuffling(mechanism):
 
 def test_sampled_numbers_find_the_largest_epsilon_by_their_channel():
     numbers = pd.DataFrame({name: [0.0, 1.0] for name in ("a", "b", "c")})
-    fitted = NumericPerturber(Shuffled(0.5, DELTA, N), bounds=(0, 1), strategy="sample").fit(numbers)
+    fitted = NumericPerturber(Shuffled(0.5, DELTA, N), mechanism="laplace", bounds=(0, 1), strategy="sample")
+    fitted.fit(numbers)
     assert fitted.protocol_.n_reported < 3
     assert 0.49 < shuffled_guarantee(fitted, N, DELTA, released="tally").epsilon <= 0.5
     assert fitted.local_epsilon_ == local_epsilon(0.5, DELTA, N, fitted)

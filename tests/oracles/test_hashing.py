@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import math
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skdp.oracles._hashing as module
-from skdp.oracles import AffineHash, QuadraticHash
+from skdp.oracles import AffineHash, LinearHash, QuadraticHash
 from skdp.randomness import SeededSource
 from tests.conftest import each
 
@@ -120,3 +121,53 @@ def test_residues_at_the_ends():
 def test_domains_beyond_the_prime_are_refused(make):
     with pytest.raises(ValueError, match="at most"):
         make(2**31, 2)
+
+
+class TestLinearHash:
+    @each("n_bits, r", [(1, 1), (4, 1), (3, 2), (2, 3)])
+    def test_two_values_collide_with_the_stated_probability(self, n_bits, r):
+        """Enumerated: all seeds; and each bucket of two values that are not 0 is as frequent as any other."""
+        family = LinearHash(n_bits, r)
+        seeds = np.array([*product(range(1 << n_bits), repeat=r)])
+        buckets = [family(seeds, value) for value in range(1 << n_bits)]
+        for one, other in combinations(range(1 << n_bits), 2):
+            assert Fraction(int((buckets[one] == buckets[other]).sum()), len(seeds)) == family.collision
+            if one > 0:
+                pairs = np.bincount(buckets[one] * family.g + buckets[other], minlength=family.g**2)
+                assert (pairs == len(seeds) // family.g**2).all()
+
+    def test_seeds_are_uniform_words(self):
+        family = LinearHash(40, 3)
+        seeds = family.draw(SeededSource(0), 50_000)
+        assert seeds.shape == (50_000, 3)
+        assert seeds.max() < 1 << 40
+        for place in range(40):
+            assert abs(int((seeds >> place & 1).sum()) - 75_000) < 5 * math.sqrt(150_000 / 4)
+
+    @each("n_bits, r, n_tail", [(47, 2, 16), (20, 1, 12), (30, 6, 9), (12, 4, 12), (9, 3, 1)])
+    def test_matches_are_counted_as_hashing_says(self, n_bits, r, n_tail):
+        family = LinearHash(n_bits, r)
+        rng = np.random.default_rng(r)
+        seeds = family.draw(SeededSource(r), 200)
+        seeds[:2] = [[0] * r, [(1 << n_bits) - 1] * r]
+        for head in (0, (1 << n_bits) - (1 << n_tail), int(rng.integers(1 << n_bits - n_tail)) << n_tail):
+            own = head + int(rng.integers(1 << n_tail))
+            buckets = np.where(np.arange(200) < 100, family(seeds, own), rng.integers(0, family.g, 200))
+            counts = family.count_matches(seeds, buckets, head, n_tail)
+            assert counts.shape == (1 << n_tail,)
+            for tail in {0, 1, (1 << n_tail) - 1, (1 << n_tail) // 3, own - head} & {*range(1 << n_tail)}:
+                assert counts[tail] == (family(seeds, head + tail) == buckets).sum()
+            assert counts[own - head] >= 100
+
+    def test_reports_are_counted_in_parts(self, monkeypatch):
+        family = LinearHash(20, 3)
+        rng = np.random.default_rng(0)
+        seeds, buckets = family.draw(SeededSource(0), 100), rng.integers(0, family.g, 100)
+        at_once = family.count_matches(seeds, buckets, 1 << 12, 10)
+        monkeypatch.setattr("skdp.oracles._hashing._TERMS", 1 << 6)
+        assert np.array_equal(family.count_matches(seeds, buckets, 1 << 12, 10), at_once)
+
+    @each("n_bits, r, name", [(0, 1, "n_bits"), (63, 1, "n_bits"), (4, 0, "r"), (4, 17, "r")])
+    def test_odd_sizes(self, n_bits, r, name):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            LinearHash(n_bits, r)

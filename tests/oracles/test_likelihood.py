@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 import skdp.oracles._likelihood as module
-from skdp.oracles import ClampedLaplace, Piecewise, SquareWave
+from skdp.oracles import ClampedLaplace, Windows
 from skdp.oracles._likelihood import likeliest_frequencies
 from skdp.oracles.numeric import bin_positions, estimate_frequencies
+
+
+def square_wave(steps, epsilon):
+    return Windows(steps, epsilon, repeating=False)
 
 
 def missing(likelihoods, repeats, frequencies):
@@ -25,7 +29,7 @@ def reports_of(mechanism, n_bins, seed=0, n=10_000):
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 2.0, 8.0])
-@pytest.mark.parametrize("make", [ClampedLaplace, SquareWave, Piecewise])
+@pytest.mark.parametrize("make", [ClampedLaplace, square_wave, Windows])
 def test_nothing_is_missing_from_the_likeliest(make, epsilon):
     """Plain updates that stop when they move little are 1 to 4 units short for Laplace noise."""
     channel, counts = reports_of(make(256, epsilon), 32)
@@ -48,7 +52,7 @@ def test_the_updates_that_end_where_little_moves_are_short():
     assert best - score > 0.5
 
 
-@pytest.mark.parametrize("make", [ClampedLaplace, SquareWave])
+@pytest.mark.parametrize("make", [ClampedLaplace, square_wave])
 def test_the_smooth_estimate_stays_the_same_if_it_is_updated_and_averaged(make):
     channel, counts = reports_of(make(256, 1.0), 64)
     found = estimate_frequencies(channel, counts, smooth=True)
@@ -59,7 +63,7 @@ def test_the_smooth_estimate_stays_the_same_if_it_is_updated_and_averaged(make):
 
 
 def test_both_ways_find_the_same(monkeypatch):
-    channel, counts = reports_of(SquareWave(256, 2.0), 16)
+    channel, counts = reports_of(square_wave(256, 2.0), 16)
     seen = counts > 0
     newton = likeliest_frequencies(channel[:, seen].T, counts[seen])
     monkeypatch.setattr(module, "_LITTLE_WORK", 0)

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp.exact import exp_bounds
-from skdp.oracles import SquareWave, Windows
-from skdp.oracles.numeric import _window, _windows, bin_positions
+from skdp.oracles import Windows
+from skdp.oracles.numeric import _windows, bin_positions
 from skdp.oracles.numeric import _windows_program as program
 from skdp.randomness import SeededSource
 from tests.conftest import often
@@ -79,9 +79,8 @@ def test_all_draws_of_a_small_one_are_counted(monkeypatch):
         asked.append(Fraction(threshold, 1 << 64))
         return np.full(size, bool(answers.pop(0)) if answers else False)
 
-    for module in (_window, _windows):
-        monkeypatch.setattr(module, "uniform_integers", uniform)
-        monkeypatch.setattr(module, "bernoulli", lies)
+    monkeypatch.setattr(_windows, "uniform_integers", uniform)
+    monkeypatch.setattr(_windows, "bernoulli", lies)
     mechanism.report(np.array([2]), SeededSource("none"))
     # The choice of the window, three draws for the first, four for each that repeats. Those of a window that is not
     # used change nothing.
@@ -121,12 +120,12 @@ MOST = {0.1: 0.93, 0.5: 0.82, 1.0: 0.82, 2.0: 0.85, 4.0: 0.98}
 @pytest.mark.parametrize("epsilon", often(MOST, [1.0]))
 def test_the_error_is_less_than_that_of_the_square_wave(epsilon):
     most = MOST[epsilon]
-    assert error(Windows(1024, epsilon)) <= most * error(SquareWave(1024, epsilon))
+    assert error(Windows(1024, epsilon)) <= most * error(Windows(1024, epsilon, repeating=False))
 
 
 @pytest.mark.parametrize("epsilon", [5.0, 8.0, 30.0])
 def test_the_square_wave_is_the_only_window_where_it_is_narrow(epsilon):
-    one, other = Windows(256, epsilon), SquareWave(256, epsilon)
+    one, other = (Windows(256, epsilon, repeating=repeating) for repeating in (True, False))
     assert one.periodic == ()
     assert one.estimates == other.estimates
     assert one._row(9) == other._row(9)

@@ -1,5 +1,3 @@
 """The frequent words of an open vocabulary."""
 
-from skdp.local.heavy_hitters._heavy_hitters import HeavyHitters
-
-__all__ = ["HeavyHitters"]
+from skdp.local.heavy_hitters._heavy_hitters import HeavyHitters as HeavyHitters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -219,8 +220,7 @@ class NumericMemo:
         epsilon: Fraction,
     ) -> None:
         self.key, self._mechanism = SecretKey(key), mechanism
-        parts = [type(mechanism).__name__, str(mechanism.steps), str(epsilon)]
-        parts += map(str, mechanism.parameters().get("outcomes", ()))
+        parts = [str(epsilon), json.dumps(mechanism.parameters(), sort_keys=True)]
         self._contexts = [
             context_of(owner, *map(str.encode, parts), written, (ends + 0.0).astype(">f8").tobytes())
             for written, ends in zip([written_name(name, "memoize=True") for name in names], bounds, strict=True)

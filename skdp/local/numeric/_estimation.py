@@ -75,11 +75,6 @@ def estimate_distributions(protocol: Any, tally: NumericTally, options: Distribu
     reach = _reach(options.confidence_level)
     default = min(_BINS, steps)
     bins = check_size(default if options.n_bins is None else options.n_bins, least=1, most=steps, name="n_bins")
-    if mechanism.n_reports == 2 < bins + 1:
-        raise ValueError(
-            "two numbers are all that is reported, and they determine the mean but not the distribution; use "
-            "mechanism='square_wave'"
-        )
     lattices = _lattice_sizes(options.spacing, protocol.columns, protocol.bounds, steps)
     tables = []
     for place, name in enumerate(protocol.columns):

@@ -110,9 +110,7 @@ class MeanEstimator(ReportTransformer):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the reports come from another transformer, a parameter is out of range, or the mechanism
-            reports nothing but two numbers (Duchi's, and the hybrid one up to epsilon = 0.61), which determine the mean
-            only.
+            Before `fit`, or if the reports come from another transformer, or a parameter is out of range.
 
         Notes
         -----

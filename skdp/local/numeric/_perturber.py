@@ -21,32 +21,19 @@ from skdp.local.memo import MemoisedReports, NumericMemo
 from skdp.local.numeric._estimator import MeanEstimator
 from skdp.local.numeric._protocol import NumericProtocol
 from skdp.local.protocol import Sampling, drawn_parts, shuffled_parts, whole_weights
-from skdp.oracles import (
-    ClampedLaplace,
-    Duchi,
-    Hybrid,
-    NumericMechanism,
-    Optimal,
-    Piecewise,
-    SquareWave,
-    Windows,
-    check_size,
-)
+from skdp.oracles import ClampedLaplace, NumericMechanism, Optimal, Windows, check_size
 from skdp.oracles.numeric import check_steps, mean_error
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.typing import Bounds, TableLike
 
-_MECHANISMS: dict[str, tuple[type[Any], str]] = {
-    "hybrid": (Hybrid, "hybrid mechanism"),
-    "optimal": (Optimal, "optimal mechanism"),
-    "duchi": (Duchi, "Duchi's mechanism"),
-    "piecewise": (Piecewise, "piecewise mechanism"),
-    "square_wave": (SquareWave, "square wave mechanism"),
-    "distribution": (Windows, "mixture of windows"),
-    "laplace": (ClampedLaplace, "clamped discrete Laplace noise"),
+_DESCRIPTIONS = {
+    "optimal": "optimal mechanism",
+    "square_wave": "square wave mechanism",
+    "distribution": "mixture of windows",
+    "laplace": "clamped discrete Laplace noise",
 }
-
+"""The mechanisms by name, as guarantees describe them."""
 
 _LEAST_SHARE = 1
 """The least epsilon of a column that is tried with several columns a record; less noise in fewer is always better."""
@@ -56,22 +43,20 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
     """Add noise to each number so that one record reveals little and the means can still be estimated.
 
     A number is clipped to its public bounds, rounded at random to one of `grid_size` + 1 positions, and reported by one
-    of seven mechanisms for the local model. The report is a number too, an unbiased estimate of the true one, and may
+    of four mechanisms for the local model. The report is a number too, an unbiased estimate of the true one, and may
     well lie outside the bounds. The output has the columns and names of the input.
 
     Parameters
     ----------
     epsilon : float or Shuffled, default=1.0
         Privacy loss of one record over all columns together; finite and > 0. Smaller is more private.
-    mechanism : {"hybrid", "optimal", "duchi", "piecewise", "square_wave", "distribution", "laplace"} or list, \
-            default="hybrid"
-        ``"hybrid"``: the piecewise mechanism or Duchi's, by a coin ([1]_). ``"optimal"``: the most accurate mean that
-        is possible, of some 50 or 100 numbers, by a linear program that takes seconds at the first `fit`; for an
-        epsilon of up to 8 for each column. A list of the `outcomes` of such a mechanism repeats it. ``"duchi"``: one of
-        two numbers is reported ([2]_). ``"piecewise"``: a number near the true one, or any other ([1]_).
-        ``"square_wave"``: the same, made for `estimate_distribution` ([3]_). ``"distribution"``: a mixture of such
-        windows and of narrow ones that repeat, whose error of the estimated distribution is the least, exactly and over
-        many shapes; its means vary more. ``"laplace"``: discrete Laplace noise, clamped to the bounds ([4]_).
+    mechanism : {"optimal", "square_wave", "distribution", "laplace"} or list, default="optimal"
+        ``"optimal"``: the most accurate mean that is possible, of some 50 or 100 numbers, by a linear program ([1]_)
+        that takes up to some seconds at the first `fit`; for an epsilon of up to 8 for each column. A list of the
+        `outcomes` of such a mechanism repeats it. ``"square_wave"``: a number near the true one, or any other, made for
+        `estimate_distribution` ([2]_). ``"distribution"``: a mixture of such windows and of narrow ones that repeat,
+        whose error of the estimated distribution is the least, exactly and over many shapes; its means vary more.
+        ``"laplace"``: discrete Laplace noise, clamped to the bounds ([3]_).
     bounds : (low, high), mapping of column name to (low, high), or array-like of shape (n_features, 2)
         Public bounds of all columns or of each, which must be given; the data are never asked. A number outside of them
         is moved to the nearer one.
@@ -80,7 +65,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
         known exactly; the rounding keeps the mean.
     strategy : {"split", "sample"}, default="split"
         ``"split"``: each column is reported, with an equal share of epsilon. ``"sample"``: each record reports a few
-        columns, drawn at random, with an equal share for each, and the others are missing ([1]_). From two columns on,
+        columns, drawn at random, with an equal share for each, and the others are missing ([4]_). From two columns on,
         means are then mostly more accurate, and distributions too: fewer reports, with less noise.
     n_sampled : int or "auto", default="auto"
         With "sample", how many columns a record reports: at most as many as there are. ``"auto"``: as many as make
@@ -159,9 +144,6 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
     epsilon       0.5      1        2        4
     ============  =======  =======  =======  =======
     optimal       16.0     3.99     0.868    0.129
-    hybrid        16.7     4.29     1.04     0.219
-    duchi         16.7     4.68     1.72     1.08
-    piecewise     21.2     5.22     1.23     0.241
     square_wave   21.5     5.52     1.51     0.491
     distribution  35.8     10.0     2.57     0.681
     laplace       19.5     5.57     1.63     0.466
@@ -172,12 +154,11 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
 
     References
     ----------
-    .. [1] N. Wang et al. (2019). Collecting and analyzing multidimensional data with local differential privacy. ICDE.
-    .. [2] J. Duchi, M. Jordan, M. Wainwright (2018). Minimax optimal procedures for locally private estimation. JASA
-       113(521).
-    .. [3] Z. Li et al. (2020). Estimating numerical distributions under local differential privacy. SIGMOD.
-    .. [4] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally utility-maximizing privacy mechanisms. SIAM J.
+    .. [1] P. Kairouz, S. Oh, P. Viswanath (2016). Extremal mechanisms for local differential privacy. JMLR 17.
+    .. [2] Z. Li et al. (2020). Estimating numerical distributions under local differential privacy. SIGMOD.
+    .. [3] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally utility-maximizing privacy mechanisms. SIAM J.
        Comput. 41(6).
+    .. [4] N. Wang et al. (2019). Collecting and analyzing multidimensional data with local differential privacy. ICDE.
     .. [5] B. Ding, J. Kulkarni, S. Yekhanin (2017). Collecting telemetry data privately. NeurIPS.
 
     Examples
@@ -227,7 +208,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
         self,
         epsilon: float | Shuffled = 1.0,
         *,
-        mechanism: str | Sequence[Sequence[int]] = "hybrid",
+        mechanism: str | Sequence[Sequence[int]] = "optimal",
         bounds: Bounds | None = None,
         grid_size: int = 1024,
         strategy: Literal["split", "sample"] = "split",
@@ -254,7 +235,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
         self._check_parameters()
         bounds = read_bounds(self.bounds, table.names)
         weights = whole_weights(self.weights, table.names)
-        description = _MECHANISMS[self.mechanism if isinstance(self.mechanism, str) else "optimal"][1]
+        description = _DESCRIPTIONS[self.mechanism if isinstance(self.mechanism, str) else "optimal"]
         epsilon = self._local_epsilon(lambda local, released: self._pairs(local, released, weights))
         size, mechanism = self._best_size(epsilon, weights)
         share, sampling = epsilon / size, None
@@ -307,15 +288,18 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
         return self._make(check_epsilon(self.epsilon))
 
     def _make(self, share: Fraction) -> NumericMechanism:
-        if isinstance(self.mechanism, str):
-            mechanism: NumericMechanism = _MECHANISMS[self.mechanism][0](self.grid_size, share)
-            return mechanism
-        return Optimal(self.grid_size, share, outcomes=self.mechanism)
+        if not isinstance(self.mechanism, str):
+            return Optimal(self.grid_size, share, outcomes=self.mechanism)
+        if self.mechanism == "optimal":
+            return Optimal(self.grid_size, share)
+        if self.mechanism == "laplace":
+            return ClampedLaplace(self.grid_size, share)
+        return Windows(self.grid_size, share, repeating=self.mechanism == "distribution")
 
     def _pairs(self, epsilon: float, released: Released, weights: tuple[int, ...]) -> tuple[ReportPair, ...]:
         """Return what shuffling protects of a report with a local epsilon."""
-        # Others solve a program for each epsilon.
-        known = isinstance(self.mechanism, str) and self.mechanism not in ("optimal", "distribution")
+        # The others solve a program for each epsilon.
+        known = self.mechanism in ("square_wave", "laplace")
         size = len(weights) if self.strategy == "split" else self.n_sampled
         if isinstance(size, str):
             if not known:
@@ -339,10 +323,13 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
     def _check_parameters(self) -> None:
         check_epsilon(self.epsilon.epsilon if isinstance(self.epsilon, Shuffled) else self.epsilon)
         outcomes = isinstance(self.mechanism, list | tuple) and not any(isinstance(one, str) for one in self.mechanism)
-        if not outcomes and not (isinstance(self.mechanism, str) and self.mechanism in _MECHANISMS):
-            raise ValueError(f"mechanism must be one of {tuple(_MECHANISMS)}, or a list, got {self.mechanism!r}")
+        if not outcomes and not (isinstance(self.mechanism, str) and self.mechanism in _DESCRIPTIONS):
+            raise ValueError(f"mechanism must be one of {tuple(_DESCRIPTIONS)}, or a list, got {self.mechanism!r}")
         if self.memoize and self.mechanism == "optimal":
-            raise ValueError("permanent reports need mechanism=list(perturber.mechanism_.outcomes), got 'optimal'")
+            raise ValueError(
+                "permanent reports need outcomes that stay the same, got mechanism='optimal': fit once without "
+                "memoize, and use mechanism=list(perturber.mechanism_.outcomes) from then on, or 'laplace'"
+            )
         if self.memoize and self.mechanism == "distribution":
             raise ValueError(
                 "permanent reports need a mechanism without a program, got 'distribution': use 'square_wave'"

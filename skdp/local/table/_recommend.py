@@ -31,7 +31,7 @@ def recommend_plan(
     weights: Importance = "uniform",
     strategy: Strategy = "auto",
     oracle: Literal["auto", "randomized_response"] = "auto",
-    mechanism: str = "hybrid",
+    mechanism: str = "optimal",
     grid_size: int = 1024,
 ) -> TablePlan:
     """Compare how the columns of a table may share epsilon, and return the best plan of `LocalTableEncoder`.

@@ -1,7 +1,5 @@
 """Local mechanisms for numbers."""
 
-from skdp.oracles.numeric._hybrid import Duchi as Duchi
-from skdp.oracles.numeric._hybrid import Hybrid as Hybrid
 from skdp.oracles.numeric._laplace import ClampedLaplace as ClampedLaplace
 from skdp.oracles.numeric._mechanism import SUBSTEPS as SUBSTEPS
 from skdp.oracles.numeric._mechanism import NumericMechanism as NumericMechanism
@@ -11,6 +9,4 @@ from skdp.oracles.numeric._mechanism import estimate_frequencies as estimate_fre
 from skdp.oracles.numeric._mechanism import mean_error as mean_error
 from skdp.oracles.numeric._mechanism import round_at_random as round_at_random
 from skdp.oracles.numeric._optimal import Optimal as Optimal
-from skdp.oracles.numeric._window import Piecewise as Piecewise
-from skdp.oracles.numeric._window import SquareWave as SquareWave
 from skdp.oracles.numeric._windows import Windows as Windows

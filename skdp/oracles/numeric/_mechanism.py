@@ -54,8 +54,8 @@ class NumericMechanism(ABC):
 
     Examples
     --------
-    >>> from skdp.oracles import Duchi, NumericMechanism
-    >>> issubclass(Duchi, NumericMechanism)
+    >>> from skdp.oracles import NumericMechanism, Optimal
+    >>> issubclass(Optimal, NumericMechanism)
     True
     """
 

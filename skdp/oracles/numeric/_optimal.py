@@ -80,12 +80,12 @@ class Optimal(NumericMechanism):
 
     Examples
     --------
-    The largest variance over that of the range -1 to 1, next to the hybrid mechanism's:
+    The largest variance over that of the range -1 to 1, next to that of Laplace noise:
 
-    >>> from skdp.oracles import Hybrid
+    >>> from skdp.oracles import ClampedLaplace
     >>> positions = range(1025)
-    >>> [round(float(max(make(1024, 2.0).variances(positions))) / 512**2, 2) for make in (Optimal, Hybrid)]
-    [0.87, 1.04]
+    >>> [round(float(max(make(1024, 2.0).variances(positions))) / 512**2, 2) for make in (Optimal, ClampedLaplace)]
+    [0.87, 1.63]
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A mixture of windows, one over the whole range and others that repeat: the mechanism for distributions."""
+"""Mechanisms that report a place in a window: the square wave, and its mixture with windows that repeat."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from numpy.typing import NDArray
 
 from skdp.oracles._support import capped_epsilon
 from skdp.oracles.numeric._mechanism import NumericMechanism, check_steps, informative_threshold
-from skdp.oracles.numeric._window import WindowMechanism, square_wave_width
-from skdp.oracles.numeric._windows_program import BINS, WEIGHTS, best_windows
+from skdp.oracles.numeric._windows_program import BINS, WEIGHTS, Mixture, best_mixture, square_wave_width
+from skdp.privacy import ReportPair
 from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
-
-_LEAST, _MOST = 2.0**-5, 5.0
-"""The range of epsilon for which the program is solved."""
 
 
 class Windows(NumericMechanism):
-    """Report a place in a window, or in one that repeats: the most accurate distribution from a mixture of windows.
+    """Report a place in a window at the true position, or in one that repeats: the mechanisms for distributions.
 
-    A window as in `SquareWave` says roughly where the position is. A window that repeats says where it is within a
-    period, such as a third of the range, and so distinguishes positions that are near each other. Each record uses one
-    of up to five windows, drawn without looking at the position; the report shows which. Widths, periods and weights
-    are the solution of a convex program: they make the expected squared error of the distribution function least, over
-    a public family of shapes, for 5,000 reports and the best linear estimate. `SquareWave` and randomised response on
-    bins are among the mixtures. Above ``epsilon = 4.87``, where the window of `SquareWave` is narrower than a 32nd of
-    the range, it is the only one.
+    A report of a single window is a place in a window that begins at the position, or with some probability any place.
+    This is the square wave mechanism ([1]_): in units of the range, the window has the width
+    ``(eps e^eps - e^eps + 1) / (e^eps (e^eps - 1 - eps))``, which maximises the information about the distribution.
+
+    A window says roughly where the position is. A window that repeats says where it is within a period, such as a third
+    of the range, and so distinguishes positions that are near each other. Each record uses one of up to five windows,
+    drawn without looking at the position; the report shows which. Widths, periods and weights are the solution of a
+    convex program: they make the expected squared error of the distribution function least, over a public family of
+    shapes, for 5,000 reports and the best linear estimate. The square wave and randomised response on bins are among
+    the mixtures. Above ``epsilon = 4.87``, where the window of the square wave is narrower than a 32nd of the range, it
+    is the only one.
 
     Parameters
     ----------
@@ -35,6 +36,8 @@ class Windows(NumericMechanism):
         The number of steps of the grid, from 1 to 65,536.
     epsilon : float or Fraction
         The requested privacy loss, finite and > 0.
+    repeating : bool, default=True
+        Whether there may be windows that repeat. False: the square wave mechanism.
 
     Attributes
     ----------
@@ -52,132 +55,180 @@ class Windows(NumericMechanism):
     number of its own: on average for the middle, whatever the position. The reports of the other window are scaled, so
     that the mean over all is the position.
 
+    References
+    ----------
+    .. [1] Z. Li et al. (2020). Estimating numerical distributions under local differential privacy. SIGMOD.
+
     Examples
     --------
     >>> mechanism = Windows(1024, 1.0)
     >>> mechanism.width, mechanism.periodic
     (384, ((288, 96, 3), (352, 128, 5), (416, 128, 6), (512, 160, 5)))
+    >>> Windows(1024, 1.0, repeating=False).width
+    524
     """
 
-    def __init__(self, steps: int, epsilon: float | Fraction) -> None:
+    def __init__(self, steps: int, epsilon: float | Fraction, *, repeating: bool = True) -> None:
         self.steps = check_steps(steps)
         wanted = capped_epsilon(epsilon)
-        width, periodic = _chosen(float(wanted))
-        scaled = ((period * steps // BINS, size * steps // BINS, share) for period, size, share in periodic)
-        # On a coarse grid, windows that are too small are left out.
-        used = [(period, size, share) for period, size, share in scaled if 0 < size < period <= steps]
-        self.periodic = tuple(used)
-        self._once = WindowMechanism(steps, wanted, round(width * steps))
-        self.width = self._once.width
-        self._again = [_Periodic(steps, wanted, period, size) for period, size, _ in used]
-        self._weights = [WEIGHTS - sum(share for _, _, share in used), *(share for _, _, share in used)]
-        self.n_reports = self._once.n_reports + sum(2 * own.period for own in self._again)
-        self.worst_ratio = max([self._once.worst_ratio, *(own.worst_ratio for own in self._again)])
+        mixture = best_mixture(float(wanted)) if repeating else Mixture(square_wave_width(float(wanted)), ())
+        self.width = max(1, min(round(mixture.width * steps), steps))
+        periodic = []
+        for period_bins, width_bins, weight in mixture.periodic:
+            period, width = period_bins * steps // BINS, width_bins * steps // BINS
+            # On a coarse grid, windows that are too small are left out.
+            if 0 < width < period <= steps:
+                periodic.append((period, width, weight))
+        self.periodic = tuple(periodic)
+        # The places of the window that does not repeat are one more period: from no position does it reach the end.
+        self._line = _Window(wanted, steps + self.width, self.width)
+        self._circles = [_Window(wanted, period, width) for period, width, _ in periodic]
+        weights = [weight for _, _, weight in periodic]
+        self._weights = [WEIGHTS - sum(weights), *weights]
+        windows = [self._line, *self._circles]
+        self.n_reports = self._line.n_places + sum(2 * window.n_places for window in self._circles)
+        self.worst_ratio = max(window.worst_ratio for window in windows)
+        self._parts = list(zip([Fraction(weight, WEIGHTS) for weight in self._weights], windows, strict=True))
+
+    # The middle of the window on the line is as far from the middle (N - 1) / 2 of its N reports y as the position t is
+    # from that of the grid: with the probability l of any place, ``E[y] - (N - 1) / 2 = (1 - l) (t - steps / 2)``. So
+    # ``steps / 2 + gap * (y - (N - 1) / 2)`` is unbiased, where the gap is 1 / (1 - l) over the weight of this window.
+
+    @property
+    def _gap(self) -> Fraction:
+        """The distance of the estimates from two neighbouring reports of the window that does not repeat."""
+        return Fraction(WEIGHTS, self._weights[0]) / (1 - self._line.lie)
 
     @property
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
         """The unbiased estimate of the position, in steps, for each report; those of the window over all first."""
-        middle, scale = Fraction(self.steps, 2), Fraction(WEIGHTS, self._weights[0])
-        found = [middle + scale * (estimate - middle) for estimate in self._once.estimates]
-        for numbers in self._numbers():
-            found += [middle + sign * number for number in numbers for sign in (-1, 1)]
-        return found
+        return [Fraction(*quotient) for quotient in self.quotients]
 
-    def _numbers(self) -> list[list[Fraction]]:
+    @property
+    def quotients(self) -> list[tuple[int, int]]:  # numpydoc ignore=RT01
+        """The estimates as numerators and denominators."""
+        p, q = self._gap.as_integer_ratio()
+        n = self._line.n_places
+        quotients = [(self.steps * q + twice_offset * p, 2 * q) for twice_offset in range(1 - n, 1 + n, 2)]
+        middle = Fraction(self.steps, 2)
+        for offsets in self._offsets():
+            for offset in offsets:
+                quotients += [(middle - offset).as_integer_ratio(), (middle + offset).as_integer_ratio()]
+        return quotients
+
+    def _offsets(self) -> list[list[Fraction]]:
         """Return what the reports of each repeating window add to the middle, or subtract: no two the same."""
         # The other reports are whole or half gaps from the middle; each window that repeats has a fraction of its own.
-        gap = Fraction(WEIGHTS, self._weights[0]) / (1 - self._once.lie)
-        parts = 2 * (len(self._again) + 1)
-        return [
-            [gap * (phase - own.period // 2 + Fraction(place, parts)) for phase in range(own.period)]
-            for place, own in enumerate(self._again, start=1)
-        ]
+        gap = self._gap
+        parts = 2 * (len(self._circles) + 1)
+        offsets = []
+        for number, window in enumerate(self._circles, start=1):
+            fraction = Fraction(number, parts)
+            offsets.append([gap * (place - window.n_places // 2 + fraction) for place in range(window.n_places)])
+        return offsets
+
+    @property
+    def variation(self) -> Fraction:  # numpydoc ignore=RT01
+        """A bound of the total variation distance of two positions: that of windows that do not overlap."""
+        return sum((share * (1 - window.lie) for share, window in self._parts), Fraction(0))
+
+    def shuffle_pair(self) -> ReportPair:
+        # Windows that do not overlap are the most spread pair of each part: the report shows which part it is of.
+        pairs = []
+        for share, window in self._parts:
+            n_outside = window.n_places - 2 * window.width
+            counts = (window.width, window.width, 0, n_outside)
+            pairs.append((share, ReportPair.of_support(window.inside, window.outside, counts)))
+        return ReportPair.mixed(pairs)
 
     def parameters(self) -> dict[str, Any]:
-        return super().parameters() | {"width": self.width, "periodic": [list(own) for own in self.periodic]}
+        return super().parameters() | {"width": self.width, "periodic": [list(window) for window in self.periodic]}
 
     def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
+        if not self._circles:
+            return self._line.draw(positions, source)
         # All windows are drawn for every record, so that the random bits of a record do not depend on another's.
-        place = uniform_integers(source, WEIGHTS, positions.size)
-        reports, first = self._once.report(positions, source), self._once.n_reports
-        below = self._weights[0]
-        for own, weight in zip(self._again, self._weights[1:], strict=True):
-            reports = np.where(place >= below, first + own.report(positions, source), reports)
-            below, first = below + weight, first + 2 * own.period
+        drawn = uniform_integers(source, WEIGHTS, positions.size)
+        reports = self._line.draw(positions, source)
+        first_report, first_weight = self._line.n_places, self._weights[0]
+        for window, weight in zip(self._circles, self._weights[1:], strict=True):
+            places = window.draw(positions, source)
+            signed = 2 * places + uniform_integers(source, 2, positions.size)
+            reports = np.where(drawn >= first_weight, first_report + signed, reports)
+            first_report += 2 * window.n_places
+            first_weight += weight
         return reports
 
     def _row(self, position: int) -> list[Fraction]:
-        shares = [Fraction(weight, WEIGHTS) for weight in self._weights]
-        row = [shares[0] * share for share in self._once._row(position)]
-        for own, share in zip(self._again, shares[1:], strict=True):
-            row += [share / 2 * one for one in own.row(position) for _ in range(2)]
+        row = []
+        for share, window in self._parts:
+            n_signs = 1 if window is self._line else 2
+            for probability in window.row(position):
+                row += [share / n_signs * probability] * n_signs
         return row
 
     def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        parts = [self._once.spread(weights) * (self._weights[0] / WEIGHTS)]
-        for own, weight in zip(self._again, self._weights[1:], strict=True):
-            parts.append(np.repeat(own.spread(weights), 2, axis=1) * (weight / WEIGHTS / 2))
+        parts = []
+        for share, window in self._parts:
+            n_signs = 1 if window is self._line else 2
+            parts.append(np.repeat(window.spread(weights), n_signs, axis=1) * (float(share) / n_signs))
         return np.hstack(parts)
 
     def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
         offset = (positions - self.steps / 2) ** 2
-        whole = self._weights[0] / WEIGHTS
-        found = self._once.variances(positions) / whole + offset * (1 / whole - 1)
-        for own, numbers, weight in zip(self._again, self._numbers(), self._weights[1:], strict=True):
-            moments = own.moments(np.array(numbers, float) ** 2)
-            found += weight / WEIGHTS * np.interp(positions, np.arange(self.steps + 1), moments)
-        return found
+        share = self._weights[0] / WEIGHTS
+        lie, truth = float(self._line.lie), float(1 - self._line.lie)
+        # The variance of a place is (N^2 - 1) / 12 if it is any, (w^2 - 1) / 12 in the window, and that of the mean.
+        spread = (lie * (self._line.n_places**2 - 1) + truth * (self.width**2 - 1)) / 12
+        variances = (spread / truth**2 + offset * (lie / truth)) / share + offset * (1 / share - 1)
+        for offsets, (weight, window) in zip(self._offsets(), self._parts[1:], strict=True):
+            squares = window.means(np.array(offsets, float) ** 2)
+            squares_at = squares[np.arange(self.steps + 1) % window.n_places]
+            variances += float(weight) * np.interp(positions, np.arange(self.steps + 1), squares_at)
+        return variances
 
 
-class _Periodic:
-    """A window on a circle: a report is uniform over all places with probability l, otherwise over the window."""
+class _Window:
+    """A window on a circle: a report is any place with probability l, otherwise one of the window at the position."""
 
-    def __init__(self, steps: int, epsilon: Fraction, period: int, width: int) -> None:
-        self.steps, self.period, self.width = steps, period, width
-        self._threshold = informative_threshold(epsilon, Fraction(period, width))
+    # There are N places. With probability l a report is uniform over all of them, otherwise over the w places
+    # ``t .. t + w - 1`` modulo N, where t is the position. One of these is ``1 + (N / w) (1 - l) / l`` times likelier
+    # than any other, which is e^eps in integers, with l rounded up: finite for any request.
+
+    def __init__(self, epsilon: Fraction, n_places: int, width: int) -> None:
+        self.n_places, self.width = n_places, width
+        self._threshold = informative_threshold(epsilon, Fraction(n_places, width))
         self.lie = Fraction(self._threshold, ONE)
-        self.worst_ratio = 1 + Fraction(period, width) * (1 - self.lie) / self.lie
+        self.worst_ratio = 1 + Fraction(n_places, width) * (1 - self.lie) / self.lie
+        self.outside = self.lie / n_places
+        """The probability of each place outside of the window."""
+        self.inside = self.outside + (1 - self.lie) / width
 
-    def report(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
-        """Randomise positions, and add a random sign: the last bit of a report."""
+    def draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
+        """Randomise positions."""
+        # All three are drawn for every record, so that neither time nor bytes depend on the random bits of another.
         lies = bernoulli(source, self._threshold, positions.size)
-        inside = (positions + uniform_integers(source, self.width, positions.size)) % self.period
-        anywhere = uniform_integers(source, self.period, positions.size)
-        return 2 * np.where(lies, anywhere, inside) + uniform_integers(source, 2, positions.size)
+        inside = (positions + uniform_integers(source, self.width, positions.size)) % self.n_places
+        anywhere = uniform_integers(source, self.n_places, positions.size)
+        return np.where(lies, anywhere, inside)
 
     def row(self, position: int) -> list[Fraction]:
         """Return the probability of each place."""
-        other = self.lie / self.period
-        inside = other + (1 - self.lie) / self.width
-        return [inside if (place - position) % self.period < self.width else other for place in range(self.period)]
+        in_window = [(place - position) % self.n_places < self.width for place in range(self.n_places)]
+        return [self.inside if inside else self.outside for inside in in_window]
 
     def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the distribution of the places."""
-        padding = -weights.shape[1] % self.period
-        folded = np.pad(weights, ((0, 0), (0, padding))).reshape(len(weights), -1, self.period).sum(axis=1)
-        held = self._over_windows(folded)
-        lie = float(self.lie)
-        return folded.sum(axis=1, keepdims=True) * (lie / self.period) + held * (float(1 - self.lie) / self.width)
+        """Return the distribution of the places, of shape (m, n_places)."""
+        padding = -weights.shape[1] % self.n_places
+        folded = np.pad(weights, ((0, 0), (0, padding))).reshape(len(weights), -1, self.n_places).sum(axis=1)
+        # The weight of the positions whose window holds a place is a difference of two cumulative sums, which rounding
+        # may leave below 0.
+        total = np.cumsum(np.hstack([folded[:, self.n_places - self.width :], folded]), axis=1)
+        held = np.maximum(total[:, self.width :] - total[:, : -self.width], 0)
+        any_place = weights.sum(axis=1, keepdims=True) * float(self.outside)
+        return any_place + held * (float(1 - self.lie) / self.width)
 
-    def _over_windows(self, folded: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return, for each place, the sum over the places of which it is in the window."""
-        # In place of differences of cumulative sums, which may leave rounding errors below 0.
-        twice = np.hstack([folded[:, self.period - self.width + 1 :], folded])
-        windows = np.lib.stride_tricks.sliding_window_view(twice, self.width, axis=1)
-        sums: NDArray[np.float64] = windows.sum(axis=2)
-        return sums
-
-    def moments(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the mean of values of the places, given each position."""
+    def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean of values of the places, given each position modulo `n_places`."""
         inside = np.lib.stride_tricks.sliding_window_view(np.append(values, values[: self.width - 1]), self.width)
-        means = float(self.lie) * values.mean() + float(1 - self.lie) * inside.mean(axis=1)
-        return means[np.arange(self.steps + 1) % self.period]
-
-
-def _chosen(epsilon: float) -> tuple[float, tuple[tuple[int, int, int], ...]]:
-    """Return the width of the first window as a share of the range, and the windows that repeat."""
-    width = square_wave_width(epsilon)
-    if width * BINS < 1:
-        return width, ()
-    found = best_windows(min(max(epsilon, _LEAST), _MOST), width)
-    return found.width, found.periodic
+        return float(self.lie) * values.mean() + float(1 - self.lie) * inside.mean(axis=1)

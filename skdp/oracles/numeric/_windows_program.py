@@ -17,6 +17,8 @@ WEIGHTS = 64
 """Weights are multiples of 1 / 64, so that they do not depend on how a machine rounds floats."""
 REPORTS = 5_000
 """The number of reports for which the error is the least."""
+_LEAST, _MOST = 2.0**-5, 5.0
+"""The range of epsilon for which the program is solved."""
 _KEPT, _TRIED, _ROUNDS = (16, 8, 4), 4, 150
 _PARTS = 8
 _REACH, _SPIKY = 0.1, 0.05
@@ -30,6 +32,22 @@ class Mixture:
     """The width of the first window, as a share of the range."""
     periodic: tuple[tuple[int, int, int], ...]
     """Period and width in 32nds of the range, and weight in 64ths."""
+
+
+def square_wave_width(epsilon: float) -> float:
+    """Return the width of the window of the square wave mechanism, as a share of the range."""
+    if epsilon < 1e-3:
+        return 1 - 2 * epsilon / 3  # numerator and denominator vanish; the next term is of order epsilon squared
+    decay = math.exp(-epsilon)
+    return (epsilon - 1 + decay) * decay / (1 - decay - epsilon * decay)
+
+
+def best_mixture(epsilon: float) -> Mixture:
+    """Return the best mixture: the square wave alone, where its window is narrower than the bins of the program."""
+    width = square_wave_width(epsilon)
+    if width * BINS < 1:
+        return Mixture(width, ())
+    return best_windows(min(max(epsilon, _LEAST), _MOST), width)
 
 
 @lru_cache(maxsize=64)

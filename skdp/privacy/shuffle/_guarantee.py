@@ -151,7 +151,7 @@ def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Release
     outcomes of the exact channel and not its epsilon only, and is the best bound that takes the reports of others
     apart ([2]_). Numerical errors are bounded and added. For k-ary randomised response of 3 or more values and n of at
     least 1,000, an attained lower bound is less than 3 % below. For 2 values with one of two reports, as with
-    randomised response or Duchi's mechanism, the bound is the worst of all tables of others up to n = 513, and less
+    randomised response, the bound is the worst of all tables of others up to n = 513, and less
     than 5 % above it up to n = 10**8. For oracles whose reports are two-sided, as with Hadamard response of one block,
     up to 45 % of epsilon is not needed. Several columns that are released together are taken as one report with the
     product of their channels; in a tally, they are shuffled by themselves, and compose. What is known by its epsilon
