@@ -33,6 +33,7 @@ from sklearn.model_selection import (
     GridSearchCV,
     HalvingGridSearchCV,
     RandomizedSearchCV,
+    StratifiedKFold,
     TunedThresholdClassifierCV,
 )
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
@@ -241,6 +242,16 @@ PIPELINES = {
     "stack of regressions": (
         NUMBERS,
         lambda: StackingRegressor([("one", regressor())], regressor(bounds=(0, 1)), cv=2),
+    ),
+    "stack that splits by the target": (
+        NUMBERS,
+        lambda: StackingRegressor(
+            [("one", regressor())], regressor(bounds=(0, 1)), cv=StratifiedKFold(2, shuffle=True, random_state=0)
+        ),
+    ),
+    "search of reports by several scores": (
+        ["sex"],
+        lambda: GridSearchCV(reports(LOGIT), GRID, cv=2, scoring=["accuracy", "neg_log_loss"], refit="accuracy"),
     ),
     "fixed threshold": (NUMBERS, lambda: FixedThresholdClassifier(classifier(), threshold=0.4)),
     "tuned threshold": (NUMBERS, lambda: TunedThresholdClassifierCV(classifier(), cv=2, thresholds=3)),

@@ -12,7 +12,16 @@ from jsonschema import Draft202012Validator
 from scipy.stats import norm
 
 from skdp import BudgetExceeded, DPMean, PrivacyGuarantee, PrivacyLedger, privacy_statement
-from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, compose, gaussian_delta, gaussian_epsilon, zcdp_epsilon
+from skdp.privacy import (
+    GaussianLoss,
+    LaplaceLoss,
+    PrivacyStatement,
+    PureLoss,
+    compose,
+    gaussian_delta,
+    gaussian_epsilon,
+    zcdp_epsilon,
+)
 from skdp.privacy.accounting import pure_epsilon, pure_mu
 from tests.conftest import each
 
@@ -363,3 +372,42 @@ def test_an_enormous_charge_is_refused_by_its_budget():
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-3, filter_delta=1e-4)
     with pytest.raises(BudgetExceeded, match=r"answer asks for epsilon 1e\+200 or rho"):
         ledger.charge(PrivacyGuarantee(1e200, losses=(PureLoss(1e200),)), "answer")
+
+
+def test_the_total_of_a_filter_is_its_budget(make):
+    """What it counts so far is no guarantee: charges may stop after the result that shows most."""
+    ledger = make(epsilon=2.0, delta=2e-6, filter_delta=1e-6)
+    for _ in range(3):
+        ledger.charge(PrivacyGuarantee(0.1, scope=("age",)), "answer")
+    statement = privacy_statement(ledger)
+    assert (statement.total.epsilon, statement.total.delta) == (2.0, 2e-6)
+    assert ledger.spent.epsilon < 0.5
+    (note,) = (note for note in statement.notes if "The total is the budget" in note)
+    assert "the filter counts epsilon 0.3, delta 0.000001: an amount, and no guarantee" in note
+    assert PrivacyStatement.from_json(statement.to_json()).to_dict() == statement.to_dict()
+    content = json.loads(statement.to_json())
+    content["total"]["epsilon"] = 0.3
+    with pytest.raises(ValueError, match="total is not the budget of its ledger"):
+        PrivacyStatement.from_json(json.dumps(content))
+
+
+def test_a_filter_may_count_less_than_the_epsilon_of_a_charge(make):
+    ledger = make(epsilon=0.2, delta=0.2, filter_delta=0.2)
+    ledger.charge(PrivacyGuarantee(0.4), "answer")
+    statement = privacy_statement(ledger)
+    assert statement.total.epsilon == 0.2 < statement.steps[0].guarantee.epsilon
+    assert PrivacyStatement.from_json(statement.to_json()).to_dict() == statement.to_dict()
+
+
+def test_the_delta_of_charges_is_that_of_the_budget(make):
+    """Stopping after a failure makes their sum small where it happened; epsilons add up whatever happened."""
+    ledger = make(epsilon=2.0, delta=1e-2)
+    ledger.charge(PrivacyGuarantee(0.5), "answer")
+    assert privacy_statement(ledger).total.delta == 0
+    ledger.charge(PrivacyGuarantee(0.5, 1e-3), "answer")
+    statement = privacy_statement(ledger)
+    assert (statement.total.epsilon, statement.total.delta) == (1.0, 1e-2)
+    assert PrivacyStatement.from_json(statement.to_json()).to_dict() == statement.to_dict()
+    ledger = make(rho=1.0)
+    ledger.charge(gaussian(0.1), "answer")
+    assert privacy_statement(ledger).total.delta == D

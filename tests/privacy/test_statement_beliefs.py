@@ -14,7 +14,7 @@ import pytest
 from imblearn.over_sampling import RandomOverSampler
 from imblearn.pipeline import Pipeline as ResamplingPipeline
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.feature_selection import SelectKBest, SelectPercentile
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -325,6 +325,36 @@ def test_a_function_of_the_user_is_not_believed_as_an_inverse_either():
             statement = privacy_statement(model.fit(NUMBERS, ILL))
         assert set(protected(statement)) == ({"age", "hours", "target"} if known else {"target"})
     assert len(seen)
+
+
+@pytest.mark.parametrize("arguments", ["kw_args", "inv_kw_args"])
+def test_an_array_in_the_arguments_of_a_function_holds_rows(arguments):
+    rows = np.full((len(NUMBERS), 2), np.nan)
+    function = FunctionTransformer(np.log1p, inverse_func=np.expm1, **{arguments: {"out": rows}})
+    model = make_pipeline(function, DPRidge(1.0, bounds=(0, 4), target_bounds=(0, 1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # so few rows
+        model.fit(NUMBERS.to_numpy(float), ILL)
+    assert np.isfinite(rows).all()
+    assert protected(privacy_statement(model, NUMBERS)) == ["target"]
+
+
+def test_a_function_that_selects_columns_sees_them():
+    def chosen(table):
+        return ["age"] if table["hours"].iloc[0] > 10 else ["hours"]
+
+    for selector, known in [(chosen, False), (make_column_selector("age"), True), (["age"], True)]:
+        columns = ColumnTransformer([("private", perturber(), selector)])
+        planned = privacy_statement(columns, NUMBERS)
+        assert (planned.total is not None) == known
+        assert ("age" in planned.waiting_columns) == (not known)
+        statement = privacy_statement(columns.fit(NUMBERS))
+        assert statement.unprotected_columns == ([] if known else ["age", "hours"])
+        assert (statement.total is not None) == known
+    # Behind a step that privatises them, it sees reports.
+    passed = ColumnTransformer([("rows", "passthrough", chosen)])
+    later = make_pipeline(perturber().set_output(transform="pandas"), passed)
+    assert set(protected(privacy_statement(later.fit(NUMBERS)))) == {"age", "hours"}
 
 
 INSIDE = ("estimator", "estimators", "regressor", "steps", "transformers", "transformer_list")

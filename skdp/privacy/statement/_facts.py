@@ -18,7 +18,16 @@ from skdp.privacy._guarantee import RELATIONS, TRUSTS, PrivacyGuarantee
 from skdp.privacy._json import Fields, written_name
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.statement._columns import AS_IS, AT_FIT, LEARNT_TARGET, NOT_FITTED, NOT_RELEASED, NOT_SEEN, READ
+from skdp.privacy.statement._columns import (
+    AS_CHARGED,
+    AS_IS,
+    AT_FIT,
+    LEARNT_TARGET,
+    NOT_FITTED,
+    NOT_RELEASED,
+    NOT_SEEN,
+    READ,
+)
 
 COLUMNS = ("column", "step", "mechanism", "epsilon", "delta", "relation", "trust", "protection")
 
@@ -39,8 +48,9 @@ class StatedStep(NamedTuple):  # numpydoc ignore=PR02
     fitted : bool
         Whether it is fitted. If not, its guarantee is what it is set to spend.
     shuffled : PrivacyGuarantee or None
-        What its reports guarantee once they are shuffled or summed, if its epsilon is a `Shuffled`. Its `guarantee` is
-        that of each report by itself, as reports leave the step unshuffled.
+        What its reports guarantee once they are shuffled or summed by themselves, apart from reports of other steps and
+        from other columns of the same rows, if its epsilon is a `Shuffled`. Its `guarantee` is that of each report by
+        itself, as reports leave the step unshuffled.
 
     Examples
     --------
@@ -183,10 +193,20 @@ def read_facts(fields: Fields) -> dict[str, Any]:
     if facts["total"] is not None and not covered.issuperset(facts["total"].scope):
         raise ValueError(f"{fields.at('total')}.scope has columns for which no row of columns has an epsilon")
     total = facts["total"]
+    for ledger in facts["ledgers"]:
+        if total is not None and states_budget(ledger, rows):
+            if (total.epsilon, total.delta) != (ledger.epsilon, ledger.delta):
+                raise ValueError(f"{fields.at('total')} is not the budget of its ledger")
+            return facts
     for one in facts["steps"]:
         if total is not None and total.epsilon < one.guarantee.epsilon and set(total.scope) & set(one.guarantee.scope):
             raise ValueError(f"{fields.at('total')}.epsilon is smaller than that of a step")
     return facts
+
+
+def states_budget(ledger: PrivacyLedger, rows: pd.DataFrame) -> bool:
+    """Whether the total of a statement is the budget of a ledger; a step by itself may have a larger epsilon."""
+    return bool(ledger.filter_delta) and set(rows["protection"]) == {AS_CHARGED}
 
 
 def _row(fields: Fields) -> tuple[Any, ...]:

@@ -35,6 +35,18 @@ _SHOW_NO_ROW = ("VotingRegressor", "MultiOutputRegressor", "TransformedTargetReg
 """Those of them that store nothing by which the number of rows, or a single row, shows. The others store the number of
 rows, or the classes that occur, or split the rows by their number."""
 
+_SPLITS = tuple(
+    f"sklearn.model_selection.{name}"
+    for name in ("KFold", "RepeatedKFold", "ShuffleSplit", "TimeSeriesSplit", "LeaveOneOut", "LeavePOut")
+)
+"""Splits that follow from the number of rows, and from seeds."""
+
+_STRATIFIED_SPLITS = tuple(
+    f"sklearn.model_selection.{name}"
+    for name in ("StratifiedKFold", "RepeatedStratifiedKFold", "StratifiedShuffleSplit")
+)
+"""Splits that follow from the target, too: another label of one row moves others to other parts."""
+
 _DEFAULT_FOLDS = 5
 """The folds of scikit-learn's estimators with ``cv=None``."""
 
@@ -50,6 +62,9 @@ _LEARN_TARGET = frozenset({"SelectKBest", "SelectPercentile", "CCA", "PLSCanonic
 _STATELESS = tuple(f"sklearn.preprocessing.{name}" for name in ("Binarizer", "Normalizer", "PolynomialFeatures"))
 """Transformers of scikit-learn whose `fit` only counts columns."""
 
+_SELECTOR = "sklearn.compose.make_column_selector"
+"""The selector of scikit-learn, which reads names and dtypes."""
+
 _HANDS_TARGET_ON = ("steps", "best_estimator_", "get_support")
 """Attributes of estimators of scikit-learn that do not declare that an inner estimator learns the target."""
 
@@ -60,24 +75,25 @@ def parts_of(estimator: Any) -> list[Any]:
     fitted = {name: value for name, value in kept.items() if name.endswith("_") or name.startswith("_")}
     given = {name: value for name, value in kept.items() if name not in fitted}
     for group in (fitted, given):
-        parts = {id(part): part for part in _estimators(list(group.values())) if part is not estimator}
+        parts = {id(part): part for part in estimators_in(list(group.values())) if part is not estimator}
         if any(is_fitted(part) or hasattr(part, "guarantee_") for part in parts.values()) or group is given:
             return list(parts.values())
     return []
 
 
-def _estimators(value: Any) -> Iterator[Any]:
+def estimators_in(value: Any) -> Iterator[Any]:
+    """Yield the estimators in nested lists, tuples, dicts and arrays."""
     if isinstance(value, type):
         return
     if callable(getattr(value, "fit", None)) or callable(getattr(value, "fit_resample", None)):
         yield value
     elif isinstance(value, list | tuple | dict):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _estimators(item)
+            yield from estimators_in(item)
     elif isinstance(value, np.ndarray) and value.dtype.hasobject:
-        yield from _estimators(value.ravel().tolist())
+        yield from estimators_in(value.ravel().tolist())
     elif hasattr(value, "estimator"):  # a calibrated classifier, which cannot be fitted by itself
-        yield from _estimators(value.estimator)
+        yield from estimators_in(value.estimator)
 
 
 def fed_parts(estimator: Any) -> list[Any] | None:
@@ -87,7 +103,7 @@ def fed_parts(estimator: Any) -> list[Any] | None:
     more = getattr(estimator, "passthrough", False) or getattr(estimator, "bootstrap", False)
     if more or library_of(estimator) != "sklearn" or type(estimator).__name__ not in _FED:
         return None
-    parts = _estimators(vars(estimator).get(_FED[type(estimator).__name__]))
+    parts = estimators_in(vars(estimator).get(_FED[type(estimator).__name__]))
     return [part for part in parts if is_fitted(part)] or None
 
 
@@ -112,10 +128,12 @@ def more_uses(estimator: Any) -> int | None:
     # if these are scored.
     name = type(estimator).__name__
     if hasattr(estimator, "cv_results_"):
-        if not _is_known_split(estimator.cv):
+        n_scorers = _n_scorers(estimator.scoring)
+        if n_scorers is None or not _is_known_split(estimator.cv):
             return None
-        n_scored = 2 if estimator.return_train_score else 1
-        return len(estimator.cv_results_["params"]) * int(estimator.n_splits_) * n_scored
+        # Each score may predict, and so privatise rows, by itself.
+        n_uses = n_scorers + 1 if estimator.return_train_score else n_scorers
+        return len(estimator.cv_results_["params"]) * int(estimator.n_splits_) * n_uses
     if name in ("StackingClassifier", "StackingRegressor", "TunedThresholdClassifierCV"):
         return n_folds(estimator.cv)
     if name == "CalibratedClassifierCV":
@@ -142,7 +160,35 @@ def n_folds(cv: Any) -> int | None:
 
 
 def _is_known_split(cv: Any) -> bool:
-    return cv is None or isinstance(cv, Integral) or library_of(cv) == "sklearn"
+    """Whether a split follows from the number of rows, or from it and the target."""
+    return cv is None or isinstance(cv, Integral) or is_a(cv, *_SPLITS, *_STRATIFIED_SPLITS)
+
+
+def splits_by_target(estimator: Any) -> bool:
+    """Whether a meta-estimator of scikit-learn splits the rows by their target."""
+    cv = getattr(estimator, "cv", "prefit")
+    if cv is None or isinstance(cv, Integral | float):
+        return bool(estimator.__sklearn_tags__().estimator_type == "classifier")
+    return is_a(cv, *_STRATIFIED_SPLITS)
+
+
+def _n_scorers(scoring: Any) -> int | None:
+    """Return how many scorers of scikit-learn, which predict once, a search has; None if it has others."""
+    scorers = [scoring]
+    if isinstance(scoring, dict):
+        scorers = list(scoring.values())
+    elif isinstance(scoring, list | tuple | set):
+        scorers = list(scoring)
+    return len(scorers) if all(map(_predicts_once, scorers)) else None
+
+
+def knows_scorers(search: Any) -> bool:
+    """Whether the scorers of a search get predictions only, and not the rows, as a function of the user does."""
+    return _n_scorers(search.scoring) is not None
+
+
+def _predicts_once(scorer: Any) -> bool:
+    return scorer is None or isinstance(scorer, str) or is_a(scorer, "sklearn.metrics._scorer._Scorer")
 
 
 def reads_classes(estimator: Any) -> bool:
@@ -192,7 +238,10 @@ def is_a(estimator: Any, *classes: str) -> bool:
 
 def is_fitted(estimator: Any) -> bool:
     if hasattr(estimator, "__sklearn_is_fitted__"):
-        return bool(estimator.__sklearn_is_fitted__())
+        try:
+            return bool(estimator.__sklearn_is_fitted__())
+        except (AttributeError, ValueError):  # a feature union raises the NotFittedError of its parts
+            return False
     return any(name.endswith("_") and not name.startswith("__") for name in getattr(estimator, "__dict__", ()))
 
 
@@ -204,8 +253,16 @@ def learns_nothing(estimator: Any) -> bool:
     if is_a(estimator, "sklearn.preprocessing.FunctionTransformer"):
         # `fit` calls the inverse too, to check it.
         inverse_is_known = estimator.inverse_func is None or _is_of_numbers(estimator.inverse_func)
-        return _is_of_numbers(estimator.func) and inverse_is_known and not estimator.kw_args
+        # An array in their arguments, as `out`, keeps rows.
+        without_arguments = not estimator.kw_args and not estimator.inv_kw_args
+        return _is_of_numbers(estimator.func) and inverse_is_known and without_arguments
     return is_a(estimator, *_STATELESS)
+
+
+def selects_by_function(transformer: Any) -> bool:
+    """Whether a column transformer has columns that a function of the user selects, which may look at values."""
+    choices = [chosen for _, _, chosen in transformer.transformers]
+    return any(callable(chosen) and not is_a(chosen, _SELECTOR) for chosen in choices)
 
 
 def _is_of_numbers(function: Any) -> bool:

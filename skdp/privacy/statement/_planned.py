@@ -80,9 +80,17 @@ def is_search(estimator: Any) -> bool:
     return is_a(estimator, f"{module}.GridSearchCV", f"{module}.RandomizedSearchCV")
 
 
-def searched_names(search: Any) -> set[str]:
-    """Return the parameters that a search varies."""
-    return {name for grid in _grids(search) for name in grid}
+def searched_values(search: Any) -> dict[str, list[Any]]:
+    """Return the parameters that a search varies, and their values or distributions."""
+    if hasattr(search, "cv_results_"):
+        grids: Sequence[Mapping[str, Any]] = search.cv_results_["params"]
+    else:
+        grids = _grids(search)
+    values: dict[str, list[Any]] = {}
+    for grid in grids:
+        for name, value in grid.items():
+            values.setdefault(name, []).append(value)
+    return values
 
 
 def most_fits(search: Any) -> int | None:

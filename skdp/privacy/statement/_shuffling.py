@@ -31,7 +31,13 @@ def after_shuffling(
         return None, f"{asked} What its reports guarantee then is not known here. {local}"
     if reached.epsilon <= wanted.epsilon:
         reached = replace(reached, epsilon=wanted.epsilon, delta=wanted.delta, losses=())
-    released = "their sums are" if wanted.released == "tally" else "the reports in random order are"
+    released = "their sums are"
+    if wanted.released == "reports":
+        # In the rows of a table, reports of other steps or other columns tell which of them are of one person.
+        released = (
+            "these reports in a random order of their own, apart from reports of other steps and from other columns of "
+            "the same rows, are"
+        )
     return replace(reached, scope=columns), (
         f"{asked} Its reports guarantee {amounts(reached)} (shuffle model) against those who see nothing of them but "
         f"what is released, if at least {wanted.n:,} reports of honest persons are shuffled or summed and only "

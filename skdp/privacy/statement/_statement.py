@@ -98,8 +98,11 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
     and by meta-estimators that store the number of rows or split the rows by it, as bagging and stacks do.
 
     Fits of a search, a stack or another meta-estimator that it does not store are in the total, with as many releases
-    of each record as there can be. Where their number or their epsilon is not known (a search of epsilon itself, splits
-    by a function or by the number of rows), nothing is promised.
+    of each record as there can be. Where their number or their epsilon is not known, nothing is promised: a search of a
+    parameter of a private step, or of one before it; splits by groups, by a list, or into as many parts as there are
+    rows; a scorer that is a function, which sees the rows. Where the target splits the rows (`StratifiedKFold`, and the
+    default for classifiers), one target moves other records to other parts: then the promise is about columns of X
+    only. A function that selects the columns of a `ColumnTransformer` sees all of them, which are "released as is".
 
     **Before fit**, a statement lists the most that each step is set to spend, as its parameters say, and `notes` has
     their sum. It reads nothing, and it is no promise: nothing is released yet. What follows from the columns or the

@@ -13,10 +13,12 @@ from skdp.privacy.statement._columns import EVERYTHING, TARGET, Column, Flow, na
 from skdp.privacy.statement._meaning import amounts
 from skdp.privacy.statement._parts import (
     columns_read,
+    estimators_in,
     fed_parts,
     has_own_methods,
     is_a,
     is_fitted,
+    knows_scorers,
     learns_from_predictions,
     learns_nothing,
     learns_target,
@@ -26,7 +28,9 @@ from skdp.privacy.statement._parts import (
     more_uses,
     parts_of,
     reads_classes,
+    selects_by_function,
     shows_rows,
+    splits_by_target,
     takes_weights,
 )
 from skdp.privacy.statement._planned import (
@@ -35,7 +39,7 @@ from skdp.privacy.statement._planned import (
     may_read_categories,
     most_fits,
     planned_guarantee,
-    searched_names,
+    searched_values,
     spends,
 )
 from skdp.privacy.statement._shuffling import after_shuffling
@@ -159,7 +163,9 @@ class Walk:
         guarantee, everything, fitted = stated, flow.merged, hasattr(estimator, "guarantee_")
         protects = _protects(estimator, guarantee)
         own = names_in(estimator) or flow.names or ()
-        target = tuple(name for name in guarantee.scope if flow.has_target and own and name not in own)
+        named_target = [name for name in guarantee.scope if flow.has_target and own and name not in own]
+        # Behind a step that returns an array, the target may have the name of a column of X.
+        target = tuple(_target_name(name, everything.origins) for name in named_target)
         named = _named(estimator)
         shows_rows = named is not None or (protects is True and hasattr(estimator, "transform"))
         if shows_rows and not _can_be_for_replacing(guarantee):
@@ -198,8 +204,9 @@ class Walk:
         if not fitted:
             from_data = everything if may_read_categories(estimator) else nothing
         elif from_data is None:
-            from_data = everything if any(name not in target for name in read) else nothing
-        for name in (*from_data.raw, *(name for name in target if name in read)):
+            from_data = everything if any(name not in named_target for name in read) else nothing
+        read_targets = [name for name, own_name in zip(target, named_target, strict=True) if own_name in read]
+        for name in (*from_data.raw, *read_targets):
             self.read.setdefault(name, []).append(step)
         columns = tuple(name for name in self.columns if name in inside.origins)
         if inside.origins == {EVERYTHING} and flow.has_target:
@@ -230,7 +237,8 @@ class Walk:
                 shuffled=shuffled,
             )
         )
-        self.targets.update(target)
+        # What learns the true target may so learn the column of its name.
+        self.targets.update(target, named_target)
         raw = outside.raw if protects else everything.raw
         late = outside.late if protects is True and hasattr(estimator, "transform") else everything.late
         if not (hasattr(estimator, "transform") or hasattr(estimator, "fit_resample")):
@@ -243,7 +251,12 @@ class Walk:
         if not hasattr(estimator, "transformers_"):
             if not self._planning:
                 return self._plain(estimator, flow, step)
+            if selects_by_function(estimator):
+                for name in flow.merged.raw:
+                    self.unfitted.setdefault(name, []).append(step)
             return self._by_planned_columns(estimator, flow, path)
+        if selects_by_function(estimator):
+            self._see(flow.merged.raw, step)
         names = names_in(estimator)
         if flow.exact and names is not None and len(names) == len(flow.columns):
             flow = replace(flow, names=names)
@@ -273,14 +286,20 @@ class Walk:
 
     def _search(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
         best, before = estimator.best_estimator_, len(self.promises)
-        varied = {name for params in estimator.cv_results_["params"] for name in params}
         made = self.visit(best, flow, path)
-        if any(self._is_of_private_step(best, name) for name in varied):
-            self._repeat(before, None, step)
-        else:
-            self._repeat(before, more_uses(estimator), step)
-        self._scored(estimator, made, flow, step)
+        varies = self._varies_privacy(estimator, best)
+        self._repeat(before, None if varies else more_uses(estimator), step)
+        self._searched(estimator, made, flow, before, step)
+        if varies:
+            self._see(flow.merged.raw, step)  # other candidates may have used columns that the best one does not
         return made
+
+    def _searched(self, search: Any, made: Flow, flow: Flow, start: int, step: str) -> None:
+        """Record what a search learns from splits of the rows, and from their scores."""
+        if not knows_scorers(search):
+            self._see(flow.merged.raw, step)
+        self._split(search, flow, start, step)
+        self._scored(search, made, flow, step)
 
     def _planned_parts(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
         """Follow a table through an estimator that is not of skdp and not fitted, and may have parts of skdp."""
@@ -288,7 +307,9 @@ class Walk:
         if is_search(estimator) and spends(estimator.estimator):
             made = self.visit(estimator.estimator, flow, path)
             self._repeat(before, self._planned_fits(estimator, before), step)
-            self._scored(estimator, made, flow, step)
+            self._searched(estimator, made, flow, before, step)
+            if self._varies_privacy(estimator, estimator.estimator):
+                self._see(flow.merged.raw, step)
             return made
         unknown = replace(flow.shuffled, has_target=False)
         for index, part in enumerate(part for part in parts_of(estimator) if spends(part)):
@@ -301,16 +322,42 @@ class Walk:
         # How often the score of a candidate privatises rows is up to the scorer.
         if any(promise.protects is True and not promise.made_up for promise in self.promises[start:]):
             return None
-        params = search.estimator.get_params()
-        owners = [name.rpartition("__")[0] for name in searched_names(search)]
-        if any(spends(params.get(owner) if owner else search.estimator) for owner in owners):
+        if self._varies_privacy(search, search.estimator):
             return None
         return most_fits(search)
 
-    def _is_of_private_step(self, estimator: Any, name: str) -> bool:
-        """Whether a parameter is that of an estimator that has a guarantee, or is made of one that has."""
-        owner = name.rpartition("__")[0]
-        return self._promises(estimator.get_params().get(owner) if owner else estimator)
+    def _varies_privacy(self, search: Any, estimator: Any) -> bool:
+        """Whether candidates of a search may differ in what they spend, or in the columns that they use."""
+        varied = searched_values(search).items()
+        return any(self._is_private_parameter(estimator, name, values) for name, values in varied)
+
+    def _is_private_parameter(self, estimator: Any, name: str, values: list[Any]) -> bool:
+        """Whether what an estimator spends, or the columns that it uses, may follow from one of its parameters."""
+        # Fitted meta-estimators may have unfitted originals as parameters, so guarantees are not looked at here.
+        first, _, rest = name.partition("__")
+        inner = estimator.get_params().get(first)
+        is_pipeline = is_a(estimator, "sklearn.pipeline.Pipeline", "imblearn.pipeline.Pipeline")
+        places = [step_name for step_name, _ in estimator.steps] if is_pipeline else []
+        if first in places:
+            concerned = [part for _, part in estimator.steps[places.index(first) + 1 :]]
+            concerned += [] if rest else [inner, *values]
+        elif not rest:
+            concerned = [estimator, *values]
+        elif is_a(estimator, "sklearn.compose.ColumnTransformer", "sklearn.pipeline.FeatureUnion"):
+            concerned = []
+        else:
+            others = [value for key, value in estimator.get_params(deep=False).items() if key != first]
+            concerned = [part for part in estimators_in(others) if part is not inner]
+        if any(map(self._decides, estimators_in(concerned))):
+            return True
+        return bool(rest) and (not hasattr(inner, "get_params") or self._is_private_parameter(inner, rest, values))
+
+    def _decides(self, estimator: Any) -> bool:
+        """Whether an estimator, or one of its parts, may spend something or choose columns by their names."""
+        kinds = type(estimator).__mro__
+        ours = type(estimator) in self._trusted or any(kind.__module__.partition(".")[0] == "skdp" for kind in kinds)
+        chooses = any(kind.__name__ == "ColumnTransformer" for kind in kinds)
+        return ours or chooses or any(map(self._decides, parts_of(estimator)))
 
     def _repeat(self, start: int, more: int | None, step: str) -> None:
         """Count releases that a step makes of parts that it does not store, or stored once for several."""
@@ -347,6 +394,7 @@ class Walk:
         given = flow.shuffled if mixes_columns(estimator) else flow
         made = [self.visit(part, given, _join(place, str(index))) for index, part in enumerate(fed)]
         self._repeat(before, more_uses(estimator), step)
+        self._split(estimator, flow, before, step)
         if shows_rows(estimator):
             self.counted.append(step)
         targets = list(dict.fromkeys(name for promise in self.promises[before:] for name in promise.target))
@@ -373,12 +421,27 @@ class Walk:
             if not targets:
                 self._see([name], step)  # the model may have learnt from the true target
         elif not (_passes(transformer) or learns_nothing(transformer)):
-            self.from_target.append(step)
+            self._learn_target(step)
 
     def _scored(self, estimator: Any, made: Flow, flow: Flow, step: str) -> None:
         """Record a step that learns from predictions of its parts for the rows of `fit`."""
         self._see(made.repeated(flow).merged.raw, step)
         if learns_target(estimator):
+            self._learn_target(step)
+
+    def _split(self, estimator: Any, flow: Flow, start: int, step: str) -> None:
+        """Record a step that splits the rows by their target, so that one target moves other rows."""
+        if not splits_by_target(estimator) or flow.new_target:
+            return
+        self._learn_target(step)
+        if any(promise.target for promise in self.promises[start:]):
+            self.notes.append(
+                f"{step} splits the rows by their target: the target of one record decides in which part other records "
+                "are. So nothing is promised of the target; a promise about columns of X is for the same targets."
+            )
+
+    def _learn_target(self, step: str) -> None:
+        if step not in self.from_target:
             self.from_target.append(step)
 
     def finish(self) -> None:
@@ -393,7 +456,9 @@ class Walk:
 
     def _see(self, names: Iterable[Any], step: str) -> None:
         for name in names:
-            self.seen.setdefault(name, []).append(step)
+            steps = self.seen.setdefault(name, [])
+            if step not in steps:
+                steps.append(step)
 
     def _plain(self, estimator: Any, flow: Flow, step: str) -> Flow:
         raw = flow.merged.raw
@@ -405,7 +470,7 @@ class Walk:
         else:
             self._see(raw, step)
         if learns_target(estimator) and not flow.new_target:
-            self.from_target.append(step)
+            self._learn_target(step)
         if takes_weights(estimator):
             self.weighted.append(step)
         if not raw:
@@ -431,6 +496,13 @@ def _doubled(guarantee: PrivacyGuarantee, converted: PrivacyGuarantee) -> str:
     return (
         f"{amounts(guarantee)} for adding or removing a record is {amounts(converted)} for replacing one, which is both"
     )
+
+
+def _target_name(name: Any, columns: frozenset[Any]) -> Any:
+    """Return the name of a target, which is not that of a column."""
+    if name not in columns:
+        return name
+    return "target" if "target" not in columns else TARGET
 
 
 def _join(path: str, name: str) -> str:
