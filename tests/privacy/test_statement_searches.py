@@ -230,6 +230,9 @@ def test_a_function_that_scores_sees_the_rows():
         statement = privacy_statement(searched(reports(), {"m__C": [1, 2]}, scoring=scoring, refit="a"))
         assert statement.total is None
         assert "sex" in statement.unprotected_columns
+        dropping = make_pipeline(by_columns(), words(), LogisticRegression())
+        statement = privacy_statement(searched(dropping, {}, X, scoring=scoring, refit="a"))
+        assert statement.unprotected_columns == ["sex", "job"]
         planned = privacy_statement(GridSearchCV(reports(), {}, scoring=scoring, refit="a", cv=2), X[["sex"]])
         assert planned.total is None
         # Behind reports, it sees reports.
