@@ -21,6 +21,8 @@ from skdp.engines.files.shards._work import ShardFolder
 from skdp.local import NumericPerturber, RapporEncoder, SecretKey
 from tests.conftest import often
 
+pytestmark = pytest.mark.long  # a release of many files is to be retired
+
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 FORMATS = ["csv", "csv.gz", "jsonl", "jsonl.gz", "parquet", "arrow"]
 PART = 4096

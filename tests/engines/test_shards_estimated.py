@@ -14,6 +14,8 @@ from skdp.engines import estimate_file, privatize_files, tally_files
 from skdp.engines.files import shards
 from skdp.local import LocalHashingEncoder, NumericPerturber
 
+pytestmark = pytest.mark.long  # a release of many files is to be retired
+
 DOMAIN = {"color": ["red", "green", "blue"], "size": [0, 1, 2]}
 
 

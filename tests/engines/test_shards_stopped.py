@@ -18,6 +18,8 @@ from skdp.engines.files import shards
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files.shards import _privatize
 
+pytestmark = pytest.mark.long  # a release of many files is to be retired
+
 ROWS, PART = [5_000, 10], 4096
 FAULTS = [OSError(errno.EIO, "Input/output error"), OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()]
 

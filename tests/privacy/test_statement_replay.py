@@ -8,9 +8,8 @@ from tests.privacy.stated_pipelines import NO_GUARANTEE, PIPELINES, replayed_los
 
 QUICK = [
     *("scaler, model", "minmax, regression", "model", "model, classes read", "bayes, classes read", "mean"),
-    *("votes of regressions", "bag of parts", "bag of columns", "one against one", "stack of regressions"),
-    *("stack that splits by the target", "search of reports by several scores"),
-    *("fixed threshold", "two targets", "target as it is", "target scaled", "target scaled privately"),
+    *("bag of parts", "stack that splits by the target", "search of reports by several scores"),
+    *("fixed threshold", "two targets", "target as it is", "target scaled"),
     *("reports", "two reports", "reports, private model"),
     *NO_GUARANTEE,
 ]

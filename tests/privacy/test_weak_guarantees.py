@@ -92,6 +92,7 @@ def test_words_are_told_of_by_their_reports():
     assert len(told(lambda: HeavyHitters(20.0, max_length=2, alphabet="ab").report(["a", "b"]))) == 1
 
 
+@pytest.mark.long
 def test_what_is_shuffled_is_told_of_by_what_is_released():
     encoder = RandomizedResponseEncoder(Shuffled(1.0, 1e-9, 10**7), categories=DOMAIN)
     assert not told(lambda: encoder.fit(ROWS))
