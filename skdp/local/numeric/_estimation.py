@@ -17,6 +17,7 @@ from skdp.domain import Interval
 from skdp.local._tallies import NumericTally
 from skdp.local.numeric._share_bounds import (
     Z_95,
+    Fold,
     GroupedReports,
     Knots,
     knots_of_lattice,
@@ -31,6 +32,8 @@ from skdp.oracles.numeric import bin_positions, estimate_frequencies
 _BINS = 32
 _CELLS = 512
 """About the number of bins that are estimated, and merged in the end: smoothing must not reach far."""
+_FEW = 10
+"""The number of reports below which a half says next to nothing: weights are then chosen for values anywhere."""
 _WHOLE = 1e-9
 """The relative error of floats up to which a quotient is a whole number."""
 
@@ -121,12 +124,13 @@ class _Column:
         """Return the share of each bin, and four numbers for its interval, of shape (n_bins, 4)."""
         # The lower end without its error, the standard error of this end, and the same of the upper end.
         smoothed, model = self._fit(counts, places)
-        reports = GroupedReports.of(self.mechanism, self.knots, counts, places)
+        reports = GroupedReports.of(self.mechanism, self.knots, places)
+        folds = self._folds(reports, counts, places)
         ends = np.empty((self.bins, 4))
         for place in range(self.bins):
             touches, inside = self.knots.touches[place], self.knots.inside[place]
-            highest, highest_error = reports.bound(model, touches.astype(float))
-            lowest, lowest_error = reports.bound(model, -inside.astype(float))
+            highest, highest_error = reports.bound(folds, touches.astype(float))
+            lowest, lowest_error = reports.bound(folds, -inside.astype(float))
             ends[place] = -lowest, lowest_error, highest, highest_error
         if not self.is_lattice:
             if smooth:
@@ -140,6 +144,20 @@ class _Column:
         if _is_too_smooth(model, likeliest, channel, counts):
             smoothed = self._shares_of_bins(likeliest)
         return _nearest_shares(smoothed, *_limits(ends, Z_95)), ends
+
+    def _folds(self, reports: GroupedReports, counts: NDArray[np.int64], places: NDArray[np.intp]) -> tuple[Fold, ...]:
+        """Return parts of the reports, each with a model of other reports."""
+        # The same halves of the same reports each time, so that estimates are repeatable.
+        half = np.random.default_rng(0).binomial(counts, 0.5)
+        if min(half.sum(), (counts - half).sum()) < _FEW:
+            n_knots = len(self.knots.positions)
+            anywhere = np.full(n_knots, 1 / n_knots)
+            return (reports.fold(anywhere, counts),)
+        folds = []
+        for part in (half, counts - half):
+            _, model = self._fit(counts - part, places)
+            folds.append(reports.fold(model, part))
+        return tuple(folds)
 
     def _fit(
         self, counts: NDArray[np.int64], places: NDArray[np.intp]

@@ -82,7 +82,7 @@ class MeanEstimator(ReportTransformer):
             Privatised rows, or their sums.
         n_bins : int, optional
             The number of bins between the bounds, at most `grid_size`; by default 32, or fewer on a smaller grid. An
-            interval takes about 0.05 seconds.
+            interval takes about 0.1 seconds.
         spacing : float, or mapping of column name to float, optional
             Declares that all values are the lower bound plus a multiple of it, as is publicly known: 1 for ages in
             years. It divides the range of the bounds into at most `grid_size` parts. By default, values may be
@@ -119,7 +119,9 @@ class MeanEstimator(ReportTransformer):
         The interval of a bin is a mean of weights of the reports, plus or minus a quantile of its error. Of a record
         with any value, the weight is on average at least 1 in the bin and 0 elsewhere, for the upper end, and at most
         that for the lower one ([1]_). So an interval covers at least as often as stated, whether the values are smooth
-        or a few numbers. On grids of more than 1,024 steps, the weights are checked at 1,025 of them.
+        or a few numbers, but for the quantile, which is that of the normal distribution. The weights for one half of
+        the reports are chosen by the other half, so that they do not follow its noise; the halves are drawn with a
+        fixed seed. On grids of more than 1,024 steps, the weights are checked at 1,025 of them.
 
         This has a price. Without `spacing`, nothing says on which side of an edge between two bins a number is that
         is close to it: where many records have the value of an edge (half of all people work 40 hours), the
