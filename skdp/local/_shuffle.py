@@ -20,7 +20,7 @@ from skdp.frames import (
     pandas_note,
     with_protocol,
 )
-from skdp.local._protocol_file import refuse_other
+from skdp.local._protocol_file import refuse_other, says_secure
 from skdp.randomness import ByteSource
 from skdp.typing import TableLike
 
@@ -82,7 +82,11 @@ def join_reports(tables: Sequence[Any]) -> Any:
         joined.attrs = {}
     elif carries_notes(joined):
         joined = joined.replace_schema_metadata(None)
-    said = known[0] if len(known) == len(listed) else None
+    said = None
+    if len(known) == len(listed):
+        # The joined table is as secure as the least secure of them.
+        insecure = [text for text in known if not says_secure(text)]
+        said = (insecure or known)[0]
     return with_protocol(joined, said, joined_releases(map(carried_releases, listed)))
 
 

@@ -23,7 +23,15 @@ from skdp import (
 )
 from skdp.engines import estimate_file, privatize_file, tally_files
 from skdp.engines.files import said_by
-from skdp.local import LocalTableEncoder, OnFitOnly, PosteriorFeatures, ReportTransformer, SecretKey, SetValuedEncoder
+from skdp.local import (
+    LocalTableEncoder,
+    OnFitOnly,
+    PosteriorFeatures,
+    ReportTransformer,
+    SecretKey,
+    SetValuedEncoder,
+    join_reports,
+)
 from skdp.privacy import shuffled_guarantee
 
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 200})
@@ -144,3 +152,12 @@ def test_nothing_else_changes():
     assert reader.estimate_counts(reports).equals(made.estimate_counts(reports))
     assert np.array_equal(reader.categories_, made.categories_)
     assert json.loads(reader.to_json()) == json.loads(made.to_json())
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, lambda frame: pa.Table.from_pandas(frame, preserve_index=False)])
+@pytest.mark.parametrize("seeds", [(None, 0), (0, None)])
+def test_tables_that_are_joined(kind, seeds):
+    """The note of the first one decided."""
+    joined = join_reports([encoder(seed).transform(kind(PEOPLE)) for seed in seeds])
+    features = PosteriorFeatures(FrozenEstimator(encoder(None)), privatize=False).fit(joined)
+    assert not features.guarantee_.secure
