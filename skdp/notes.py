@@ -34,17 +34,11 @@ _MOST_RELEASES = 1 << 16
 class Releases(dict[str, str]):
     """Releases by their numbers, and the counts of each as JSON: of its reports, and of the parts of these."""
 
-    # pandas keeps the notes of tables that it concatenates only if all are equal, and then those of the first one. So
-    # notes of releases compare as equal, and the note on the right, which pandas keeps, takes in the one on the left.
-    # A note of a release too many makes the check of its table weaker; it does not make it fail.
-
+    # pandas keeps the attrs of tables that it joins only if all are equal, and then those of the first one. So the
+    # releases of reports compare as equal: their protocol, in the same attrs, is kept. The note of a joined table then
+    # lists too few reports, which `check_releases` says. An operand is never changed: it is the note of another table.
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, dict):
-            return False
-        other.update(self)
-        if not isinstance(other, Releases):  # read from JSON: pandas may have changed the sides
-            self.update(other)
-        return True
+        return isinstance(other, dict)
 
     __hash__ = None
 

@@ -169,7 +169,9 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         same kind as X
             The reports, with the row index of X. In pandas and pyarrow they carry `to_json` under ``skdp.protocol`` (in
             ``attrs``, or the metadata of the schema), unless more than 2,048 values are declared; and under
-            ``skdp.releases`` counts of this release: of its reports, and of their values or bits, in any order.
+            ``skdp.releases`` counts of this release: of its reports, and of their values or bits, in any order. Beside
+            a part of the rows these tell, by difference, of the reports that were left out. To publish a part, remove
+            the note first: ``reports.attrs.pop("skdp.releases")`` in pandas, ``replace_schema_metadata`` in pyarrow.
 
         Raises
         ------

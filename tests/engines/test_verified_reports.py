@@ -24,6 +24,7 @@ from skdp import (
     RapporEncoder,
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
+    read_protocol,
 )
 from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_batches, tally_files
 from skdp.local import LocalTableEncoder, SetValuedEncoder, UnverifiedReportsWarning, join_reports, shuffle_reports
@@ -233,15 +234,13 @@ def test_honest_tables_of_each_transformer_pass(transformer, people, tmp_path):
     reader = server(made)
     joined = join_reports([first, second])
     joined.to_parquet(tmp_path / "joined.parquet")
-    parts = [first[:20], first[20:]]
     for table in (
         first,
         first[: len(first) // 3],
         first.sample(frac=1.0, random_state=0),
         first.sort_values(list(first)) if not isinstance(made, SetValuedEncoder) else first[::-1],
         first.sample(len(first) // 2, random_state=0),
-        pd.concat([first, second]),
-        pd.concat(parts),
+        pd.concat([first[:20], first[20:]]),
         joined,
         pd.read_parquet(tmp_path / "joined.parquet"),
         arrow(first),
@@ -249,6 +248,7 @@ def test_honest_tables_of_each_transformer_pass(transformer, people, tmp_path):
     ):
         assert reader.tally(table).n_reports == len(table)
         assert made.tally(table).n_reports == len(table)
+    assert made.tally(pd.concat([first, second])).n_reports == 2 * len(first)  # it knows what it has released
 
 
 @pytest.mark.parametrize(("transformer", "people"), TRANSFORMERS, ids=lambda given: type(given).__name__)
@@ -363,6 +363,55 @@ def test_what_an_encoder_knows_stays_in_its_process():
     assert made.released.counts[0] == len(PEOPLE)
     assert pickle.loads(pickle.dumps(made)).released.counts is None
     assert made.fit(PEOPLE).released.counts is None
+
+
+class TestPandasJoins:
+    """pandas keeps notes that are equal, and compares them for that."""
+
+    JOINS = (
+        lambda one, other: pd.concat([one, other]),
+        lambda one, other: pd.concat([other, one]),
+        lambda one, other: one.merge(other, left_index=True, right_index=True),
+        lambda one, other: one.attrs == other.attrs,
+        lambda one, other: join_reports([one, other]),
+    )
+
+    @pytest.mark.parametrize("join", JOINS)
+    @pytest.mark.parametrize("read_again", [False, True])
+    def test_no_table_takes_in_the_note_of_another(self, join, read_again, tmp_path):
+        """The counts of one row are its report: with another table's note they would go where that table goes."""
+        made = encoder()
+        tables = [made.transform(PEOPLE), made.transform(PEOPLE[:1])]
+        if read_again:
+            tables[1].to_parquet(tmp_path / "one.parquet")
+            tables[1] = pd.read_parquet(tmp_path / "one.parquet")
+        before = [json.dumps(table.attrs) for table in tables]
+        join(*tables)
+        assert [json.dumps(table.attrs) for table in tables] == before
+        with noticed():
+            server().estimate_counts(overwritten(tables[0]))
+
+    def test_a_joined_table_keeps_the_protocol_and_says_that_its_note_is_of_a_part(self):
+        made = encoder()
+        joined = pd.concat([made.transform(PEOPLE), made.transform(PEOPLE)])
+        made.estimate_counts(joined)
+        with pytest.warns(UnverifiedReportsWarning, match="only `join_reports` keeps the notes of all"):
+            read_protocol(joined).estimate_counts(joined)
+
+
+def test_a_part_is_published_without_the_counts_of_the_rest(tmp_path):
+    made = encoder()
+    frame, table = made.transform(PEOPLE), made.transform(arrow(PEOPLE))
+    part = frame[:10]
+    part.attrs.pop("skdp.releases")
+    part.to_parquet(tmp_path / "frame.parquet")
+    protocol = table.schema.metadata[b"skdp.protocol"]
+    pq.write_table(table[:10].replace_schema_metadata({"skdp.protocol": protocol}), tmp_path / "table.parquet")
+    for name, whole in (("frame", frame), ("table", table.to_pandas())):
+        path = tmp_path / f"{name}.parquet"
+        ((number, counts),) = whole.attrs["skdp.releases"].items()
+        assert not any(secret.encode() in path.read_bytes() for secret in (number, counts, "skdp.releases"))
+        assert read_protocol(path).tally(pd.read_parquet(path)).n_reports == 10
 
 
 class TestJoin:

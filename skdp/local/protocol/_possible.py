@@ -70,13 +70,10 @@ def check_releases(
         return
     if noted is None:
         found = "these reports have no note of what they are, and are others than those that the transformer has made"
-    elif listed is not None and is_larger:
-        found = (
-            f"the note of these {n_reports:,} reports is not verified, as the releases that it lists have "
-            f"{int(listed[0]):,}; `join_reports` keeps the notes of all tables that are joined"
-        )
     else:
-        found = "the note of these reports is not verified, as the releases that it lists have others"
+        found = "the note of these reports is not verified, as the releases that it lists have "
+        found += f"{int(listed[0]):,} of {n_reports:,} reports" if listed is not None and is_larger else "others"
+        found += ". Of tables that were joined, only `join_reports` keeps the notes of all"
     warnings.warn(f"{found}. {_CAUSES}", UnverifiedReportsWarning, stacklevel=level_of_the_caller())
 
 
