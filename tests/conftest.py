@@ -49,9 +49,7 @@ LONG_EXAMPLES = {
     "skdp.metrics.private_groups._fairlearn.private_parity",
     "skdp.synthesis._classifier.MarginalClassifier",
     "skdp.synthesis._resampler.SyntheticResampler",
-    "skdp.testing._carry_checks.check_form",
     "skdp.testing._curator.check_curator",
-    "skdp.testing._interval_checks.check_intervals",
     "skdp.testing._privatizer.check_privatizer",
 }
 

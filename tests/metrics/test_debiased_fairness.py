@@ -43,8 +43,8 @@ from skdp.metrics.fairness._table import _ranges
 from skdp.metrics.private_groups._reports import GroupReports, find_privileged, indicate_privileged_rows, read_groups
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import SeededSource
-from skdp.testing import check_intervals
 from tests.conftest import each, often
+from tests.intervals import check_intervals
 
 ENDS = ["lower", "upper"]
 SEX = {"sex": ["Female", "Male"]}
