@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -43,13 +42,13 @@ class ResultsFile:
     def _read(self, text: bytes, study: str) -> None:
         try:
             first, *cells = [json.loads(line) for line in text.splitlines()]
-            same = first[_KIND] == study
-            for cell in cells if same else ():
+            found = first[_KIND]
+            for cell in cells:
                 rows = [(metric, _group(group), float(value)) for metric, group, value in cell["scores"]]
                 self._scores[float(cell["epsilon"]), cell["repeat"], cell["fold"]] = rows
         except (ValueError, TypeError, KeyError):
             raise ValueError("path is a file of something else than privacy_curve; name another one") from None
-        if not same:
+        if found != study:
             raise ValueError(
                 "path has the scores of another study: of another estimator, baseline, scoring, seed or version, or "
                 "of other rows or splits; name another file"
@@ -70,11 +69,9 @@ def hash_of_study(study: Study, folds: Any, random_state: int | None) -> str:
     models = _without_ledgers(study.estimator), _without_ledgers(study.baseline)
     settings = versions, models, study.step, study.fit_only, study.scoring, random_state
     try:
-        # joblib hashes a lambda by its name, as which all lambdas are alike: pickle refuses it.
-        pickle.dumps(settings)
         return str(joblib.hash((settings, study.X, study.y, study.groups, study.weights, study.params, folds)))
     except Exception as error:
-        # The message of a pickling error shows the object, and with it the data, so it is not repeated.
+        # joblib's message shows all that was to be hashed, the data included, so it is not repeated.
         raise TypeError(
             f"path needs picklable objects ({type(error).__name__}): functions and classes with a name in a module, "
             "no lambda, in the estimator, the baseline, the scoring and the data"
