@@ -41,9 +41,7 @@ def pytest_addoption(parser):
 LONG_EXAMPLES = {
     "skdp.datasets._adult.load_adult_aif360",
     "skdp.evaluation.attacks._attribute_inference.attribute_inference",
-    "skdp.evaluation.audits._audit.AuditResult",
     "skdp.evaluation.audits._audit.audit_epsilon",
-    "skdp.evaluation.audits._survey.audit_table",
     "skdp.evaluation.curves._privacy_curve.privacy_curve",
     "skdp.evaluation.report._report.study_report",
     "skdp.metrics.private_groups._fairlearn.private_parity",
