@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from skdp.local import SubsetSelectionEncoder as SubsetSelectionEncoder
     from skdp.local import UnaryEncodingTransformer as UnaryEncodingTransformer
     from skdp.local import recommend_plan as recommend_plan
-    from skdp.local import recommend_strategy as recommend_strategy
     from skdp.local import shuffle_reports as shuffle_reports
     from skdp.persistence import load as load
     from skdp.persistence import save as save
@@ -132,7 +131,6 @@ _MODULES = {
     "privacy_statement": "skdp.privacy",
     "read_protocol": "skdp.engines",
     "recommend_plan": "skdp.local",
-    "recommend_strategy": "skdp.local",
     "save": "skdp.persistence",
     "shuffle_reports": "skdp.local",
     "synthetic_inference": "skdp.synthesis",

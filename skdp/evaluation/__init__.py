@@ -11,7 +11,7 @@ from skdp.evaluation.attacks import (
 )
 from skdp.evaluation.audits import AuditResult, audit_epsilon, audit_table
 from skdp.evaluation.curves import ParetoDisplay, PrivacyCurveDisplay, compare_to_baseline, privacy_curve
-from skdp.evaluation.displays import CountEstimateDisplay, FairnessDisplay, MarginalDisplay, StrategyDisplay
+from skdp.evaluation.displays import CountEstimateDisplay, FairnessDisplay, MarginalDisplay
 from skdp.evaluation.planning import EpsilonPlan, PlanDisplay, plan_epsilon
 from skdp.evaluation.report import CountStudy, age_sex_report, count_study, errors_by_trust, study_report
 
@@ -28,7 +28,6 @@ __all__ = [
     "ParetoDisplay",
     "PlanDisplay",
     "PrivacyCurveDisplay",
-    "StrategyDisplay",
     "age_sex_report",
     "attribute_inference",
     "audit_epsilon",

@@ -1,7 +1,7 @@
 """Transformers that randomise each record by itself: the local model, which needs no trusted curator."""
 
 from skdp.local._bit_encoders import SubsetSelectionEncoder, UnaryEncodingTransformer
-from skdp.local._frequency_oracle import FrequencyOracleEncoder, recommend_strategy
+from skdp.local._frequency_oracle import FrequencyOracleEncoder
 from skdp.local._index_encoders import HadamardResponseEncoder, LocalHashingEncoder
 from skdp.local._on_fit_only import OnFitOnly
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
@@ -65,6 +65,5 @@ __all__ = [
     "join_reports",
     "read_report_table",
     "recommend_plan",
-    "recommend_strategy",
     "shuffle_reports",
 ]

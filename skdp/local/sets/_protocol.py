@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -40,8 +39,10 @@ SetPostprocess = Literal["none", "clip"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ListProtocol(ReportProtocol):
-    """Reports of columns of lists, each by a protocol for sets with a share of epsilon."""
+class SetProtocol(ReportProtocol):
+    """Reports of columns of sets, each by an oracle for sets with a share of epsilon."""
+
+    # Codes are an array of bytes for each column: of a row the codes of its values, distinct and ascending.
 
     domain: Domain
     oracles: tuple[SetOracle, ...]
@@ -73,10 +74,8 @@ class ListProtocol(ReportProtocol):
     def prepare(self, table: Table) -> Codes:
         for oracle in self.oracles:
             oracle.check_size(len(table.columns[0]))
-        return [self._code(name, column) for name, column in zip(self.columns, table.columns, strict=True)]
-
-    @abstractmethod
-    def _code(self, name: Any, column: Any) -> NDArray[np.object_]: ...
+        pairs = zip(self.columns, table.columns, strict=True)
+        return [read_sets(self.domain, name, column, self.unknown) for name, column in pairs]
 
     def write(self, reports: Reports, table: Table) -> Any:
         blocks = [report if report.ndim == 2 else report.reshape(-1, 1) for report in reports]
@@ -100,21 +99,6 @@ class ListProtocol(ReportProtocol):
 
     def empty_counts(self) -> NDArray[np.int64]:
         return joined_counts(0, [np.zeros(oracle.n_part_counts, np.int64) for oracle in self.oracles])
-
-    @property
-    @abstractmethod
-    def meaning(self) -> dict[str, Any]:
-        """What a server must know to read the reports."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SetProtocol(ListProtocol):
-    """Reports of sets."""
-
-    # Codes are an array of bytes for each column: of a row the codes of its values, distinct and ascending.
-
-    def _code(self, name: Any, column: Any) -> NDArray[np.object_]:
-        return read_sets(self.domain, name, column, self.unknown)
 
     def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
         reports = []
@@ -177,6 +161,7 @@ class SetProtocol(ListProtocol):
 
     @property
     def meaning(self) -> dict[str, Any]:
+        """What a server must know to read the reports."""
         oracles = [oracle.parameters() for oracle in self.oracles]
         return {"encoder": "SetValuedEncoder", "strategy": "split", "oracles": oracles}
 
