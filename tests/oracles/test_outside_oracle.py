@@ -50,7 +50,6 @@ def test_its_channel_keeps_the_promise(oracle):
     assert oracle.epsilon == log_upper(ratio)
 
 
-@pytest.mark.slow
 def test_its_permanent_reports_stay_the_same_and_follow_the_channel(oracle):
     memo = Memo(KEY, "outside", Domain({"x": range(K)}), [("x",)], (oracle,), sample=False, unknown=False)
     assert memo.n_states == [K]
@@ -71,7 +70,6 @@ def test_the_best_guess_is_that_of_the_channel(oracle):
     assert bayes_accuracy(oracle, prior, groups=[*"aabbb"]) == pytest.approx(pairs.max(axis=0).sum(), rel=1e-12)
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("memoize", [False, True])
 def test_a_line_in_the_registry_makes_it_an_encoder(oracle, monkeypatch, memoize):
     monkeypatch.setitem(ORACLES, "outside", type(oracle))
