@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from skdp.local import PosteriorFeatures as PosteriorFeatures
     from skdp.local import RandomizedResponseEncoder as RandomizedResponseEncoder
     from skdp.local import RapporEncoder as RapporEncoder
-    from skdp.local import RapporTally as RapporTally
     from skdp.local import ReportTally as ReportTally
     from skdp.local import SecretKey as SecretKey
     from skdp.local import SetValuedEncoder as SetValuedEncoder
@@ -118,7 +117,6 @@ _MODULES = {
     "PrivacyLedger": "skdp.privacy",
     "RandomizedResponseEncoder": "skdp.local",
     "RapporEncoder": "skdp.local",
-    "RapporTally": "skdp.local",
     "ReportTally": "skdp.local",
     "SecretKey": "skdp.local",
     "SetValuedEncoder": "skdp.local",

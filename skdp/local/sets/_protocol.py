@@ -14,7 +14,7 @@ from skdp.base import check_choice, check_confidence_level, undeclared_error
 from skdp.coding import ColumnError, flatten_lists
 from skdp.domain import Domain, Interval
 from skdp.frames import Table
-from skdp.local._tallies import ReportTally
+from skdp.local._tallies import CountTally
 from skdp.local.protocol import (
     Channel,
     Codes,
@@ -26,7 +26,6 @@ from skdp.local.protocol import (
     concat_columns,
     joined_counts,
     plain_values,
-    read_report_table,
     read_whole_numbers,
     value_labels,
 )
@@ -82,7 +81,7 @@ class SetProtocol(ReportProtocol):
         return table.rebuild(blocks, self.report_columns)
 
     def read(self, reports: Any) -> Reports:
-        columns, arrays = list(read_report_table(reports, self.report_columns).columns), []
+        columns, arrays = list(self.report_table(reports).columns), []
         for oracle in self.oracles:
             own, columns = columns[: oracle.width], columns[oracle.width :]
             block = np.column_stack([np.asarray(column) for column in own])
@@ -110,19 +109,19 @@ class SetProtocol(ReportProtocol):
             reports.append(np.concatenate(parts))
         return reports
 
-    def tally(self, reports: Reports) -> ReportTally:
+    def tally(self, reports: Reports) -> CountTally:
         support = tuple(oracle.tally(report) for oracle, report in zip(self.oracles, reports, strict=True))
         return self._tally_of(support, len(reports[0]))
 
-    def empty_tally(self) -> ReportTally:
+    def empty_tally(self) -> CountTally:
         return self._tally_of(tuple(np.zeros(oracle.k, np.int64) for oracle in self.oracles), 0)
 
-    def _tally_of(self, support: tuple[NDArray[np.int64], ...], n: int) -> ReportTally:
-        return ReportTally(support, (n,) * len(support), n, self.domain, self.meaning)
+    def _tally_of(self, support: tuple[NDArray[np.int64], ...], n: int) -> CountTally:
+        return CountTally(support, (n,) * len(support), n, self.domain, self.meaning)
 
     def estimate(  # type: ignore[override]
         self,
-        tally: ReportTally,
+        tally: CountTally,
         *,
         columns: Sequence[Any] | None = None,
         postprocess: str = "none",
@@ -152,7 +151,7 @@ class SetProtocol(ReportProtocol):
             return tables[asked[0]]
         return concat_columns(tables)
 
-    def tails(self, tally: ReportTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
+    def tails(self, tally: CountTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
         found = []
         for name, oracle, support in zip(self.columns, self.oracles, tally.support, strict=True):
             if tally.n_reports and (columns is None or name in columns):

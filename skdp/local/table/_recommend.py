@@ -54,7 +54,11 @@ def recommend_plan(
     Returns
     -------
     TablePlan
-        The plan, with a table of the errors of all strategies, and reasons.
+        The plan. ``strategies`` is a table of all strategies, the best one first: ``error``, n times the mean squared
+        error of what the purpose asks for (infinite if it cannot be had), ``times``, the same as a multiple of the best
+        one, ``n_reported``, how many reports a record makes, and ``reason``. ``reports`` has a row for each report:
+        ``columns``, ``report`` (its oracle or mechanism), ``cells``, ``epsilon``, ``inclusion``, the probability that a
+        record makes it, and ``error``, the mean over its cells. ``strategy`` is the one that was chosen.
 
     Warns
     -----
