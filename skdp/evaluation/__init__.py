@@ -13,7 +13,7 @@ from skdp.evaluation.audits import AuditResult as AuditResult
 from skdp.evaluation.audits import audit_epsilon
 from skdp.evaluation.audits import audit_table as audit_table
 from skdp.evaluation.curves import ParetoDisplay, PrivacyCurveDisplay, compare_to_baseline, privacy_curve
-from skdp.evaluation.displays import CountEstimateDisplay, FairnessDisplay, MarginalDisplay, StrategyDisplay
+from skdp.evaluation.displays import CountEstimateDisplay, FairnessDisplay, MarginalDisplay
 from skdp.evaluation.planning import plan_epsilon
 from skdp.evaluation.report import age_sex_report as age_sex_report
 from skdp.evaluation.report import count_study, study_report
@@ -26,7 +26,6 @@ __all__ = [
     "MarginalDisplay",
     "ParetoDisplay",
     "PrivacyCurveDisplay",
-    "StrategyDisplay",
     "attribute_inference",
     "audit_epsilon",
     "bayes_accuracy",

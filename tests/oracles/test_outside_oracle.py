@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import Domain, FrequencyOracleEncoder, recommend_strategy
+from skdp import Domain, FrequencyOracleEncoder
 from skdp.evaluation import audit_epsilon, bayes_accuracy
 from skdp.exact import exp_bounds, log_upper
 from skdp.local import SecretKey
@@ -68,12 +68,6 @@ def test_the_best_guess_is_that_of_the_channel(oracle):
     assert bayes_accuracy(oracle, prior) == pytest.approx(channel.max(axis=0).sum(), rel=1e-12)
     pairs = np.array([channel[:2].sum(axis=0), channel[2:].sum(axis=0)])
     assert bayes_accuracy(oracle, prior, groups=[*"aabbb"]) == pytest.approx(pairs.max(axis=0).sum(), rel=1e-12)
-
-
-def test_a_line_in_the_registry_compares_it(oracle, monkeypatch):
-    monkeypatch.setitem(ORACLES, "outside", type(oracle))
-    table = recommend_strategy({"x": range(K), "y": range(3)}, 1.0, oracle="outside")
-    assert (table["oracles"].str.split(", ").str[0] == "outside").all()
 
 
 @pytest.mark.parametrize("memoize", [False, True])

@@ -65,7 +65,7 @@ from tests.test_fitted_state import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
 
 pytestmark = pytest.mark.filterwarnings("ignore:the noise (drowns|hides):UserWarning")
 
-NO_ESTIMATORS = {"RapporTally", "ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "Interval", "SecretKey"}
+NO_ESTIMATORS = {"ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "Interval", "SecretKey"}
 """Public classes that are not estimators: ledgers and tallies have files of their own."""
 
 OURS = [(f"{place}-{type(one).__name__}", one, X) for place, (one, X) in enumerate(SUBJECTS)]
