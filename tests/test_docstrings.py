@@ -6,7 +6,6 @@ import inspect
 import pkgutil
 import pydoc
 
-import pytest
 from numpydoc.validate import validate
 
 import skdp
@@ -78,7 +77,6 @@ def owner_of(path):
 INHERITED = {path for path in OURS.values() if (found := owner_of(path)) and inherits_docstring(*found)}
 
 
-@pytest.mark.slow
 @each("path", sorted({*OURS.values()} - INHERITED))
 def test_public_docstrings(monkeypatch, path):
     # No comment in the code may switch a check off; to look for some takes a quarter of the time.
@@ -108,7 +106,6 @@ def _long_private_docstrings(source, module):
     yield from walk(parsed(source), "")
 
 
-@pytest.mark.slow
 def test_private_docstrings_have_a_line():
     for module, source in SOURCES.items():
         assert not list(_long_private_docstrings(source, module)), module

@@ -105,7 +105,6 @@ def test_the_report_alone_gives_what_the_channel_gives():
     assert result.std_error == pytest.approx(math.sqrt(result.accuracy * (1 - result.accuracy) / 20_000))
 
 
-@pytest.mark.chosen("polars")
 @few_kinds
 @pytest.mark.usefixtures("few_trees")
 def test_every_kind_of_frame_gives_the_same(make_frame):
@@ -180,7 +179,6 @@ def test_known_columns_and_the_label_are_what_the_attacker_sees(sex):
     assert blind.carriers.empty
 
 
-@pytest.mark.chosen("joint")
 @pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize("strategy", often(["split", "joint", "sample"], ["joint", "sample"]))
 def test_the_bound_is_that_of_the_attribute(strategy):

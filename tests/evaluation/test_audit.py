@@ -167,21 +167,6 @@ FAULTS = [
 ]
 
 
-@pytest.mark.chosen(
-    "RaisesOnUnknown",
-    "RedrawnReports",
-    "DrawnAgain",
-    "IgnoredHashes",
-    "InvertedBranch",
-    "AmplifiedTuples",
-    "NameShows",
-    "OwnBitTwice",
-    "FloatLaplace",
-    "OffByOne",
-    "NeverFlips",
-    "MissingPasses",
-    "AttributesShow",
-)
 @pytest.mark.parametrize(("fault", "neighbours", "options", "least"), FAULTS, ids=lambda v: type(v).__name__)
 def test_each_published_fault_is_refuted(fault, neighbours, options, least):
     result = audit_epsilon(fault, neighbours, n_draws=DRAWS, **options)
@@ -190,7 +175,6 @@ def test_each_published_fault_is_refuted(fault, neighbours, options, least):
     assert result.secure
 
 
-@pytest.mark.chosen("SharedCoin")
 @pytest.mark.parametrize(
     ("fault", "call"),
     [
@@ -293,7 +277,6 @@ def test_a_table_is_audited_with_all_of_its_columns():
 AUDITED = ["randomised response, two columns, joint", "square wave", "heavy hitters"]
 
 
-@pytest.mark.chosen("square wave")
 @pytest.mark.usefixtures("few_calls")
 @pytest.mark.parametrize("name", often([name for name, _ in audited_transformers()], AUDITED))
 def test_our_transformers_are_not_refuted(name):
@@ -489,7 +472,6 @@ def test_types_in_cells_are_part_of_the_form():
     assert len(forms) == 5  # 1.0 and nan are both floats
 
 
-@pytest.mark.chosen("polars")
 @pytest.mark.usefixtures("few_calls")
 @pytest.mark.parametrize("kind", ["polars", "pyarrow", "array"])
 def test_neighbours_of_any_kind(kind):

@@ -107,7 +107,6 @@ PAY = ["$10k - $50k", r"$\frac{1$"]
 ROWS = pd.DataFrame({"pay $ of $": PAY * 2, "_age": [1, 2, 3, 4]})
 
 
-@pytest.mark.chosen("words0", "words2", "words4")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("draw", "words"),

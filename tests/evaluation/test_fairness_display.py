@@ -50,7 +50,6 @@ def of(report, pattern):
     return rows["value"].tolist(), list(zip(rows["lower"], rows["upper"], strict=True))
 
 
-@pytest.mark.chosen("list", "<lambda>")
 @pytest.mark.parametrize("column", [list, np.array, pd.Series, pl.Series, lambda values: pa.chunked_array([values])])
 def test_dots_and_bars_are_the_values_and_intervals_of_the_report(column):
     display = FairnessDisplay.from_predictions(
@@ -89,7 +88,6 @@ def test_all_rows_are_kept_as_tidy_data():
         assert display.data[name].tolist() == pytest.approx(report[name].tolist())
 
 
-@pytest.mark.chosen("table")
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_groups_of_several_columns_are_written_with_commas(make):
     with warnings.catch_warnings():
@@ -185,7 +183,6 @@ def test_metrics_of_other_names_are_written_without_underscores():
     assert display.figure_.legends == []
 
 
-@pytest.mark.chosen("given1")
 @pytest.mark.parametrize(
     ("given", "said"),
     [({}, "90 % interval"), ({"confidence_level": 0.995}, "99.5 % interval")],

@@ -46,7 +46,6 @@ def ticks(axis):
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
-@pytest.mark.chosen("polars")
 @few_kinds
 def test_bars_have_the_length_of_the_shares_on_every_kind_of_frame(make_frame):
     display = MarginalDisplay.from_tables(make_frame(REAL), make_frame(SYNTHETIC))
@@ -73,7 +72,6 @@ def test_bins_are_drawn_as_steps_with_what_is_beyond_them_below(as_domain):
     assert axes.get_xlabel() == "missing: 14.3% | 40.0%\noutside the domain: 0.0% | 20.0%"
 
 
-@pytest.mark.chosen("pyarrow")
 @few_kinds
 def test_two_columns_are_two_heat_maps_of_one_scale(make_frame):
     display = MarginalDisplay.from_tables(make_frame(REAL), make_frame(SYNTHETIC), [("sex", "age")], domain=DOMAIN)

@@ -78,7 +78,6 @@ def test_rows_are_the_least_that_are_enough():
     assert str(plan).startswith("epsilon = 1 and 8,842 rows are enough for a frequency within ± 0.02 (95 % interval")
 
 
-@pytest.mark.chosen("joint", "sample")
 @pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
 def test_the_half_width_is_that_of_the_estimates(strategy):
     encoder = FrequencyOracleEncoder(2.0, categories=VALUES, strategy=strategy, random_state=0)
@@ -133,7 +132,6 @@ def test_a_hierarchy_and_frequencies_of_a_histogram():
     assert rows.n_rows == 6_000
 
 
-@pytest.mark.chosen("fixed")
 @pytest.mark.parametrize("rows", ["sampled", "fixed"])
 def test_the_half_width_of_a_parity_difference_is_that_of_debiased_fairness(rows):
     encoder = RandomizedResponseEncoder(categories=VALUES, random_state=0)

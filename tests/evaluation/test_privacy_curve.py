@@ -167,7 +167,6 @@ def test_test_rows_are_true_under_privatize_fit():
         assert value != noisy.score(X.iloc[test], y[test])
 
 
-@pytest.mark.chosen("pipeline", "vote")
 @pytest.mark.parametrize("wrap", ["pipeline", "search", "vote"])
 def test_all_scorers_see_one_release_of_the_test_rows(wrap):
     """Labels and probabilities of one release agree; of two releases at a small epsilon they do not."""
@@ -256,7 +255,6 @@ def test_steps_beside_the_one_that_varies_get_seeds_of_their_own():
     assert len(set(seeds)) == 8
 
 
-@pytest.mark.processes
 def test_two_processes_give_what_one_gives():
     pd.testing.assert_frame_equal(curve(n_jobs=2, epsilons=[0.5]), curve(epsilons=[0.5]))
 
@@ -313,7 +311,6 @@ def test_missing_values_are_a_group_that_fairlearn_does_not_leave_out():
     assert set(found["group"]) == {"all", "a", "b", "missing"}
 
 
-@pytest.mark.chosen("DataFrame0")
 @pytest.mark.parametrize("kind", [pl.DataFrame, pd.DataFrame])
 def test_a_frame_of_any_kind(kind):
     X, y = table()
@@ -709,7 +706,6 @@ def calls_itself(estimator, X, y):
 SCORERS = [reads_a_global, reads_by_a_helper, reads_inside, calls_itself, partial(reads_a_global)]
 
 
-@pytest.mark.chosen("calls_itself", "reads_by_a_helper")
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_a_scorer_that_reads_a_global_is_computed_again_when_it_changes(tmp_path, monkeypatch, scorer):
     options = {"scoring": scorer, "cache": tmp_path, "epsilons": [4.0], "baseline": None, "cv": 2}

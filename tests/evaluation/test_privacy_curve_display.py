@@ -154,7 +154,6 @@ def test_scores_that_are_not_finite_are_left_out_and_counted():
     assert ranges[["low", "high"]].tolist() == [known["value"].min(), known["value"].max()]
 
 
-@pytest.mark.chosen("nan")
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_panel_without_a_finite_score_says_so_and_keeps_its_axis(value):
     curve = scores(metrics=("ratio", "accuracy"), groups=("all",))
@@ -194,7 +193,6 @@ def test_the_summary_has_the_order_of_the_curve():
     assert summary["epsilon"].tolist() == [0.5, 4.0, math.inf] * 6
 
 
-@pytest.mark.chosen("2")
 @pytest.mark.parametrize("number", [1, 2, pytest.param(5, marks=pytest.mark.long)])
 def test_a_panel_for_each_metric(number):
     display = PrivacyCurveDisplay.from_curve(scores(metrics=[f"metric {place}" for place in range(number)]))

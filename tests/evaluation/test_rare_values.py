@@ -136,7 +136,6 @@ def test_progress_is_shown(attacked, capsys):
     assert "4/4" in capsys.readouterr().err
 
 
-@pytest.mark.chosen("Subset", "Hadamard")
 @pytest.mark.parametrize(
     "oracle",
     [RandomizedResponse(3, 1.0), SubsetSelection(3, 1.0), UnaryEncoding(3, 1.0), HadamardResponse(3, 1.0)],

@@ -96,7 +96,6 @@ class TestModelScores:
         assert not one["value"].equals(other["value"])
 
     @pytest.mark.long
-    @pytest.mark.processes
     def test_processes(self, people, scores):
         pd.testing.assert_frame_equal(scores, scores_of(read(people, n_jobs=2)))
 

@@ -282,7 +282,6 @@ def test_a_tally_of_others_is_read_within_limits(kind, tmp_path):
         kind.from_json("[" + "0," * (1 << 21) + "0]")
 
 
-@pytest.mark.slow
 def test_a_tally_in_parquet_is_read_within_limits(tmp_path, monkeypatch):
     encoder = RandomizedResponseEncoder(1.0, categories={"a": ["x", "y"], "b": [1, 2, 3]}).fit(ROW.assign(b=1))
     tally = encoder.tally(encoder.transform(ROW.assign(b=1)))

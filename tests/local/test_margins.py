@@ -73,7 +73,6 @@ def test_the_closed_form_is_the_variance_of_all_reports(name, column, monkeypatc
         assert found.loc[label, "std_error"] ** 2 == pytest.approx(exact_variance(encoder, column, label))
 
 
-@pytest.mark.chosen("subset", "response", "hashing", "hadamard")
 @pytest.mark.parametrize("name", KINDS)
 def test_margins_are_sums_of_cells(name):
     encoder = KINDS[name].fit(PEOPLE)

@@ -87,8 +87,6 @@ def strategy(request):
 
 
 class TestPermanence:
-    @pytest.mark.chosen("LocalHashing", "Unary", "RandomizedResponse")
-    @pytest.mark.covering
     def test_over_calls_orders_batches_pickles_and_clones(self, kind, strategy):
         rows, ids = table(), np.arange(60)
         encoder = make(kind, strategy=strategy, handle_unknown="uniform").fit(rows)
@@ -253,8 +251,6 @@ class TestChannel:
         rows = pd.DataFrame({"x": [value] * self.N})
         return encoder.fit(rows), np.asarray(encoder.transform(rows, record_id=range_of(self.N)))
 
-    @pytest.mark.chosen("d-Unary", "a-Subset", "a-Random", "d-Random")
-    @pytest.mark.whole
     @pytest.mark.parametrize("kind", [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder])
     @pytest.mark.parametrize("value", ["a", "d"])
     def test_of_categories_and_bits(self, kind, value):
@@ -289,7 +285,6 @@ class TestChannel:
         supports = oracle.supports(reports.astype(np.uint64)).mean(axis=0)
         assert supports == pytest.approx([float(oracle.p if v == 2 else oracle.q) for v in range(5)], abs=0.035)
 
-    @pytest.mark.slow
     def test_of_buckets(self):
         """Two values of a record share its seed, and no coin of their reports if their buckets differ."""
         encoder, reports = self.reports(LocalHashingEncoder, "a")
@@ -349,7 +344,6 @@ def attack(encoder, n=400, calls=100):
 
 
 class TestAveraging:
-    @pytest.mark.slow
     def test_many_reports_show_no_more_than_the_permanent_one(self):
         encoder = make(epsilon=1.0, instantaneous_epsilon=0.7, categories={"x": DOMAIN["x"]}, random_state=0)
         bound = float(RandomizedResponseEncoder(1.0, categories=[DOMAIN["x"]]).fit([["a"]]).oracles_[0].p)
@@ -389,8 +383,6 @@ class TestSecondRound:
             assert ratio <= exp_bounds(bound)[0]
             assert guarantee.epsilon == pytest.approx(bound)
 
-    @pytest.mark.chosen("joint-UnaryEncodingTransformer", "split-RandomizedResponseEncoder")
-    @pytest.mark.covering
     @pytest.mark.parametrize("kind", TWO_ROUNDS)
     def test_estimates_are_unbiased_with_the_stated_errors(self, kind, strategy):
         n, n_runs, z = 600, 24, []
@@ -413,7 +405,6 @@ class TestSecondRound:
             other = single.estimate_counts(single.transform(rows))
             assert estimate["std_error"].mean() == pytest.approx(other["std_error"].mean(), rel=0.04)
 
-    @pytest.mark.chosen("Unary", "RandomizedResponse")
     @pytest.mark.parametrize("kind", TWO_ROUNDS)
     def test_each_call_has_fresh_noise(self, kind):
         encoder = make(kind, instantaneous_epsilon=0.5).fit(table())
@@ -450,7 +441,6 @@ class TestSecondRound:
 class TestHashing:
     """LOLOHA: a record has one seed, and one permanent report a bucket."""
 
-    @pytest.mark.chosen("2", "None")
     @pytest.mark.parametrize("buckets", [2, 3, None])
     def test_no_record_has_more_permanent_reports_than_buckets(self, buckets):
         k, n = 40, 50
@@ -474,7 +464,6 @@ class TestHashing:
             assert len(pairs) == len({bucket for bucket, _ in pairs}) <= oracle.n_buckets
         assert encoder.guarantee_for_changes(k).epsilon == pytest.approx(oracle.n_buckets * 1.0)
 
-    @pytest.mark.covering
     @pytest.mark.parametrize(("epsilon", "again"), [(4.0, 1.0), (2.0, 0.5), (3.0, 2.5), (8.0, 3.0), (1.0, 0.999)])
     @pytest.mark.parametrize("k", [2, 5, 40, 1_000])
     def test_no_other_number_of_buckets_has_a_smaller_error(self, k, epsilon, again):
@@ -742,7 +731,6 @@ def test_ids_that_cannot_be_written_are_named_and_not_shown(record):
 
 
 class TestManyResponsesAtATime:
-    @pytest.mark.chosen("255-9.0", "1000-2.0")
     @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (256, 0.1), (255, 9.0), (1000, 2.0)])
     def test_they_are_those_of_each_record_alone(self, k, epsilon):
         """With 16 bits, up to k / 2**16 of the words are undecided: some ten of these."""

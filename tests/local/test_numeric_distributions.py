@@ -21,7 +21,6 @@ def perturber(epsilon=1.0, **parameters):
     return NumericPerturber(epsilon, **settings | parameters)
 
 
-@pytest.mark.slow
 def test_the_mechanism_and_its_guarantee():
     fitted = perturber().fit(ROWS)
     assert isinstance(fitted.mechanism_, Windows)
@@ -61,7 +60,6 @@ def test_tallies_add_and_pickles_are_the_same():
     assert abs(found["mean"] - ROWS["age"].mean()) < 5 * found["std_error"]
 
 
-@pytest.mark.slow
 def test_several_columns_are_sampled():
     rows = pd.DataFrame({"a": [1.0, 50.0] * 20, "b": [2.0, 99.0] * 20})
     fitted = perturber(strategy="sample").fit(rows)
@@ -74,7 +72,6 @@ def test_an_engine_privatises_with_it():
     assert fitted.estimate_distribution(reports.collect())["frequency"].sum() == pytest.approx(1)
 
 
-@pytest.mark.slow
 def test_shuffled_reports_are_bounded_by_the_pair_of_all_windows():
     """The local epsilon is that of the worst randomiser: no program is solved to find it."""
     fitted = perturber(Shuffled(0.5, 1e-6, n=10_000)).fit(ROWS)

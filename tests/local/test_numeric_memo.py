@@ -147,8 +147,6 @@ class TestKey:
 
 
 class TestLaw:
-    @pytest.mark.chosen("10.35", "0.0-square_wave")
-    @pytest.mark.whole
     @every_mechanism
     @pytest.mark.parametrize("value", [0.0, 10.35, 11.0])
     def test_reports_follow_the_channel_between_the_positions_too(self, mechanism, value):
@@ -166,7 +164,6 @@ class TestLaw:
         seen = [*counts[~rare], *([counts[rare].sum()] if rare.any() else [])]
         assert chisquare(seen, expected).pvalue > FALSE_ALARM
 
-    @pytest.mark.chosen("square_wave")
     @every_mechanism
     def test_estimates_are_unbiased_with_the_stated_errors(self, mechanism):
         rows, z = table(1_000), []
@@ -378,7 +375,6 @@ def test_the_sign_of_zero_in_the_bounds_changes_nothing():
     assert first.equals(second)
 
 
-@pytest.mark.covering
 @every_mechanism
 @pytest.mark.parametrize("steps", [3, 16, 250, 1_024])
 def test_many_records_draw_together_what_each_draws_alone(mechanism, steps):

@@ -47,7 +47,6 @@ def perturber(**parameters):
     return NumericPerturber(**{"bounds": BOUNDS, "random_state": 0} | parameters)
 
 
-@pytest.mark.covering
 @every_mechanism
 def test_a_privatised_table_looks_like_the_original(people, values_of, mechanism):
     fitted = perturber(mechanism=mechanism).fit(people)
@@ -71,7 +70,6 @@ def test_arrays_and_lists_become_arrays(mechanism, container):
     assert out.dtype == np.float64
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("mechanism", often(MECHANISMS, set(MECHANISMS) - {"optimal"}))
 def test_a_large_epsilon_reports_the_clipped_truth_in_its_row(people, values_of, mechanism):
     fitted = perturber(mechanism=mechanism, epsilon=40_000, grid_size=1000).fit(people)
@@ -85,7 +83,6 @@ def test_a_large_epsilon_reports_the_clipped_truth_in_its_row(people, values_of,
     assert values_of(reports, "income")[3] == pytest.approx(1e6)
 
 
-@pytest.mark.whole
 @every_mechanism
 @pytest.mark.parametrize("epsilon", [1e-9, 0.7, 5, 700])
 def test_the_tuple_of_all_columns_is_within_epsilon(mechanism, epsilon):
@@ -108,8 +105,6 @@ def test_the_tuple_of_all_columns_is_within_epsilon(mechanism, epsilon):
     assert (fitted.guarantee_.delta, fitted.guarantee_.relation, fitted.guarantee_.trust) == (0, "replace", "local")
 
 
-@pytest.mark.chosen("laplace", "square_wave")
-@pytest.mark.covering
 @pytest.mark.parametrize("n_columns", [1, 7])
 @every_mechanism
 def test_shares_never_exceed_the_request(mechanism, n_columns):
@@ -142,7 +137,6 @@ def test_reports_that_are_the_same_float_are_one_report():
 
 
 class TestMean:
-    @pytest.mark.covering
     @every_mechanism
     def test_a_labelled_table(self, people, mechanism):
         fitted = perturber(mechanism=mechanism).fit(people)
@@ -173,7 +167,6 @@ class TestMean:
         assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(150)
         assert np.mean(stated) == pytest.approx(np.std(errors), rel=0.25)
 
-    @pytest.mark.chosen("square_wave")
     @some_mechanisms
     def test_for_given_records_the_error_is_not_understated(self, mechanism):
         rows = np.repeat([[0.0], [10.0], [3.3]], 100, axis=0)
@@ -212,7 +205,6 @@ class TestMean:
 
 
 class TestDistribution:
-    @pytest.mark.chosen("square_wave")
     @pytest.mark.parametrize(
         "mechanism", often(["square_wave", "distribution", "optimal", "laplace"], ["square_wave", "optimal"])
     )
@@ -233,7 +225,6 @@ class TestDistribution:
         rough = fitted.estimate_distribution(reports, smooth=False)
         assert np.abs(np.diff(rough["frequency"])).sum() > np.abs(np.diff(found["frequency"])).sum()
 
-    @pytest.mark.chosen("polars")
     @few_kinds
     def test_several_columns(self, people):
         fitted = perturber(mechanism="square_wave").fit(people)
@@ -567,7 +558,6 @@ def test_bounds_that_floats_cannot_tell_apart(bounds):
 
 
 class TestIntervalsOfDistributions:
-    @pytest.mark.slow
     @pytest.mark.parametrize("mechanism", often(["square_wave", "optimal", "laplace"], ["square_wave"]))
     @pytest.mark.parametrize("data", often(["skewed", "ends"], ["skewed"]))
     def test_they_cover(self, data, mechanism):
@@ -599,7 +589,6 @@ class TestIntervalsOfDistributions:
         with pytest.raises(ValueError, match="confidence_level must be"):
             fitted.estimate_distribution(reports, confidence_level=1)
 
-    @pytest.mark.slow
     def test_too_few_reports_have_intervals_too(self):
         fitted = NumericPerturber(1.0, mechanism="optimal", bounds=(0, 1), random_state=0).fit([[0.5]])
         found = fitted.estimate_distribution(fitted.transform(np.full((200, 1), 0.3)), n_bins=16)

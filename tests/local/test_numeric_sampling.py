@@ -73,7 +73,6 @@ def test_columns_are_drawn_without_looking_at_a_value(weights, n_sampled):
         assert (first["age"] & first["hours"]).mean() == pytest.approx(1 / 3, abs=0.01)
 
 
-@pytest.mark.slow
 def test_the_number_of_columns_is_the_best_one():
     for d, epsilon, mechanism in product((2, 5, 8), (0.3, 1, 4, 8), ("square_wave", "laplace")):
         rows, settings = np.zeros((1, d)), {"mechanism": mechanism, "bounds": (0, 1), "grid_size": 64}
@@ -96,7 +95,6 @@ def exact_error(fitted, table):
     return float((noise / share + (1 / share - 1) * positions.var(axis=0).mean()) / (fitted.mechanism_.steps / 2) ** 2)
 
 
-@pytest.mark.chosen("0.5-", "8-")
 @pytest.mark.parametrize(
     ("epsilon", "most_of_split"),
     [(0.5, 0.21), (1, 0.22), (2, 0.22), (4, 0.35), (8, 0.55)],
@@ -114,7 +112,6 @@ def test_means_of_five_columns_are_more_accurate_than_those_of_split(epsilon, mo
         assert sampled < most_of_split * split
 
 
-@pytest.mark.slow
 def test_intervals_cover_and_errors_are_as_stated():
     rng = np.random.default_rng(3)
     fitted = perturber(3.0, weights={"age": 2, "hours": 1, "gain": 1}, n_sampled=2, random_state=1).fit(PEOPLE)
@@ -132,7 +129,6 @@ def test_intervals_cover_and_errors_are_as_stated():
     assert np.mean(stated, axis=0) == pytest.approx(spread, rel=0.2)
 
 
-@pytest.mark.slow
 def test_distributions_are_those_of_the_records_that_report():
     ages = load_adult().data["age"]
     rows = pd.DataFrame({"age": ages, "hours": ages % 60, "gain": 0})
@@ -228,7 +224,6 @@ class TestPermanentReports:
         assert "of 2 of 3 columns, drawn at random, memoised" in fitted.guarantee_.mechanism
 
 
-@pytest.mark.slow
 def test_shuffled_reports():
     fitted = perturber(2.0, n_sampled=2).fit(PEOPLE)
     for released in ("reports", "tally"):

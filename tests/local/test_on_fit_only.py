@@ -165,7 +165,6 @@ def test_in_a_column_transformer(rows):
     assert step.transform(frame).set_axis(frame.columns, axis=1).equals(frame)
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("container", ["pandas", "polars"])
 @pytest.mark.parametrize("when", ["before", "after", "inside"])
 def test_set_output_holds_for_both_encodings(make_frame, rows, container, when):
@@ -288,7 +287,6 @@ EXPECTED_FAILURES = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyLeakWarning")
 def test_scikit_learn_checks():
     estimator = OnFitOnly(RandomizedResponseEncoder(random_state=0))

@@ -182,7 +182,6 @@ ENCODERS = {
 }
 
 
-@pytest.mark.chosen("response", "numbers", "rappor")
 @pytest.mark.parametrize("name", ENCODERS)
 def test_frames_of_all_kinds(name):
     make, values = ENCODERS[name]

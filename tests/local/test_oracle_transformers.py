@@ -78,8 +78,6 @@ def make(name, epsilon=2.0, **parameters):
     return TRANSFORMERS[name](epsilon, **{"categories": CATEGORIES, "random_state": 0} | parameters)
 
 
-@pytest.mark.chosen("labels", "unbiased bits-joint", "symmetric bits", "best-joint", "binary", "indices")
-@pytest.mark.covering
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_counts_come_back_within_their_errors(name, strategy):
@@ -92,7 +90,6 @@ def test_counts_come_back_within_their_errors(name, strategy):
     assert 0.2 < np.sqrt((z**2).mean()) < 1.8
 
 
-@pytest.mark.chosen("polars]", "labels-split")
 @pytest.mark.parametrize(
     ("name", "strategy", "frame_kind"),
     [
@@ -125,7 +122,6 @@ def test_reports_of_every_kind_of_frame_are_read_back(make_frame, name, strategy
     assert array.tally(array.transform(np.array([raw["sex"], raw["job"], raw["age"]], object).T)).n_reports == 40
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("name", TRANSFORMERS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_guarantee_bounds_the_whole_record(name, strategy):
@@ -158,7 +154,6 @@ def test_sampling_reports_one_column_of_each_record():
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_sampled_counts_have_the_error_that_is_stated():
     table = pd.DataFrame(data(2_000))
     encoder = make("labels", strategy="sample").fit(table)
@@ -182,7 +177,6 @@ def test_joint_counts_have_the_error_that_is_stated(name, epsilon):
     assert np.mean(stated / np.std([one["count"] for one in found], axis=0)) == pytest.approx(1, abs=0.15)
 
 
-@pytest.mark.chosen("labels", "bits")
 @pytest.mark.parametrize("name", ["labels", "bits", "unbiased bits", "sets", "buckets", "indices"])
 def test_joint_counts_of_columns_that_were_reported_apart(name):
     table = pd.DataFrame(data(30_000))
@@ -352,7 +346,6 @@ def test_shares_and_given_probabilities_do_not_mix():
 
 
 class TestFrequencyOracle:
-    @pytest.mark.slow
     @each("k, epsilon", list(product([2, 3, 5, 14, 40, 100, 300, 1000], [0.25, 0.5, 1.0, 2.0, 4.0])))
     def test_auto_is_never_beaten(self, k, epsilon):
         encoder = FrequencyOracleEncoder(epsilon, categories=[range(k)], max_report_bytes=None).fit([[0]])
@@ -423,7 +416,6 @@ class TestFrequencyOracle:
         with pytest.raises(ValueError, match=match):
             FrequencyOracleEncoder(categories=[range(20)], **parameters).fit([[1]])
 
-    @pytest.mark.chosen("5-2.0", "14-")
     @pytest.mark.parametrize("output", ["bits", "unbiased"])
     @pytest.mark.parametrize(
         ("k", "epsilon", "again"), [*product([2, 5, 14, 300], [2.0, 5.0], [0.5, 1.0]), (14, 4.0, 3.9)]
@@ -460,7 +452,6 @@ class TestFrequencyOracle:
 
 
 class TestTally:
-    @pytest.mark.covering
     @pytest.mark.parametrize("name", TRANSFORMERS)
     @pytest.mark.parametrize("strategy", STRATEGIES)
     def test_a_tally_goes_to_text_and_file_and_back(self, name, strategy, tmp_path):
@@ -551,7 +542,6 @@ def test_clone_pickle_and_seeds(name):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_simultaneous_intervals_are_wider_and_cover_all_cells():
     table = pd.DataFrame(data(3_000))
     encoder = make("sets", strategy="joint").fit(table)
@@ -576,7 +566,6 @@ def test_bits_feed_a_classifier():
         assert model.score(table, y) > 0.85
 
 
-@pytest.mark.slow
 def test_reports_that_do_not_fit_are_refused_before_a_charge():
     ledger = PrivacyLedger(epsilon=10)
     table = pd.DataFrame({"x": np.zeros(60_000, int)})

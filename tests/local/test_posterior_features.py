@@ -348,7 +348,6 @@ DRAWN_INSIDE = ("workers", "forks", "threads", "estimates", "standard")
 """What these checks are about, PosteriorFeatures leaves to the transformer inside, which has tests of its own."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "inner",
     [
@@ -390,7 +389,6 @@ DATAFRAME_CHECKS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyLeakWarning")
 def test_scikit_learn_checks():
     estimator = PosteriorFeatures(RandomizedResponseEncoder(random_state=0))
@@ -398,9 +396,6 @@ def test_scikit_learn_checks():
     assert {one["check_name"] for one in results if one["status"] == "xfail"} == EXPECTED_FAILURES.keys()
 
 
-@pytest.mark.chosen(
-    "check_set_output_transform_pandas", "check_global_set_output_transform_polars", "names_consistency", "names_out"
-)
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyLeakWarning", "ignore:X (does not have|has)")
 @pytest.mark.parametrize("name", DATAFRAME_CHECKS)
 def test_dataframe_checks(name):

@@ -221,7 +221,6 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
     assert caught.value.__context__ is None
 
 
-@pytest.mark.chosen("response", "numbers")
 @pytest.mark.parametrize("name", ["response", "subset", "numbers", "rappor", "dates"])
 def test_damaged_texts_are_refused_or_mean_the_same(name):
     encoder, reports = reports_of(name)
@@ -355,7 +354,6 @@ def test_a_transformer_of_arrays_is_one_again():
     assert copy.to_json() == encoder.to_json()
 
 
-@pytest.mark.slow
 def test_seeds_of_hashes_may_be_text():
     """JSON numbers of 62 bits are not read exactly everywhere; as floats they would be other seeds."""
     encoder, reports = reports_of("large hashing")
@@ -433,7 +431,6 @@ class TestJavaScript:
         assert (list(tally.sizes) if encoder.strategy == "split" else [sum(tally.sizes)]) == expected
 
 
-@pytest.mark.slow
 def test_the_collector_keeps_reports_and_refuses_others(tmp_path):
     namespace = {"__name__": "collector", "__file__": str(CLIENT / "collector.py")}
     exec(compile((CLIENT / "collector.py").read_text(), "collector.py", "exec"), namespace)

@@ -187,8 +187,6 @@ def test_only_the_columns_of_the_transformer_are_in_its_output():
     assert out.columns.tolist() == ["private__sex"]
 
 
-@pytest.mark.processes
-@pytest.mark.slow
 def test_in_a_pipeline_and_a_grid_search_over_processes():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.choice(["x", "y"], 400), "b": rng.choice(["u", "v", "w"], 400)})

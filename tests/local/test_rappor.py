@@ -45,8 +45,6 @@ ROUNDS = [{"f": 0.5}, {"f": 0.3, "p": 0.1, "q": 0.4}, {"f": 0.9, "p": 0.75, "q":
 
 
 class TestPromise:
-    @pytest.mark.chosen("2-1", "3-2", "4-2", "4-3")
-    @pytest.mark.whole
     @pytest.mark.parametrize("rounds", ROUNDS)
     @pytest.mark.parametrize(
         ("n_bits", "n_hashes"), [(2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2), (4, 3), (5, 2)]
@@ -60,8 +58,6 @@ class TestPromise:
         assert worst_ratio(permanent) == rappor.permanent_ratio
         assert worst_ratio(report) == rappor.report_ratio <= rappor.permanent_ratio
 
-    @pytest.mark.chosen("-1", "-2")
-    @pytest.mark.whole
     @pytest.mark.parametrize("n_reports", [1, 2, 3])
     @pytest.mark.parametrize("rounds", ROUNDS)
     def test_many_memoised_reports_stay_below_the_permanent_round(self, rounds, n_reports):
@@ -121,7 +117,6 @@ class TestPromise:
 class TestChannel:
     N = 40_000
 
-    @pytest.mark.chosen("rounds1-True", "False")
     @pytest.mark.parametrize("memoised", [False, True])
     @pytest.mark.parametrize("rounds", ROUNDS)
     def test_reports_follow_it(self, rounds, memoised):
@@ -226,7 +221,6 @@ class TestMemory:
         assert np.array_equal(one[:, 0], two[:, 0])
         assert set(one[:, 0]) == set(range(8))
 
-    @pytest.mark.slow
     def test_the_average_of_many_reports_shows_the_permanent_bits_and_no_more(self):
         rows, ids = pd.DataFrame({"x": ["a"] * 20}), np.arange(20)
         kept = permanent(["a"] * 20, ids, n_cohorts=1)[:, 1:]
@@ -296,7 +290,6 @@ def example(n=20_000):
 
 
 class TestDecoding:
-    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("shape", "rounds"),
         [
@@ -346,7 +339,6 @@ class TestDecoding:
         if method != "least_squares":
             assert (table["count"] >= 0).all()
 
-    @pytest.mark.slow
     def test_a_lasso_takes_more_candidates_than_there_are_bits(self):
         rows = example(100_000)
         encoder = RapporEncoder(None, f=0.25, p=0.1, q=0.9, n_bits=32, n_cohorts=4, random_state=2)
@@ -408,7 +400,6 @@ class TestDecoding:
         with pytest.raises(error, match=message):
             encoder.decode(encoder.transform(rows), candidates, method=method)
 
-    @pytest.mark.slow
     def test_too_many_candidates(self):
         rows = example(80)
         encoder = RapporEncoder(n_bits=1024, random_state=0).fit(rows)

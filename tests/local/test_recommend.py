@@ -29,7 +29,6 @@ def test_published_figures_of_randomised_response(sizes, joint, margins):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "oracle",
     often(

@@ -95,7 +95,6 @@ def test_an_audit_finds_no_more_than_the_promise(oracle):
     assert found.epsilon_lower <= 1 == pytest.approx(found.epsilon_exact)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("oracle", often(ORACLES, ["set_selection"]))
 def test_intervals_cover(oracle):
     """Of 150 collections of the same records, so that nothing but the noise varies."""
@@ -224,7 +223,6 @@ def test_it_is_carried_as_json(oracle):
         encoder(3.0, oracle=oracle).fit(PEOPLE).estimate_counts(counted)
 
 
-@pytest.mark.slow
 @each(
     "parameters",
     [

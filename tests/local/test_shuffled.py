@@ -51,7 +51,6 @@ def test_one_attribute_has_the_guarantee_of_its_oracle():
     assert shuffled_guarantee(joint, N, DELTA, released="tally").epsilon == promise.epsilon
 
 
-@pytest.mark.slow
 def test_columns_that_stay_together_reveal_more_than_their_sums():
     split = encoder(8.0).fit(PEOPLE)
     rows, sums = (shuffled_guarantee(split, N, DELTA, released=what) for what in ("reports", "tally"))
@@ -76,7 +75,6 @@ def test_a_sampled_column_has_the_guarantee_of_the_mixture():
     assert 0.5 * worst < shuffled_guarantee(sample, N, DELTA).epsilon < 1.1 * worst
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
 @pytest.mark.parametrize("released", ["reports", "tally"])
 def test_fit_finds_the_largest_local_epsilon(strategy, released):
@@ -108,7 +106,6 @@ def test_every_transformer_takes_a_guarantee_after_shuffling(made):
     assert len(fitted.transform(table)) == len(table)
 
 
-@pytest.mark.chosen("square_wave")
 @pytest.mark.parametrize("mechanism", ["square_wave", "laplace"])
 def test_numbers_take_a_guarantee_after_shuffling(mechanism):
     perturber = NumericPerturber(Shuffled(0.5, DELTA, N), mechanism=mechanism, bounds=(0, 100)).fit(PEOPLE[["age"]])
@@ -138,7 +135,6 @@ def test_rappor_finds_the_largest_epsilon_by_that_of_one_report(columns):
     assert RapporEncoder(Shuffled(2.0, DELTA, N)).fit(words).local_epsilon_ == 50
 
 
-@pytest.mark.slow
 def test_what_is_known_by_its_epsilon_only_is_bounded_too():
     rappor = RapporEncoder(2.0).fit(PEOPLE[["sex"]])
     any_bound = shuffled_guarantee(rappor, N, DELTA).epsilon
@@ -272,7 +268,6 @@ def test_no_metadata_passes():
         assert shuffle_reports(strange).column_names == strange.column_names
 
 
-@pytest.mark.slow
 def test_every_order_is_equally_likely():
     table = np.arange(3)[:, np.newaxis]
     orders = [tuple(shuffle_reports(table, random_state=seed)[:, 0]) for seed in range(3_000)]

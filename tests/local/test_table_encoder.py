@@ -59,7 +59,6 @@ def random_schema(seed):
 
 
 class TestPlan:
-    @pytest.mark.chosen("1]", "2]", "5]")
     @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 200))])
     def test_it_is_never_worse_than_a_single_strategy(self, seed):
         """The errors of the encoders' own strategies are found in another way."""
@@ -160,7 +159,6 @@ def test_a_record_spends_epsilon_once(strategy):
     assert fitted.guarantee_.scope == ("x", *values)
 
 
-@pytest.mark.chosen("pairs")
 @pytest.mark.parametrize("purpose", ["margins", "pairs"])
 def test_groups_are_drawn_without_looking_at_a_value(purpose):
     fitted = encoder(4.0, purpose=purpose, strategy="weighted").fit(PEOPLE)
@@ -304,7 +302,6 @@ def fitted_cells(fitted, columns):
 
 class TestReports:
     @few_kinds
-    @pytest.mark.covering
     @pytest.mark.parametrize("settings", [{}, {"purpose": "model"}, {"purpose": "pairs"}, {"strategy": "split"}])
     def test_tables_of_any_library(self, make_frame, settings):
         table = make_frame({name: PEOPLE[name].astype(object).tolist()[:60] for name in PEOPLE})
@@ -337,7 +334,6 @@ class TestReports:
             others = [name for name in reports if name != "sampled" and not str(name).startswith(str(group[0]))]
             assert reports.loc[reports["sampled"] == place, others].isna().all(axis=None)
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("ending", often(["csv", "jsonl", "parquet"], ["csv"]))
     def test_files(self, tmp_path, ending):
         PEOPLE.to_csv(tmp_path / "people.csv", index=False)
@@ -427,7 +423,6 @@ def test_the_statement_and_the_ledger_know_it():
 
 
 class TestShuffled:
-    @pytest.mark.chosen("split-reports", "sample-tally")
     @pytest.mark.parametrize("released", ["tally", "reports"])
     @pytest.mark.parametrize("strategy", ["auto", "split", "sample"])
     def test_what_is_wanted_is_reached_by_the_plan_that_is_used(self, strategy, released):
@@ -449,7 +444,6 @@ class TestShuffled:
         assert fitted.protocol_.shuffle_pairs("tally") == (any_pair(fitted.guarantee_.epsilon),)
         assert shuffled_guarantee(fitted, wanted.n, wanted.delta).epsilon <= wanted.epsilon
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("strategy", ["split", "weighted"])
     def test_no_table_of_others_reveals_more_than_is_promised(self, strategy):
         fitted = LocalTableEncoder(

@@ -31,7 +31,6 @@ FALSE_ALARM = 1e-6
 ROWS = 8_000
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("strategy", ["split", "joint"])
 @pytest.mark.parametrize("true", ["a", "b", None])
 def test_every_value_is_randomised_missing_too(make_frame, values_of, strategy, true):
@@ -69,7 +68,6 @@ def worst_ratio(oracles, strategy):
     return max(max(column) / min(column) for column in zip(*rows, strict=True))
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
 @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1, 40, 700])
 @pytest.mark.parametrize(
@@ -150,7 +148,6 @@ DECLARED = {
 }
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize("declared", DECLARED)
 def test_whatever_goes_in_declared_values_come_out(column, declared):

@@ -50,7 +50,6 @@ def test_its_channel_keeps_the_promise(oracle):
     assert oracle.epsilon == log_upper(ratio)
 
 
-@pytest.mark.slow
 def test_its_permanent_reports_stay_the_same_and_follow_the_channel(oracle):
     memo = Memo(KEY, "outside", Domain({"x": range(K)}), [("x",)], (oracle,), sample=False, unknown=False)
     assert memo.n_states == [K]
@@ -77,7 +76,6 @@ def test_a_line_in_the_registry_compares_it(oracle, monkeypatch):
     assert (table["oracles"].str.split(", ").str[0] == "outside").all()
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("memoize", [False, True])
 def test_a_line_in_the_registry_makes_it_an_encoder(oracle, monkeypatch, memoize):
     monkeypatch.setitem(ORACLES, "outside", type(oracle))

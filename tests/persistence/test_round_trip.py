@@ -202,7 +202,6 @@ def test_estimators_of_skdp(estimator, X):
     check_round_trip(fitted(seeded(clone(estimator)), X), X)
 
 
-@pytest.mark.chosen("Pipeline", "Transformer", "LogisticRegression", "Encoder", "Scaler", "Union", "Imputer", "KBins")
 @pytest.mark.parametrize(("estimator", "X"), THEIRS, ids=lambda value: type(value).__name__)
 def test_steps_of_scikit_learn(estimator, X):
     check_round_trip(fitted(estimator, X), X)

@@ -48,7 +48,6 @@ PAIRS = st.lists(
 )
 
 
-@pytest.mark.slow
 @example([(5e-324, 0.0)], 1e-12)
 @example([(1e-300, 0.0)] * 3 + [(5e-324, 0.0)], 0.3)
 @example([(1e-280, 0.0)] * 7, 1e-290)
@@ -67,7 +66,6 @@ def test_never_smaller_than_the_truth_and_hardly_larger(pairs, extra):
         assert true_delta(pairs, total.epsilon - slack) >= Fraction(delta) * (1 - Fraction(1, 10**6))
 
 
-@pytest.mark.slow
 @example(1.3274543938245305, 58, 1e-2, 1e-8)  # the truth is .0015 below 46 epsilon
 @given(st.floats(0.01, 2), st.integers(1, 60), st.sampled_from([1e-9, 1e-6, 1e-2]), st.sampled_from([0.0, 1e-8]))
 def test_equal_releases_against_the_closed_form_of_kairouz_oh_and_viswanath(epsilon, k, delta, part):
@@ -105,7 +103,6 @@ REFERENCE = [
 ]
 
 
-@pytest.mark.chosen("pairs0", "pairs1", "pairs3", "pairs5")
 @pytest.mark.parametrize(("pairs", "delta", "expected"), REFERENCE)
 def test_as_tight_as_dp_accounting(pairs, delta, expected):
     assert compose(releases(pairs), delta=delta).epsilon == pytest.approx(expected, abs=5e-5)
@@ -172,7 +169,6 @@ def test_a_failing_release_takes_its_part_of_delta():
         compose(parts, delta=3e-7)
 
 
-@pytest.mark.slow
 def test_what_is_spent_on_the_rhos_is_not_spent_on_the_others():
     """The bound must be the truth for a release of (epsilon, part) in the place of the noise, for one of the parts."""
     answers, rho, delta = [(0.3, 0.0)] * 7 + [(0.3, 1e-4)], 0.02, 1e-2

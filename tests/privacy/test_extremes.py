@@ -106,7 +106,6 @@ def at_most_64_losses(monkeypatch):
     monkeypatch.setattr("skdp.privacy._guarantee.MOST_LOSSES", 64)
 
 
-@pytest.mark.slow
 def test_many_different_losses_are_rounded_up_together(at_most_64_losses):
     together = compose(different(100), delta=0.0)
     assert together.epsilon == pytest.approx(math.fsum(one.epsilon for one in different(100)))
@@ -129,7 +128,6 @@ def test_many_different_losses_are_rounded_up_together(at_most_64_losses):
     assert smallest_epsilon(mixed, Fraction(D)) >= smallest_epsilon(kinds, Fraction(D))
 
 
-@pytest.mark.slow
 def test_many_failures_are_added_soon():
     losses = [StatedLoss(0.1, 1e-9 * (1 + math.sin(i) / 2)) for i in range(4_000)]
     begun = time.process_time()

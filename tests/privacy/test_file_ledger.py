@@ -247,7 +247,6 @@ class TestWhatIsNoLedger:
         assert ledger.spent == (0, 0)
 
 
-@pytest.mark.slow
 @forks
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_fork_waits_for_a_charge(path):
@@ -285,7 +284,6 @@ def used(tmp_path_factory):
         yield folder, run(folder, 1, 8, 1).splitlines()
 
 
-@pytest.mark.slow
 @forks
 def test_eight_processes_race_for_room_for_three(used):
     folder, (raced, *_) = used
@@ -294,7 +292,6 @@ def test_eight_processes_race_for_room_for_three(used):
         assert PrivacyLedger(folder / f"{run}.sqlite").report()["what"].tolist() == ["process"] * 3
 
 
-@pytest.mark.slow
 @forks
 @pytest.mark.parametrize("kills", [8, pytest.param(400, marks=pytest.mark.long)])
 def test_no_release_without_its_charge_whenever_a_process_is_killed(used, folder, kills):

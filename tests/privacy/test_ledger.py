@@ -187,7 +187,6 @@ def test_sums_are_exact_to_the_last_digit(make):
     ledger.charge(PrivacyGuarantee(1.5), "release")
 
 
-@pytest.mark.slow
 def test_a_charge_waits_for_the_one_before_it(make):
     """Both threads see an empty ledger unless the second waits until the first has charged."""
     ledger, meeting = make(epsilon=1), threading.Barrier(2)
@@ -290,8 +289,6 @@ def test_cross_validation_charges_what_is_privatised_for_scoring_too(make):
 ADVICE = r"in memory belongs to one process .*PrivacyLedger\('ledger\.jsonl', epsilon=\.\.\.\).* n_jobs=1"
 
 
-@pytest.mark.processes
-@pytest.mark.slow
 @pytest.mark.parametrize("searched", often([False, True], [True]))
 def test_in_memory_work_over_processes_is_refused_with_advice(searched):
     """In the last line that the user sees, and not in that of an error behind it."""
@@ -306,8 +303,6 @@ def test_in_memory_work_over_processes_is_refused_with_advice(searched):
     assert ledger.spent == (0, 0)
 
 
-@pytest.mark.processes
-@pytest.mark.slow
 def test_cross_validation_over_processes_charges_every_fit(tmp_path):
     ledger = PrivacyLedger(tmp_path / "ledger.sqlite", epsilon=3)
     # An error that is raised, not scored, would end the processes, and other tests would have to start them again.

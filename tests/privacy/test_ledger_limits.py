@@ -63,7 +63,6 @@ def check_plan(path, number):
     return ledger
 
 
-@pytest.mark.slow
 def test_a_plan_of_more_losses_than_a_record_has(tmp_path, at_most_64_losses):
     ledger = check_plan(tmp_path / "ledger.jsonl", 200)
     assert ledger.spent.epsilon < 0.6 * sum(one.epsilon for one in different(200))

@@ -154,7 +154,6 @@ def test_a_file_that_was_put_in_its_place_is_noticed(path, tmp_path):
     ledger.charge(ONE, "fifth")
 
 
-@pytest.mark.slow
 def test_a_process_may_be_killed_at_every_byte_of_a_charge(path):
     before = path.read_bytes()
     PrivacyLedger(path).charge(ONE, "fourth")

@@ -325,7 +325,6 @@ print(ledger.spent.epsilon)
 
 
 @pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs fork")
-@pytest.mark.slow
 def test_forked_processes_have_no_part_in_a_block(tmp_path):
     """A child would not see what its brothers charge: each would take the largest part as paid."""
     program = [sys.executable, "-c", textwrap.dedent(FORKS), str(tmp_path / "ledger.jsonl")]

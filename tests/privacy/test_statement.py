@@ -763,7 +763,6 @@ SCORED = {
 }
 
 
-@pytest.mark.chosen("stack of votes", "search]", "threshold", "calibration")
 @pytest.mark.parametrize("scored", SCORED.values(), ids=SCORED)
 def test_what_learns_from_predictions_for_true_rows_is_not_protected_at_fit(scored):
     statement = privacy_statement(scored(fit_only(50)).fit(X[["sex"]], Y))

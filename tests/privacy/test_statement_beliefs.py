@@ -417,7 +417,6 @@ KINDS = dict(all_estimators())
 PLAIN = [kind for kind in KINDS.values() if not set(inspect.signature(kind.__init__).parameters) & set(INSIDE)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", often([slice(0, None, 3), slice(1, None, 3), slice(2, None, 3)], [slice(0, None, 3)]))
 def test_none_of_scikit_learn_is_called_protected(part):
     seen = 0
@@ -430,7 +429,6 @@ def test_none_of_scikit_learn_is_called_protected(part):
     assert seen > 50
 
 
-@pytest.mark.slow
 def test_of_what_is_made_of_estimators_only_what_is_known_to_hand_its_table_on_is_followed():
     followed, others = set(), set()
     for name, kind in KINDS.items():
@@ -447,7 +445,6 @@ def test_of_what_is_made_of_estimators_only_what_is_known_to_hand_its_table_on_i
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_whatever_learns_the_target_is_named():
     """Told by what they have learnt from two targets, for all of scikit-learn's that are not made of others."""
     silent, learners = [], 0

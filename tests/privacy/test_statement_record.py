@@ -313,7 +313,6 @@ def test_what_follows_from_other_fields_is_written_again():
     assert PrivacyStatement.from_json(json.dumps(told)).to_dict() == record
 
 
-@pytest.mark.slow
 @each(
     "place, value, message",
     [
@@ -350,7 +349,6 @@ def test_what_is_wrong_in_a_statement_is_named(place, value, message):
         PrivacyStatement.from_json(json.dumps(content))
 
 
-@pytest.mark.slow
 def test_a_damaged_record_is_an_error_or_another_record():
     """Replace, remove and repeat parts of a record: never another error than ValueError."""
     text = privacy_statement(local(PrivacyLedger(epsilon=9.0))).to_json()

@@ -36,7 +36,6 @@ def unknown(seed):
     return found.where(found["lower"].abs() < 3)
 
 
-@pytest.mark.chosen("lambda")
 @pytest.mark.parametrize(
     ("broken", "message"),
     [

@@ -26,7 +26,6 @@ JOBS = [f"job {i}" for i in range(20)]
 FRAME = pd.DataFrame({"job": JOBS * 3, "sex": ["f", "m"] * 30})
 
 
-@pytest.mark.chosen("split-Unary", "joint-Random", "sample-Local")
 @pytest.mark.parametrize("encoder", [RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder])
 @pytest.mark.parametrize("strategy", ["split", "sample", "joint"])
 def test_reports_state_the_total_variation_of_their_channels(encoder, strategy):

@@ -30,7 +30,6 @@ def deltas(laws, epsilon, n_releases):
     return largest
 
 
-@pytest.mark.chosen("1-")
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("n_releases", [1, 2])
 def test_losses_of_numbers_dominate(name, n_releases):
@@ -42,7 +41,6 @@ def test_losses_of_numbers_dominate(name, n_releases):
         assert deltas(laws, epsilon, n_releases) <= delta * (1 + 1e-9)
 
 
-@pytest.mark.chosen("square_wave", "laplace")
 @pytest.mark.parametrize("mechanism", ["square_wave", "laplace"])
 def test_a_perturber_states_the_losses_of_all_columns(mechanism):
     table = pd.DataFrame({"a": [0.5], "b": [0.5]})
@@ -54,7 +52,6 @@ def test_a_perturber_states_the_losses_of_all_columns(mechanism):
     assert known < 0.9 * bare
 
 
-@pytest.mark.chosen("filters0-True", "filters2-False", "filters1-True")
 @pytest.mark.parametrize("permanent", [False, True])
 @pytest.mark.parametrize(
     "filters", [((1, 1, 0, 0), (0, 0, 1, 1)), ((1, 1, 0, 0), (0, 1, 0, 1)), ((1, 1, 0, 0), (0, 0, 1, 0))]
