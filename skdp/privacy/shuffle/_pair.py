@@ -96,8 +96,8 @@ class ReportPair:
     def of_any(cls, worst_ratio: Fraction) -> ReportPair:
         """Return the pair that is as revealing as any pair of a local randomiser with this worst ratio."""
         # By [1]_, the rows of any two values are mixtures ``(r Q0 + Q1) / (r + 1)`` and ``(Q0 + r Q1) / (r + 1)`` of
-        # two distributions. Every other row is at least 1 / r times either row, thus 1 / r times their mean: it contains
-        # ``(Q0 + Q1) / (2 r)``. To learn from which of Q0 and Q1 the reports are can only help the attacker.
+        # two distributions. Every other row is at least 1 / r times either row, thus 1 / r times their mean: it
+        # contains ``(Q0 + Q1) / (2 r)``. To learn from which of Q0 and Q1 the reports are can only help the attacker.
         # .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential privacy. IEEE
         #    Transactions on Information Theory 63(6).
         if worst_ratio < 1:

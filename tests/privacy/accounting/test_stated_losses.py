@@ -1,33 +1,38 @@
-"""What the estimators of skdp state of their losses."""
+"""Losses that mechanisms state dominate their channels: inputs are told apart no better than losses allow together."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from fractions import Fraction
+from itertools import permutations, product
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from skdp import (
-    Domain,
-    DPHistogram,
     DPMarginalSynthesizer,
-    Interval,
     LocalHashingEncoder,
+    NumericPerturber,
+    PrivacyGuarantee,
     RandomizedResponseEncoder,
+    RapporEncoder,
     UnaryEncodingTransformer,
 )
+from skdp.oracles import ClampedLaplace, Optimal, Windows
 from skdp.privacy import GaussianLoss, PureLoss, compose, gaussian_epsilon
+from tests.conftest import each, often
 from tests.privacy.accounting.test_exact import exp, pair_of
 
 JOBS = [f"job {i}" for i in range(20)]
 FRAME = pd.DataFrame({"job": JOBS * 3, "sex": ["f", "m"] * 30})
 
 
-@pytest.mark.parametrize("encoder", [RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder])
-@pytest.mark.parametrize("strategy", ["split", "sample", "joint"])
+@each(
+    "strategy, encoder",
+    [("joint", RandomizedResponseEncoder), ("split", UnaryEncodingTransformer), ("sample", LocalHashingEncoder)],
+)
 def test_reports_state_the_total_variation_of_their_channels(encoder, strategy):
     fitted = encoder(1.0, categories={"job": JOBS, "sex": ["f", "m"]}, strategy=strategy).fit(FRAME)
     losses = fitted.guarantee_.losses
@@ -42,26 +47,6 @@ def without_losses(guarantee):
     return type(guarantee)(guarantee.epsilon, scope=guarantee.scope)
 
 
-def test_all_reports_of_changing_values_state_no_losses_of_one():
-    encoder = RandomizedResponseEncoder(1.0, categories={"job": JOBS}, memoize=True, secret_key=b"k" * 32)
-    encoder.fit(FRAME[["job"]])
-    changes = encoder.guarantee_for_changes(3)
-    assert changes.losses == ()
-    assert changes.epsilon == pytest.approx(3)
-
-
-def test_counts_are_randomised_response_on_each_level():
-    for size, method in ((4, "flat"), (512, "hierarchical")):
-        domain = Domain({"age": Interval(0, size, bins=size)})
-        histogram = DPHistogram(1.0, domain=domain, method=method).fit(pd.DataFrame({"age": np.arange(4.0)}))
-        losses = histogram.guarantee_.losses
-        if method == "flat":
-            assert losses in ((), (PureLoss(1.0),))
-        else:
-            assert losses[0].count > 1
-            assert losses[0].epsilon == pytest.approx(1 / losses[0].count)
-
-
 def test_synthetic_tables_with_gaussian_noise_are_composed_as_such():
     domain = {"job": JOBS, "sex": ["f", "m"]}
     made = DPMarginalSynthesizer(1.0, delta=1e-6, domain=domain, marginals="independent").fit(FRAME)
@@ -73,7 +58,7 @@ def test_synthetic_tables_with_gaussian_noise_are_composed_as_such():
     assert four.epsilon < 2.3
 
 
-@pytest.mark.parametrize("strategy", ["split", "sample", "joint"])
+@each("strategy", ["split", "sample", "joint"])
 def test_the_channel_of_all_columns_is_dominated_by_the_losses(strategy):
     """Enumerated: the divergence of any two records is at most that of the stated pairs together."""
     fitted = RandomizedResponseEncoder(0.8, categories={"a": [0, 1, 2], "b": [0, 1]}, strategy=strategy)
@@ -99,3 +84,56 @@ def test_the_channel_of_all_columns_is_dominated_by_the_losses(strategy):
         stated = sum(max(Fraction(0), mass * (1 - order * exp(-value))) for value, mass in totals)
         assert reached <= stated * (1 + Fraction(1, 10**12)) + Fraction(1, 10**15)
         assert stated <= reached * Fraction(3, 2) + Fraction(1, 100)
+
+
+MECHANISMS = {
+    "square wave": Windows(4, 2.0, repeating=False),
+    "wide square wave": Windows(4, 0.5, repeating=False),
+    "mixture of windows": Windows(16, 1.0),
+    "laplace": ClampedLaplace(4, 1.0),
+    "laplace, odd": ClampedLaplace(3, 2.0),
+    "optimal": Optimal(4, 1.0),
+}
+
+
+def deltas(laws, epsilon, n_releases):
+    """Return the largest divergence of several reports of one of two inputs."""
+    largest = 0.0
+    for one, other in permutations(laws, 2):
+        joint = [np.array([math.prod(shares) for shares in product(law, repeat=n_releases)]) for law in (one, other)]
+        largest = max(largest, np.maximum(joint[0] - math.exp(epsilon) * joint[1], 0).sum())
+    return largest
+
+
+@pytest.mark.parametrize("n_releases", often([1, 2], [1]))
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_losses_of_numbers_dominate(name, n_releases):
+    mechanism = MECHANISMS[name]
+    laws = np.array(mechanism.channel(), float)
+    promise = PrivacyGuarantee(mechanism.epsilon, losses=(mechanism.loss,))
+    for delta in (0.2, 0.05, 1e-3):
+        epsilon = compose([promise] * n_releases, delta=delta).epsilon
+        assert deltas(laws, epsilon, n_releases) <= delta * (1 + 1e-9)
+
+
+@each("mechanism", ["square_wave", "laplace"])
+def test_a_perturber_states_the_losses_of_all_columns(mechanism):
+    table = pd.DataFrame({"a": [0.5], "b": [0.5]})
+    promise = NumericPerturber(2.0, mechanism=mechanism, bounds=(0, 1)).fit(table).guarantee_
+    (loss,) = promise.losses
+    assert loss.count == 2
+    known = compose([promise] * 50, delta=1e-6).epsilon
+    bare = compose([PrivacyGuarantee(promise.epsilon)] * 50, delta=1e-6).epsilon
+    assert known < 0.9 * bare
+
+
+@each("permanent", [False, True])
+@each("filters", [((1, 1, 0, 0), (0, 0, 1, 1)), ((1, 1, 0, 0), (0, 1, 0, 1)), ((1, 1, 0, 0), (0, 0, 1, 0))])
+def test_losses_of_rappor_dominate(permanent, filters):
+    encoder = RapporEncoder(None, n_bits=4, n_hashes=2, n_cohorts=1, f=0.5, p=0.3, q=0.8).fit([["a"]])
+    promise = encoder.permanent_guarantee_ if permanent else encoder.instantaneous_guarantee_
+    laws = np.array(encoder.randomizer_.channel(filters, permanent=permanent), float)
+    for delta in (0.2, 0.05, 1e-3):
+        assert deltas(laws, compose([promise], delta=delta).epsilon, 1) <= delta * (1 + 1e-9)
+    bare = PrivacyGuarantee(promise.epsilon)
+    assert compose([promise] * 20, delta=1e-6).epsilon < 0.95 * compose([bare] * 20, delta=1e-6).epsilon

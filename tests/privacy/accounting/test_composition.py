@@ -1,16 +1,30 @@
+"""Composition against enumerated losses, closed forms and published numbers, and at the ends of the floats."""
+
 from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy.special import ndtri_exp
 from scipy.stats import norm
 
+from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
 from skdp.exact import exp_bounds
-from skdp.privacy import PrivacyGuarantee, compose, zcdp_epsilon
+from skdp.privacy import (
+    GaussianLoss,
+    LaplaceLoss,
+    PureLoss,
+    StatedLoss,
+    compose,
+    gaussian_delta,
+    zcdp_epsilon,
+)
+from skdp.privacy.accounting import joint_failure, pure_mu, smallest_epsilon
 from tests.conftest import each
 
 
@@ -103,15 +117,9 @@ REFERENCE = [
 ]
 
 
-@pytest.mark.parametrize(("pairs", "delta", "expected"), REFERENCE)
+@each("pairs, delta, expected", REFERENCE)
 def test_as_tight_as_dp_accounting(pairs, delta, expected):
     assert compose(releases(pairs), delta=delta).epsilon == pytest.approx(expected, abs=5e-5)
-
-
-def test_ten_answers_are_ten_answers():
-    """A peer that ignores the count says 1."""
-    assert compose([PrivacyGuarantee(1)] * 10, delta=1e-6).epsilon > 9.99
-    assert compose([PrivacyGuarantee(1)] * 10).epsilon == 10
 
 
 def test_without_room_it_is_the_sum():
@@ -209,9 +217,114 @@ def test_impossible_requests_are_refused(guarantees, delta, error, message):
         compose(guarantees, delta=delta)
 
 
-@pytest.mark.parametrize("what", [PrivacyGuarantee(0.1), None, 0.1])
-def test_what_is_no_list_is_refused_by_name(what):
-    with pytest.raises(TypeError, match=f"guarantees must be an iterable .*, got {type(what).__name__}"):
-        compose(what)
-    with pytest.raises(TypeError, match=f"losses must be a tuple of losses .*, got {type(what).__name__}"):
-        PrivacyGuarantee(0.1, losses=what)
+D = 1e-6
+
+
+def charged(*guarantees, **budget):
+    ledger = PrivacyLedger(**budget)
+    for guarantee in guarantees:
+        ledger.charge(guarantee, "release")
+    return ledger
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e300])
+def test_a_filter_of_any_size_answers(size):
+    """The rho of a small epsilon is below the floats."""
+    ledger = charged(epsilon=size, delta=1e-300, filter_delta=1e-300)
+    assert ledger.remaining().epsilon >= size
+    ledger.charge(PrivacyGuarantee(size), "all of it")
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(PrivacyGuarantee(size), "more")
+
+
+@each("share", [1 - 2.0**-53, 1 - 2.9e-13, 1 - 1e-9, 0.5, 1e-3])
+@each("epsilon", [27.871783952016408, 30.3, 33.22121659457197, 36.7, 40.0])
+def test_the_mu_of_nearly_all_reports_is_not_too_small(epsilon, share):
+    """At order 1 the divergence is the total variation; 1 minus it does not fit into a float beside 1."""
+    mu = pure_mu(Fraction(epsilon), share)
+    if share > 0.9:
+        # The corner of the trade-off function: its errors are about e**-epsilon and 1 - share.
+        rare = Fraction(share) / (1 + Fraction(math.exp(epsilon)))
+        rest = 1 - Fraction(share) + rare
+        needed = -ndtri_exp(math.log(rare)) - ndtri_exp(math.log(rest))
+        assert float(mu) >= needed * (1 - 1e-12)
+    assert float(mu) <= float(pure_mu(Fraction(epsilon)))
+    assert gaussian_delta(mu, 0) >= share * math.tanh(epsilon / 2) * (1 - 1e-15)
+
+
+@each("share", [1e-200, 1e-320, 5e-324])
+@each("epsilon", [1e-4, 1.0, 387.0, 499.0])
+def test_the_rarest_reports_are_counted(epsilon, share):
+    report = PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share),))
+    for budget in ({"mu": 1e3}, {"rho": 1e6}):
+        spent = charged(report, **budget).balance().loc["spent"]
+        assert 0 < spent["mu"] <= float(pure_mu(Fraction(epsilon))) * (1 + 1e-9)
+        assert 0 < spent["rho"] <= epsilon**2 / 2 * (1 + 1e-9)
+    # The total variation of three is less than delta.
+    assert compose([report] * 3, delta=D).epsilon <= 3 * epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("loss", [PureLoss(1e308, count=1 << 38), StatedLoss(1e308, count=2), LaplaceLoss(1e308, 5)])
+def test_sums_beyond_the_floats_are_named(loss):
+    huge = PrivacyGuarantee(1e308, losses=(loss,))
+    for add in (lambda: huge + huge, lambda: compose([huge] * 2, delta=D), lambda: huge + PrivacyGuarantee(1e308)):
+        with pytest.raises(ValueError, match="epsilon must be a finite number"):
+            add()
+
+
+@pytest.mark.parametrize("delta", [Fraction(1, 10**400), Fraction(1, 10**4000), 5e-324])
+def test_a_delta_below_the_floats(delta):
+    noise = PrivacyGuarantee(1.0, 1e-6, rho=0.1)
+    assert compose([noise], delta=delta).epsilon == pytest.approx(zcdp_epsilon(0.1, delta))
+    assert 10 < zcdp_epsilon(0.1, delta) < 100
+    assert compose([PrivacyGuarantee(0.1)] * 10, delta=delta).epsilon == pytest.approx(1)
+    gaussian = PrivacyGuarantee(1.0, 1e-6, losses=(GaussianLoss(0.1),))
+    if delta < 5e-324:
+        with pytest.raises(ValueError, match="delta must be larger"):
+            compose([gaussian], delta=delta)
+    else:
+        assert compose([gaussian], delta=delta).epsilon > 3
+
+
+@dataclass(frozen=True)
+class Mine(PureLoss):
+    kind = "mine"
+
+
+def test_a_loss_that_no_file_could_read_again_is_none(tmp_path):
+    with pytest.raises(TypeError, match=r"losses must be losses of .*, got Mine"):
+        PrivacyGuarantee(0.1, losses=(Mine(0.1),))
+
+
+def different(number):
+    return [PrivacyGuarantee(0.001 + i * 0.005 / number, scope=("age",)) for i in range(number)]
+
+
+@pytest.mark.long
+def test_many_different_losses_are_rounded_up_together():
+    together = compose(different(5_000), delta=0.0)
+    assert together.epsilon == pytest.approx(math.fsum(one.epsilon for one in different(5_000)))
+    assert PrivacyGuarantee.from_json(together.to_json()) == together
+    kinds = [
+        *(PureLoss(0.1 + i * 1e-5, 0.5 + (i * 7 % 2000) * 1e-4) for i in range(2000)),
+        *(LaplaceLoss(0.1 + i * 1e-5, 1 + i % 3) for i in range(2000)),
+        *(GaussianLoss(0.1 + i * 1e-5) for i in range(2000)),
+        *(StatedLoss(0.1 + i * 1e-5, 1e-9 * (i % 2), 0.1 if i % 3 else None) for i in range(2000)),
+    ]
+    mixed = PrivacyGuarantee(1.0, losses=tuple(kinds)).losses
+    assert len(mixed) <= 4096
+    for kind in {type(one) for one in kinds}:
+        before, after = ([one for one in each if isinstance(one, kind)] for each in (kinds, mixed))
+        assert sum(one.count for one in after) == 2000
+        for name in {"epsilon", "mu", "share", "delta"} & vars(before[0]).keys():
+            least, most = (sum(one.count * getattr(one, name) for one in each) for each in (before, after))
+            assert least * (1 - 1e-12) <= most <= least * (2 if name == "delta" else 1.1)
+    assert joint_failure(mixed) >= joint_failure(kinds) - Fraction(1, 1 << 1000)
+    assert smallest_epsilon(mixed, Fraction(D)) >= smallest_epsilon(kinds, Fraction(D))
+
+
+@pytest.mark.parametrize("share", [3.6e-11, 1e-7, 1e-300])
+def test_what_differs_less_often_than_delta_has_no_epsilon(share):
+    assert smallest_epsilon([PureLoss(0.35, share, count=3)], Fraction(D)) < 1e-11  # of rounding
+    reached = 3 * share * math.tanh(0.35 / 2)
+    assert smallest_epsilon([PureLoss(0.35, share, count=3)], Fraction(reached * 0.9)) > 0.01
