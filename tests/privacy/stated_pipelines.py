@@ -164,10 +164,7 @@ PIPELINES = {
     "target encoder, model": (["sex"], lambda: make_pipeline(TargetEncoder(cv=2), classifier(bounds=(0, 1)))),
     "best column, model": (NUMBERS, lambda: make_pipeline(SelectKBest(k=1), classifier())),
     "resampled, model": (NUMBERS, lambda: make_resampling_pipeline(RandomUnderSampler(), classifier())),
-    "iterative imputer": (
-        NUMBERS,
-        lambda: IterativeImputer(regressor(target_bounds=BOUNDS), max_iter=1),
-    ),
+    "iterative imputer": (NUMBERS, lambda: IterativeImputer(regressor(target_bounds=BOUNDS), max_iter=1)),
     "chosen by model": (NUMBERS, lambda: SelectFromModel(classifier())),
     "eliminated by model": (NUMBERS, lambda: RFE(classifier(), n_features_to_select=1)),
     # What looks at no row.
@@ -179,10 +176,7 @@ PIPELINES = {
         NUMBERS,
         lambda: make_pipeline(PolynomialFeatures(2), DPRidge(2.0, bounds=(0, 10_000), target_bounds=(0, 1))),
     ),
-    "logarithms, model": (
-        NUMBERS,
-        lambda: make_pipeline(FunctionTransformer(np.log1p), classifier(bounds=(0, 5))),
-    ),
+    "logarithms, model": (NUMBERS, lambda: make_pipeline(FunctionTransformer(np.log1p), classifier(bounds=(0, 5)))),
     "declared words, model": (["sex", "job"], lambda: make_pipeline(words(), classifier(bounds=(0, 1)))),
     "mean": (NUMBERS, lambda: DPMean(1.0, bounds=BOUNDS)),
     "histogram": (["sex", "job"], lambda: DPHistogram(1.0, domain={"sex": SEXES, "job": JOBS})),
@@ -213,10 +207,7 @@ PIPELINES = {
             DPTargetEncoder(1.0, categories={"sex": SEXES}, bounds=(0, 1)), classifier(bounds=(0, 1))
         ),
     ),
-    "private scaler, plain model": (
-        NUMBERS,
-        lambda: make_pipeline(DPStandardScaler(1.0, bounds=BOUNDS), LOGIT),
-    ),
+    "private scaler, plain model": (NUMBERS, lambda: make_pipeline(DPStandardScaler(1.0, bounds=BOUNDS), LOGIT)),
     "two scalers, model": (
         NUMBERS,
         lambda: make_pipeline(
@@ -315,14 +306,8 @@ PIPELINES = {
         ["sex"],
         lambda: GridSearchCV(reports(LOGIT), {"randomizedresponseencoder__epsilon": [1.0, 4.0]}, cv=2),
     ),
-    "random search": (
-        ["sex"],
-        lambda: RandomizedSearchCV(reports(LOGIT), GRID, n_iter=2, cv=2, random_state=0),
-    ),
-    "search after reports": (
-        ["sex"],
-        lambda: reports(GridSearchCV(LOGIT, {"C": [1.0, 2.0]}, cv=2)),
-    ),
+    "random search": (["sex"], lambda: RandomizedSearchCV(reports(LOGIT), GRID, n_iter=2, cv=2, random_state=0)),
+    "search after reports": (["sex"], lambda: reports(GridSearchCV(LOGIT, {"C": [1.0, 2.0]}, cv=2))),
     "two targets of reports": (["sex"], lambda: TwoTargets(MultiOutputClassifier(reports(LOGIT)))),
     "halving": (["sex"], lambda: HalvingGridSearchCV(reports(LOGIT), GRID, cv=2, factor=2, random_state=0)),
     "search with splits of its own": (
@@ -330,10 +315,7 @@ PIPELINES = {
         lambda: GridSearchCV(reports(LOGIT), {}, cv=[(np.arange(12), np.arange(12))]),
     ),
     "stack of frozen reports": (["sex"], lambda: StackingClassifier([("one", Frozen(reports(LOGIT)))], cv=2)),
-    "search in a stack": (
-        ["sex"],
-        lambda: StackingClassifier([("one", GridSearchCV(reports(LOGIT), {}, cv=2))], cv=2),
-    ),
+    "search in a stack": (["sex"], lambda: StackingClassifier([("one", GridSearchCV(reports(LOGIT), {}, cv=2))], cv=2)),
     "bag of reports": (["sex"], lambda: BaggingClassifier(reports_of_arrays(), 2, bootstrap=False, random_state=0)),
     "bag of drawn columns": (
         NUMBERS,
@@ -383,10 +365,7 @@ PIPELINES = {
         ["sex", "job"],
         lambda: GridSearchCV(make_pipeline(synthesizer(), words(), LOGIT), GRID, cv=2),
     ),
-    "resampler": (
-        ["sex", "job"],
-        lambda: make_resampling_pipeline(SyntheticResampler(synthesizer()), words(), LOGIT),
-    ),
+    "resampler": (["sex", "job"], lambda: make_resampling_pipeline(SyntheticResampler(synthesizer()), words(), LOGIT)),
     "scaler beside a resampler": (
         ["sex", "job"],
         lambda: make_union(OneHotEncoder(sparse_output=False), synthesizer()),

@@ -131,10 +131,7 @@ def test_the_optimal_composition_is_no_filter_of_sizes_chosen_by_results():
 @pytest.mark.parametrize("delta", [1e-3, 1e-2, 0.1])
 def test_no_strategy_exceeds_rho_or_mu(delta):
     answers = [answer("5/4"), answer("3/2"), answer(2)]
-    for budget, epsilon in (
-        ({"rho": 0.15}, zcdp_epsilon(0.15, delta)),
-        ({"mu": 0.6}, gaussian_epsilon(0.6, delta)),
-    ):
+    for budget, epsilon in (({"rho": 0.15}, zcdp_epsilon(0.15, delta)), ({"mu": 0.6}, gaussian_epsilon(0.6, delta))):
         assert of_ledger(answers, epsilon, **budget) <= Fraction(delta)
     more = of_ledger(answers, gaussian_epsilon(0.6, delta), mu=0.9)
     assert more > Fraction(delta) / 10  # a budget that is half as large again would show

@@ -427,8 +427,7 @@ AFTER_A_CRASH = ("fewer counted", "none counted")
 
 
 @pytest.mark.parametrize(
-    ("known", "name"),
-    [(False, name) for name in EDITS] + [(True, name) for name in EDITS if name not in AFTER_A_CRASH],
+    ("known", "name"), [(False, name) for name in EDITS] + [(True, name) for name in EDITS if name not in AFTER_A_CRASH]
 )
 def test_what_was_changed_is_evident(written, known, name):
     ledger, edit = PrivacyLedger(written), EDITS[name]

@@ -15,15 +15,7 @@ from scipy.stats import norm
 
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
 from skdp.exact import exp_bounds
-from skdp.privacy import (
-    GaussianLoss,
-    LaplaceLoss,
-    PureLoss,
-    StatedLoss,
-    compose,
-    gaussian_delta,
-    zcdp_epsilon,
-)
+from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss, compose, gaussian_delta, zcdp_epsilon
 from skdp.privacy.accounting import joint_failure, pure_mu, smallest_epsilon
 from tests.conftest import each
 
