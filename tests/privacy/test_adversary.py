@@ -102,32 +102,6 @@ def test_any_of_two_bounds_is_no_filter():
         assert of_ledger(options, epsilon, **budget) <= Fraction(float(delta))
 
 
-def test_the_optimal_composition_is_no_filter_of_sizes_chosen_by_results():
-    """Also without any delta of charges: the next size follows the results so far."""
-    epsilon, delta = 1.5, Fraction(4972, 100_000)
-    sizes = [answer("3/2"), answer(2)]
-
-    @cache
-    def optimal(counts):
-        def all_of(state, guarantee):
-            index = next(i for i, (one, _) in enumerate(sizes) if one == guarantee)
-            left = list(state)
-            left[index] -= 1
-            return tuple(left) if left[index] >= 0 else None
-
-        return best_delta(counts, sizes, all_of, epsilon)
-
-    def naive(state, guarantee):
-        index = next(i for i, (one, _) in enumerate(sizes) if one == guarantee)
-        after = tuple(count + (i == index) for i, count in enumerate(state))
-        return after if sum(after) <= 6 and optimal(after) <= delta else None
-
-    reached = best_delta((0, 0), sizes, naive, epsilon)
-    assert reached > delta * Fraction(5, 4)
-    budget = {"epsilon": epsilon, "delta": float(delta), "filter_delta": float(delta)}
-    assert of_ledger(sizes, epsilon, **budget) <= delta
-
-
 @pytest.mark.parametrize("delta", [1e-3, 1e-2, 0.1])
 def test_no_strategy_exceeds_rho_or_mu(delta):
     answers = [answer("5/4"), answer("3/2"), answer(2)]

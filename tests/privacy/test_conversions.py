@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import erfcx
-from scipy.stats import norm
 
 from skdp.privacy import _gaussian as normal
 from skdp.privacy import gaussian_delta, gaussian_epsilon, largest_mu, zcdp_epsilon
@@ -99,13 +98,6 @@ def test_epsilon_keeps_the_promise_and_a_smaller_one_does_not(mu, delta):
     assert epsilon == 0 or gaussian_delta(mu, Fraction(epsilon) * (1 - Fraction(1, 10**13))) > delta
 
 
-@pytest.mark.parametrize("delta", [Fraction(1, 10**9), Fraction(1, 3), Fraction(1, 7**300), 1 - Fraction(1, 10**30)])
-def test_a_delta_that_is_no_float_is_kept_too(delta):
-    for epsilon in np.linspace(0.5, 1.5, 10):
-        assert gaussian_delta(largest_mu(float(epsilon), delta), float(epsilon)) <= delta
-    assert gaussian_delta(1, gaussian_epsilon(1, delta)) <= delta
-
-
 @settings(max_examples=50)
 @given(st.floats(1e-3, 5), st.floats(1e-200, 0.5))
 def test_it_is_never_worse_than_the_conversion_of_concentrated_privacy(mu, delta):
@@ -150,6 +142,9 @@ def test_delta_of_extremes():
         (lambda: largest_mu(1, 0), ValueError, "discrete Laplace"),
         (lambda: largest_mu(1, Fraction(1, 10**400)), ValueError, "got delta = 0"),
         (lambda: largest_mu(math.nan, 0.1), ValueError, "epsilon must be"),
+        (lambda: zcdp_epsilon(-1, 1e-6), ValueError, "rho must be"),
+        (lambda: zcdp_epsilon(1, 1), ValueError, "delta must be"),
+        (lambda: zcdp_epsilon(1, 0), ValueError, "got delta = 0"),
     ],
 )
 def test_impossible_parameters_are_refused(call, error, message):
@@ -185,18 +180,6 @@ def test_some_order_proves_it_and_none_proves_much_more(rho, delta):
             assert implied_delta(rho, epsilon * (1 - 1e-6), order) >= Decimal(delta)
 
 
-@settings(deadline=None)
-@given(RHOS, DELTAS)
-def test_it_is_below_the_simple_formula_and_above_the_truth_of_a_gaussian(rho, delta):
-    epsilon = zcdp_epsilon(rho, delta)
-    assert epsilon <= rho + 2 * math.sqrt(-rho * math.log(delta)) + 1e-9
-    # Gaussian noise with (mean / deviation)**2 / 2 = rho keeps rho-zCDP; its delta is known (Balle and Wang 2018).
-    mu = math.sqrt(2 * rho)
-    parts = norm.logcdf(mu / 2 - epsilon / mu), epsilon + norm.logcdf(-mu / 2 - epsilon / mu)
-    truth = math.exp(parts[0]) - math.exp(parts[1])
-    assert truth <= delta
-
-
 def test_the_bound_is_proven_and_not_only_computed():
     """The float formula, at the best order, is below the proven value now and then: rounding must go up."""
     computed, proven, delta = [], [], 1e-6
@@ -222,15 +205,6 @@ def test_nothing_costs_nothing_and_extremes_are_finite():
     assert zcdp_epsilon(1e300, 1e-6) == pytest.approx(1e300)
     assert zcdp_epsilon(0.5, 5e-324) == pytest.approx(0.5 + 2 * math.sqrt(0.5 * 744.44), rel=0.02)
     assert zcdp_epsilon(Fraction(1, 2), Fraction(1, 10**6)) == pytest.approx(5.221534444530169)
-
-
-@each(
-    "rho, delta, message",
-    [(-1, 1e-6, "rho must be"), (math.inf, 1e-6, "rho must be"), (1, 1, "delta must be"), (1, 0, "got delta = 0")],
-)
-def test_impossible_conversions_are_refused(rho, delta, message):
-    with pytest.raises(ValueError, match=message):
-        zcdp_epsilon(rho, delta)
 
 
 PI = Fraction(31415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170679)

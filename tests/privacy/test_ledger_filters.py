@@ -172,18 +172,6 @@ def test_local_and_central_charges_come_in_any_order(make):
             assert again.to_json() == ledger.to_json()
 
 
-def test_charges_that_do_not_fit_when_converted_keep_local_ones_out(make):
-    ledger = make(epsilon=2.0)
-    central = PrivacyGuarantee(0.75, relation="add_remove", trust="central")
-    ledger.charge(central, "central")
-    ledger.charge(central, "central")
-    why = "with all charges counted for replacing a record, as this one is, "
-    with pytest.raises(BudgetExceeded, match=rf"local asks for epsilon 0\.1; {why}the ledger has 0\.0 of 2\.0 left"):
-        ledger.charge(PrivacyGuarantee(0.1), "local")
-    assert (ledger.relation, ledger.spent) == ("add_remove", (1.5, 0))
-    ledger.charge(PrivacyGuarantee(0.5, relation="add_remove"), "central")
-
-
 @each(
     "budget message",
     [

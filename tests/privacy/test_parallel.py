@@ -464,17 +464,6 @@ def test_permanent_reports_of_a_part_do_not_pay_for_those_of_others():
     assert ledger.spent.epsilon == pytest.approx(2 * once + 0.5)
 
 
-def test_an_error_inside_closes_the_rows():
-    ledger = PrivacyLedger(epsilon=2.0)
-    with ledger.parallel() as parts:
-        with pytest.raises(KeyError), parts.rows([0]):
-            raise KeyError
-        with parts.rows([1]):
-            ledger.charge(PrivacyGuarantee(0.5), "release")
-    ledger.charge(PrivacyGuarantee(0.5), "release")
-    assert ledger.spent.epsilon == 1
-
-
 def test_rows_of_two_blocks_are_not_open_at_once():
     """Charges counted for the first block only, so that the row of the second was free."""
     ledger = PrivacyLedger(epsilon=1.0)

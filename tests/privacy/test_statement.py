@@ -26,13 +26,11 @@ from sklearn.feature_selection import RFE, GenericUnivariateSelect, SelectFromMo
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, RANSACRegressor
 from sklearn.model_selection import (
-    FixedThresholdClassifier,
     GridSearchCV,
     LeaveOneOut,
     StratifiedKFold,
     TunedThresholdClassifierCV,
 )
-from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
@@ -653,23 +651,6 @@ def test_what_cannot_be_counted_is_not_promised(search):
     assert any("How much these lose is not known here" in note for note in statement.notes)
 
 
-HAND_ON = {
-    "voting": lambda model: VotingClassifier([("one", model)]),
-    "one against the rest": OneVsRestClassifier,
-    "one against one": OneVsOneClassifier,
-    "threshold": lambda model: FixedThresholdClassifier(model, threshold=0.4),
-    "bagging": lambda model: BaggingClassifier(model, 2, bootstrap=False),
-}
-
-
-@each("name", HAND_ON)
-@each("private, text", [(OnFitOnly(numbers()), AT_FIT), (numbers(), ROWS)])
-def test_what_hands_the_table_to_its_parts_and_keeps_nothing_of_it(name, private, text):
-    statement = privacy_statement(HAND_ON[name](make_pipeline(private, LogisticRegression())).fit(AGE, Y))
-    assert set(statement.rows["protection"]) == {text}
-    assert statement.total.epsilon == pytest.approx(len(statement.rows))
-
-
 SCORED = {
     "stack": lambda model: StackingClassifier([("one", model)], DecisionTreeClassifier(), cv=2),
     "prefit stack": lambda model: StackingClassifier(
@@ -845,14 +826,6 @@ def test_the_headline_says_first_what_is_released_unprotected():
     assert headline(wide).startswith("8 of 8 columns are released unprotected: x0, x1, x2, x3, x4 and 3 more. ")
 
 
-def test_many_columns_are_counted_and_not_listed_again_and_again():
-    names = [f"column_{place}" for place in range(100)]
-    encoder = RandomizedResponseEncoder(categories=dict.fromkeys(names, SEXES))
-    statement = privacy_statement(encoder.fit(pd.DataFrame(dict.fromkeys(names, SEXES))))
-    assert set(statement.rows["protection"]) == {"rows (together with 99 others)"}
-    assert len(str(statement)) < 20_000
-
-
 @each("released", ["tally", "reports"])
 @each("wrapped", [lambda encoder: encoder, OnFitOnly])
 def test_what_was_asked_for_after_shuffling_is_stated(wrapped, released):
@@ -881,12 +854,3 @@ def test_reports_of_several_steps_are_to_be_shuffled_apart():
     assert of_one - math.exp(2) * of_none > 0.1
     assert statement.total.epsilon == pytest.approx(2 * local)
     assert statement.to_html().count("not beside other reports or columns of the same rows") == 2
-
-
-def test_each_of_several_collections_is_shuffled_by_itself():
-    model = make_pipeline(sex(Shuffled(1.0, 1e-6, 10_000)), OneHotEncoder(), LogisticRegression())
-    (step,) = privacy_statement(StackingClassifier([("one", model)], cv=2).fit(SEX, Y)).steps
-    assert (step.shuffled.epsilon, step.shuffled.delta) == (3, pytest.approx(3e-6))
-    # An epsilon that was set after `fit` is not stated as that of the reports.
-    encoder = sex(4.0).fit(SEX).set_params(epsilon=Shuffled(0.001, 1e-6, 100))
-    assert 1 < privacy_statement(encoder).steps[0].shuffled.epsilon <= 4

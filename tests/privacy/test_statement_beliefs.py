@@ -11,7 +11,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from imblearn.over_sampling import RandomOverSampler
 from imblearn.pipeline import Pipeline as ResamplingPipeline
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer, make_column_selector
@@ -242,16 +241,6 @@ def test_weights_are_no_column_and_are_named():
     assert "LogisticRegression" in notes[0]
     assert "StandardScaler" in notes[0]
     assert not any("sample_weight" in note for note in privacy_statement(perturber().fit(NUMBERS)).notes)
-
-
-def test_rows_that_are_drawn_again_before_they_are_privatised_are_released():
-    """Each time with noise of its own."""
-    steps = [("more", RandomOverSampler(random_state=0)), ("private", perturber()), ("model", LogisticRegression())]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        statement = privacy_statement(ResamplingPipeline(steps).fit(NUMBERS, [0] * 15 + [1] * 5))
-    assert protected(statement) == []
-    assert any("target" in note and "RandomOverSampler" in note for note in statement.notes)
 
 
 def test_a_function_of_the_user_is_not_believed_as_an_inverse_either():

@@ -33,7 +33,6 @@ from skdp import (
     privacy_statement,
 )
 from skdp.privacy import Mu, Rho, Shuffled
-from skdp.privacy.statement import PrivacyStatement
 from tests.conftest import each
 from tests.test_fitted_state import SUBJECTS
 
@@ -257,21 +256,6 @@ def test_protection_is_as_it_is_going_to_be():
     assert privacy_statement(model).target_learners == []  # it learns from a synthetic one
     learnt = privacy_statement(make_pipeline(response(), LogisticRegression()))
     assert learnt.target_learners == ["logisticregression: LogisticRegression"]
-
-
-def test_it_says_that_nothing_is_released_yet():
-    statement = privacy_statement(response(random_state=3))
-    assert "Not fitted yet: RandomizedResponseEncoder. Set to spend: epsilon = 1, " in str(statement)
-    assert any("have released nothing yet" in text for text in statement.to_dict()["warnings"])
-    assert statement.seeded == ["RandomizedResponseEncoder"]
-    assert "Not fitted yet" in statement.to_html()
-    assert "Not fitted yet" in statement._repr_html_()
-    again = PrivacyStatement.from_json(statement.to_json())
-    assert again.to_dict() == statement.to_dict()
-    assert not again.steps[0].fitted
-    fitted = privacy_statement(response(random_state=3).fit(TABLE[TEXT]))
-    assert fitted.steps[0].fitted
-    assert "Not fitted" not in str(fitted)
 
 
 def test_what_is_partly_fitted_has_no_plan():

@@ -14,6 +14,7 @@ from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
+    KFold,
     PredefinedSplit,
     RepeatedKFold,
     RepeatedStratifiedKFold,
