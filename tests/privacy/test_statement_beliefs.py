@@ -17,7 +17,7 @@ from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import all_estimators
 
 from skdp import (
@@ -231,16 +231,6 @@ def test_categories_that_were_read_from_the_data_are_released():
         statement = privacy_statement(some.fit(table))
     assert statement.total.scope == ("sex",)
     assert protected(statement) == ["sex"]
-
-
-def test_weights_are_no_column_and_are_named():
-    model = make_pipeline(perturber(), StandardScaler(), LogisticRegression())
-    model.fit(NUMBERS, ILL, logisticregression__sample_weight=np.arange(20.0))
-    notes = [note for note in privacy_statement(model).notes if "sample_weight" in note]
-    assert len(notes) == 1
-    assert "LogisticRegression" in notes[0]
-    assert "StandardScaler" in notes[0]
-    assert not any("sample_weight" in note for note in privacy_statement(perturber().fit(NUMBERS)).notes)
 
 
 def test_a_function_of_the_user_is_not_believed_as_an_inverse_either():

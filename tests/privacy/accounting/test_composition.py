@@ -123,38 +123,8 @@ def test_without_room_it_is_the_sum():
     assert compose([PrivacyGuarantee(70000.0)] * 2, delta=1e-6).epsilon == 140000  # beyond what the margins cover
 
 
-def test_other_parts_are_merged_as_in_a_sum():
-    local = PrivacyGuarantee(0.1, scope=("sex",), mechanism="coins")
-    central = PrivacyGuarantee(
-        0.1, relation="add_remove", trust="central", scope=("age",), mechanism="noise", secure=False
-    )
-    total, plain = compose([local, central] * 40, delta=1e-6), sum([local, central] * 39, local + central)
-    assert (total.relation, total.trust, total.scope) == (plain.relation, "central", ("sex", "age"))
-    assert (total.mechanism, total.secure) == ("coins, noise", False)
-    # Replacing is removing and adding: the central ones count twice.
-    assert total.epsilon == compose([PrivacyGuarantee(0.1), PrivacyGuarantee(0.2)] * 40, delta=1e-6).epsilon
-    assert total.epsilon < plain.epsilon
-
-
 def gaussian(rho, delta=1e-6):
     return PrivacyGuarantee(zcdp_epsilon(rho, delta), delta, rho=rho)
-
-
-def test_gaussian_releases_add_their_rhos():
-    total = compose([gaussian(0.01)] * 50, delta=1e-5)
-    assert total.epsilon == zcdp_epsilon(50 * Fraction(0.01), 1e-5)
-    assert total.delta == 1e-5
-    assert total.rho == pytest.approx(0.5)
-    assert total.epsilon < compose([PrivacyGuarantee(g.epsilon, g.delta) for g in [gaussian(0.01)] * 50]).epsilon
-
-
-def test_pure_releases_join_the_rhos_where_that_is_better():
-    mixed = [gaussian(0.01)] * 20 + [PrivacyGuarantee(0.01)] * 20
-    assert compose(mixed, delta=1e-6).epsilon == zcdp_epsilon(20 * Fraction(0.01) + 10 * Fraction(0.01) ** 2, 1e-6)
-    # One large pure release is better left out of it, and its own bound is no worse than its epsilon.
-    large = compose([gaussian(0.01), PrivacyGuarantee(20.0)], delta=1e-6).epsilon
-    assert large <= 20 + zcdp_epsilon(Fraction(0.01), 5e-7)
-    assert large < zcdp_epsilon(Fraction(0.01) + 200, 1e-6)
 
 
 def test_a_failing_release_takes_its_part_of_delta():
