@@ -11,11 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import erfcx
 
-from skdp.privacy import _gaussian as normal
 from skdp.privacy import gaussian_delta, gaussian_epsilon, largest_mu, zcdp_epsilon
-from skdp.privacy._gaussian import mills_ratio_bounds, root_two_pi_bounds
 from tests.conftest import each
 
 MUS = st.floats(1e-9, 50)
@@ -205,44 +202,3 @@ def test_nothing_costs_nothing_and_extremes_are_finite():
     assert zcdp_epsilon(1e300, 1e-6) == pytest.approx(1e300)
     assert zcdp_epsilon(0.5, 5e-324) == pytest.approx(0.5 + 2 * math.sqrt(0.5 * 744.44), rel=0.02)
     assert zcdp_epsilon(Fraction(1, 2), Fraction(1, 10**6)) == pytest.approx(5.221534444530169)
-
-
-PI = Fraction(31415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170679)
-PI /= 10**100
-
-
-@each("bits", [0, 1, 2, 8, 53, 100, 160])
-def test_the_root_of_two_pi_is_enclosed_by_neighbouring_integers(bits):
-    lower, upper = root_two_pi_bounds(bits)
-    assert lower**2 <= 2 * PI * 4**bits <= upper**2
-    assert upper - lower <= 2
-
-
-@given(st.fractions(-12, 60), st.integers(0, 300))
-def test_mills_ratio_is_enclosed_by_neighbouring_integers(x, bits):
-    lower, upper = mills_ratio_bounds(x, bits)
-    ratio = Fraction(math.sqrt(math.pi / 2) * erfcx(float(x) / math.sqrt(2))) * 2**bits
-    margin = ratio * (1 + x * x) / 10**14
-    assert lower - margin <= ratio <= upper + margin
-    assert 0 <= upper - lower <= 2 + ratio * max(-x, 0) / 2 ** (bits + 40)
-
-
-@each("x", [Fraction(1, 4), Fraction(3, 2), Fraction(4), Fraction(17, 3), Fraction(9), Fraction(12)])
-@each("bits", [10, 64, 400])
-def test_the_series_and_the_continued_fraction_agree_in_all_bits(x, bits):
-    """Two ways that share nothing: both enclose the same number."""
-    guard = math.ceil(x * x) + 20
-    series = [Fraction(bound, 2**guard) for bound in normal._by_series(x, bits + guard)]
-    fraction = normal._by_continued_fraction(x, bits) if x > 1 else series
-    both = mills_ratio_bounds(x, bits)
-    for lower, upper in (series, fraction, both):
-        assert upper - lower <= 2 ** max(2, normal._GUARD // 2)
-        assert all(lower <= other[1] for other in (series, fraction, both))
-
-
-@pytest.mark.parametrize("x", [Fraction(10**40, 3), Fraction(1, 10**40), Fraction(10**320)])
-def test_extreme_arguments(x):
-    lower, upper = mills_ratio_bounds(x, 1100)
-    expected = 1 / x if x > 1 else math.sqrt(math.pi / 2)
-    assert lower <= upper <= lower + 2
-    assert lower / Fraction(2**1100) == pytest.approx(float(expected))

@@ -229,12 +229,6 @@ def test_no_choice_of_rows_exceeds_the_budget(options, filter_delta):
     assert 0 < reached <= Fraction(0.04)
 
 
-def test_a_ledger_that_forgot_rows_would_be_seen():
-    """If a release of both rows is charged for row 1 alone, row 0 loses more than the budget."""
-    reached = best_against(OPTIONS[1:], by_parts(lambda rows: rows[-1:]), 1.0, **BUDGET)
-    assert reached > Fraction(0.06)
-
-
 def test_other_threads_count_for_all_rows():
     ledger = PrivacyLedger(epsilon=10.0)
 

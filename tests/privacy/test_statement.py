@@ -59,10 +59,6 @@ SEXES, JOBS = ["F", "M"], ["clerk", "cook"]
 X = pd.DataFrame({"sex": SEXES * 20, "job": JOBS * 20, "age": np.arange(40.0), "pay": np.arange(40.0)})
 SEX, AGE, NUMBERS = X[["sex"]], X[["age"]], X[["age", "pay"]]
 Y = np.array([0, 1] * 20)
-AS_IS, ROWS, DROPPED, STATISTICS = "released as is", "rows", "not released", "statistics only"
-BESIDE = "released as is, beside private statistics"
-AT_FIT = "rows at fit; rows given to transform or predict: released as is"
-READ = f"categories read from the data: {AS_IS}"
 
 
 def sex(epsilon=1.0, **options):
@@ -210,14 +206,6 @@ def privacy_statement(estimator, X=None):
     return state(estimator, X, trusted=TRUSTED)
 
 
-def said(statement):
-    """What is said of each column, without what is covered together."""
-    result = {}
-    for column, text in zip(statement.rows["column"], statement.rows["protection"], strict=True):
-        result.setdefault(column, []).append(re.sub(r" \(together.*", "", text))
-    return {column: texts[0] if len(texts) == 1 else texts for column, texts in result.items()}
-
-
 def total_of(statement):
     total = statement.total
     if total is None:
@@ -226,24 +214,24 @@ def total_of(statement):
 
 
 CODES = {
-    ROWS: "R",
-    STATISTICS: "S",
-    AT_FIT: "F",
-    AS_IS: "A",
-    BESIDE: "B",
-    READ: "C",
-    DROPPED: "-",
+    "rows": "R",
+    "statistics only": "S",
+    "rows at fit; rows given to transform or predict: released as is": "F",
+    "released as is": "A",
+    "released as is, beside private statistics": "B",
+    "categories read from the data: released as is": "C",
+    "not released": "-",
     "not fitted: no guarantee yet": "N",
+    "not seen by fit": "0",
 }
 
 
-def coded(statement):
-    """What is said of each column, a letter for each row: "sex:RA age:S"."""
+def said(statement):
+    """What is said of each column, a letter for each row: {"sex": "RA", "age": "S"}."""
     letters = {}
     for column, text in zip(statement.rows["column"], statement.rows["protection"], strict=True):
-        name = column.replace(" ", "_")
-        letters[name] = letters.get(name, "") + CODES[re.sub(r" \(together.*", "", text)]
-    return {f"{name}:{codes}" for name, codes in letters.items()}
+        letters[column] = letters.get(column, "") + CODES[re.sub(r" \(together.*", "", text)]
+    return letters
 
 
 class Case(NamedTuple):
@@ -512,7 +500,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_is_said_of_each_column_and_in_total(case):
     statement = privacy_statement(case.make(), case.given)
-    assert (coded(statement), total_of(statement)) == (set(case.said.split()), case.total)
+    expected = dict(part.replace("_", " ").split(":") for part in case.said.split())
+    assert (said(statement), total_of(statement)) == (expected, case.total)
 
 
 SEARCHES = [
@@ -546,7 +535,7 @@ def test_reports_of_fits_that_are_not_stored_are_counted(search, epsilon):
 )
 def test_what_cannot_be_counted_is_not_promised(search):
     statement = privacy_statement(search().fit(SEX, Y))
-    assert (said(statement)["sex"], statement.total) == ([ROWS, AS_IS], None)
+    assert (said(statement)["sex"], statement.total) == ("RA", None)
     assert any("How much these lose is not known here" in note for note in statement.notes)
 
 
@@ -569,10 +558,10 @@ SCORED = {
 def test_what_learns_from_predictions_for_true_rows_is_not_protected_at_fit(name):
     statement = privacy_statement(SCORED[name](at_fit(50)).fit(SEX, Y))
     *texts, last = said(statement)["sex"]
-    assert (set(texts), last, statement.total) == ({AT_FIT}, AS_IS, None)
+    assert (set(texts), last, statement.total) == ({"F"}, "A", None)
     # Where rows are privatised whenever they are used, this is about privatised rows; only the target is true.
     statement = privacy_statement(SCORED[name](always(50)).fit(SEX, Y))
-    assert set(statement.rows["protection"]) == {ROWS}
+    assert set(said(statement)["sex"]) == {"R"}
     assert statement.total.trust == "local"
     assert re.search("DecisionTree|final_estimator_|GridSearchCV|Threshold|Calibrated", statement.target_learners[0])
 
@@ -596,7 +585,7 @@ def test_in_whatever_parts_are_kept_all_that_they_spent_is_counted():
     several.models_ = {"a": [always().fit(SEX, Y)]}
     several._b = np.array([sex().fit(SEX)], object)
     several.again_ = several.models_["a"][0]
-    assert said(privacy_statement(several, SEX)) == {"sex": [ROWS, ROWS, AS_IS]}
+    assert said(privacy_statement(several, SEX)) == {"sex": "RRA"}
 
 
 CHOICES = {
@@ -618,7 +607,7 @@ CHOICES = {
 def test_every_way_to_choose_columns(name):
     plain = FunctionTransformer(lambda part: np.asarray(part, object).reshape(len(part), 1))
     statement = privacy_statement(by_columns((plain, CHOICES[name]), (StandardScaler(), [])).fit(X))
-    assert said(statement) == {"sex": AS_IS, "job": DROPPED, "age": DROPPED, "pay": DROPPED}
+    assert said(statement) == {"sex": "A", "job": "-", "age": "-", "pay": "-"}
 
 
 @each(
@@ -629,7 +618,7 @@ def test_columns_are_followed_through_positions_and_names(output, chosen):
     first = by_columns((sex(), ["sex"]), rest="passthrough", output=output)
     second = by_columns((OneHotEncoder(), [0]), (StandardScaler(), chosen))
     statement = privacy_statement(make_pipeline(first, second).fit(X))
-    assert said(statement) == {"sex": ROWS, "job": DROPPED, "age": AS_IS, "pay": DROPPED}
+    assert said(statement) == {"sex": "R", "job": "-", "age": "A", "pay": "-"}
 
 
 @each("names", [[0, 1], [1, 0], [2020, 2021]])
@@ -638,28 +627,28 @@ def test_columns_whose_names_are_numbers(names):
     fitted = RandomizedResponseEncoder(categories=dict.fromkeys(names, SEXES)).fit(table)
     for given in (None, table, table[names[::-1]]):
         statement = privacy_statement(fitted, given)
-        assert said(statement) == dict.fromkeys(names, ROWS)
+        assert said(statement) == dict.fromkeys(names, "R")
         assert statement.total.scope == tuple(names)
     with pytest.raises(ValueError, match=rf"X lacks columns .* \[{names[0]}\]"):
         privacy_statement(fitted, table[names[1:]])
     # A ColumnTransformer takes numbers for places.
     one = RandomizedResponseEncoder(categories={names[1]: SEXES})
     columns = by_columns((one, [1]), rest="passthrough").fit(table)
-    assert said(privacy_statement(columns, table)) == {names[0]: AS_IS, names[1]: ROWS}
-    assert said(privacy_statement(columns)) == {"x0": AS_IS, "x1": ROWS}
+    assert said(privacy_statement(columns, table)) == {names[0]: "A", names[1]: "R"}
+    assert said(privacy_statement(columns)) == {"x0": "A", "x1": "R"}
 
 
 @each("kind", [lambda X: X, pl.DataFrame, pa.table, lambda X: pl.DataFrame(X).lazy()])
 def test_x_gives_the_names_of_further_columns(kind):
     table = kind(X) if kind(X) is X else kind(X.to_dict("list"))
     statement = privacy_statement(sex().fit(SEX), table)
-    assert said(statement) == {"sex": ROWS} | dict.fromkeys(("job", "age", "pay"), "not seen by fit")
+    assert said(statement) == {"sex": "R", "job": "0", "age": "0", "pay": "0"}
 
 
 def test_x_names_the_columns_of_a_model_that_saw_an_array():
     encoder = RandomizedResponseEncoder(categories=[SEXES, JOBS]).fit(X[["sex", "job"]].to_numpy())
     for given, names in ((None, ["x0", "x1"]), (X[["sex", "job"]], ["sex", "job"])):
-        assert said(privacy_statement(encoder, given)) == dict.fromkeys(names, ROWS)
+        assert said(privacy_statement(encoder, given)) == dict.fromkeys(names, "R")
     with pytest.raises(ValueError, match="X has 4 columns; RandomizedResponseEncoder was fitted on 2"):
         privacy_statement(encoder, X)
 
@@ -673,7 +662,7 @@ def test_only_names_of_x_are_read():
                 raise AssertionError(f"{name} was read")
             raise AttributeError(name)
 
-    assert said(privacy_statement(sex().fit(SEX), Names())) == {"sex": ROWS, "job": "not seen by fit"}
+    assert said(privacy_statement(sex().fit(SEX), Names())) == {"sex": "R", "job": "0"}
     # Not the values of a column that is called as an attribute of other frames is.
     table = SEX.assign(column_names="secret", collect_schema="secret")
     assert list(said(privacy_statement(sex().fit(SEX), table))) == ["sex", "column_names", "collect_schema"]
