@@ -8,11 +8,9 @@ import decimal
 import math
 import os
 import pickle
-import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -167,24 +165,6 @@ def test_every_fit_of_a_search_is_charged_and_what_is_privatised_for_scores(make
     assert ledger.spent == (spent, 0)
     with pytest.raises(BudgetExceeded):
         model(ledger).fit(FRAME, ILL)
-
-
-ADVICE = r"in memory belongs to one process .*PrivacyLedger\('ledger\.jsonl', epsilon=\.\.\.\).* n_jobs=1"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("searched", [False, True])
-def test_in_memory_work_over_processes_is_refused_with_advice(searched):
-    """In the last line that the user sees, and not in that of an error behind it."""
-    ledger = PrivacyLedger(epsilon=7)
-    search = GridSearchCV(model(ledger), {"logisticregression__C": [1]}, cv=2, n_jobs=2)
-    refused = partial(cross_val_score, model(ledger), FRAME, ILL, cv=2, n_jobs=2, error_score="raise")
-    if searched:  # by default, errors become scores, unless there is nothing else
-        refused = partial(search.fit, FRAME, ILL)
-    with pytest.raises((RuntimeError, ValueError)) as caught:
-        refused()
-    assert re.search(ADVICE, str(caught.value), re.DOTALL)
-    assert ledger.spent == (0, 0)
 
 
 def test_over_the_budget_no_coin_is_drawn(make, monkeypatch):

@@ -9,7 +9,6 @@ from importlib.resources import files
 
 import pytest
 from jsonschema import Draft202012Validator
-from scipy.stats import norm
 
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, privacy_statement
 from skdp.privacy import (
@@ -22,7 +21,7 @@ from skdp.privacy import (
     gaussian_epsilon,
     zcdp_epsilon,
 )
-from skdp.privacy.accounting import pure_epsilon, pure_mu
+from skdp.privacy.accounting import pure_mu
 from tests.conftest import each
 
 D = 1e-6
@@ -238,19 +237,6 @@ def test_a_plan_asks_for_the_mechanisms_that_it_was_composed_of(make):
         plan.charge(PrivacyGuarantee(0.1, losses=(PureLoss(0.1, 0.5),)), "another mechanism")
     plan.charge(noise, "noise")
     plan.charge(gaussian(0.1), "noise")
-
-
-@each("epsilon", [1e-9, 1e-3, 0.1, 0.999, 1.001, 3.0, 20.0, 400.0])
-def test_the_mu_of_a_pure_release(epsilon):
-    mu = float(pure_mu(Fraction(epsilon)))
-    likelier = math.tanh(epsilon / 2)
-    if epsilon < 20:
-        assert gaussian_delta(mu, 0) >= likelier
-        assert gaussian_delta(mu * (1 - 1e-8), 0) < likelier
-    assert norm.logsf(mu / 2) == pytest.approx(-math.log1p(math.exp(-epsilon)) - epsilon, rel=1e-6)
-    assert pure_epsilon(mu**2) == pytest.approx(epsilon, rel=1e-6)
-    assert pure_mu(Fraction(pure_epsilon(mu**2))) ** 2 <= mu**2
-    assert pure_mu(Fraction(501)) is None
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0])

@@ -286,18 +286,6 @@ def test_what_is_no_reporter_or_number_of_reports_is_refused():
         shuffled_guarantee(RandomizedResponse, 10, 1e-6)
 
 
-def test_an_epsilon_that_hides_nothing_stays():
-    far = replace(
-        RandomizedResponseEncoder(4.0, categories=[["a", "b"]]).fit([["a"]]).guarantee_, epsilon=700.0, losses=()
-    )
-    assert shuffled_guarantee(BareReporter(far), 1000, 1e-6).epsilon == 700
-
-
-class BareReporter:
-    def __init__(self, guarantee):
-        self.guarantee_ = guarantee
-
-
 def test_permanent_reports_are_not_shuffled():
     """Two sums of the same reports differ by one."""
     given = {"categories": [["a", "b"]], "memoize": True, "secret_key": bytes(range(32))}

@@ -337,7 +337,7 @@ class PrivacyLedger(LedgerView):
         return ParallelRows(self)
 
     def _content(self) -> dict[str, Any]:
-        return write_book(RecordBook.of(self._book.budget, self._book.charges()))
+        return write_book(RecordBook(self._book.budget, self._book.charges()))
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
@@ -351,7 +351,7 @@ class PrivacyLedger(LedgerView):
 
     def _record(self) -> PrivacyLedger:
         """Return a copy that can only be read."""
-        return PrivacyLedger._of_book(RecordBook.of(self._book.budget, self._book.charges()))
+        return PrivacyLedger._of_book(RecordBook(self._book.budget, self._book.charges()))
 
     def __sklearn_clone__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from skdp.central.statistics import choice_loss, integer_noise, joint_noise
-from skdp.privacy import LaplaceLoss, PrivacyGuarantee, PureLoss, Share, compose, exponential_loss, laplace_loss
+from skdp.privacy import LaplaceLoss, PureLoss, Share, exponential_loss, laplace_loss
 from tests.conftest import each
 
 STEPS = 25
@@ -166,25 +166,3 @@ def test_replacing_is_a_chain_of_twice_as_many_links():
     one, other = joint_laplace(rate, (0, 0), 200), joint_laplace(rate, (3, -3), 200)
     assert excess(one, other, loss._doubled())[0] < 1e-12
     assert excess(one, other, loss)[0] > 0.1
-
-
-@each("n", [1, 5])
-def test_a_composition_is_never_below_that_of_exact_laws(n):
-    """By convolution of the exact losses of discrete Laplace noise."""
-    sensitivity, epsilon = 3, 0.6
-    rate = epsilon / sensitivity
-    losses, masses = np.array([epsilon, rate, -rate, -epsilon]), np.zeros(4)
-    q = math.exp(-rate)
-    masses[0], masses[3] = 1 / (1 + q), q**3 / (1 + q)
-    masses[1], masses[2] = (q ** np.array([1, 2])) * (1 - q) / (1 + q)
-    release = PrivacyGuarantee(epsilon, losses=(LaplaceLoss(epsilon, sensitivity),))
-    for delta in (1e-2, 1e-5):
-        stated = compose([release] * n, delta=delta).epsilon
-        exact = 0.0
-        for outcome in itertools.product(range(4), repeat=n):
-            places = list(outcome)
-            total = losses[places].sum()
-            exact += masses[places].prod() * max(0.0, -math.expm1(stated - total))
-        assert exact <= delta * (1 + 1e-9)
-        if delta == 1e-2 and n > 1:
-            assert exact >= delta * 0.99

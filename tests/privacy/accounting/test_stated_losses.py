@@ -13,38 +13,17 @@ import pytest
 
 from skdp import (
     DPMarginalSynthesizer,
-    LocalHashingEncoder,
-    NumericPerturber,
     PrivacyGuarantee,
     RandomizedResponseEncoder,
     RapporEncoder,
-    UnaryEncodingTransformer,
 )
 from skdp.oracles import ClampedLaplace, Optimal, Windows
-from skdp.privacy import GaussianLoss, PureLoss, compose, gaussian_epsilon
+from skdp.privacy import GaussianLoss, compose, gaussian_epsilon
 from tests.conftest import each, often
 from tests.privacy.accounting.test_exact import exp, pair_of
 
 JOBS = [f"job {i}" for i in range(20)]
 FRAME = pd.DataFrame({"job": JOBS * 3, "sex": ["f", "m"] * 30})
-
-
-@each(
-    "strategy, encoder",
-    [("joint", RandomizedResponseEncoder), ("split", UnaryEncodingTransformer), ("sample", LocalHashingEncoder)],
-)
-def test_reports_state_the_total_variation_of_their_channels(encoder, strategy):
-    fitted = encoder(1.0, categories={"job": JOBS, "sex": ["f", "m"]}, strategy=strategy).fit(FRAME)
-    losses = fitted.guarantee_.losses
-    assert all(isinstance(loss, PureLoss) for loss in losses)
-    assert sum(loss.count * loss.epsilon for loss in losses) == pytest.approx(fitted.guarantee_.epsilon)
-    assert sum(loss.count for loss in losses) == (2 if strategy == "split" else 1)
-    together = compose([fitted.guarantee_] * 20, delta=1e-6)
-    assert together.epsilon < 0.999 * compose([without_losses(fitted.guarantee_)] * 20, delta=1e-6).epsilon
-
-
-def without_losses(guarantee):
-    return type(guarantee)(guarantee.epsilon, scope=guarantee.scope)
 
 
 def test_synthetic_tables_with_gaussian_noise_are_composed_as_such():
@@ -114,17 +93,6 @@ def test_losses_of_numbers_dominate(name, n_releases):
     for delta in (0.2, 0.05, 1e-3):
         epsilon = compose([promise] * n_releases, delta=delta).epsilon
         assert deltas(laws, epsilon, n_releases) <= delta * (1 + 1e-9)
-
-
-@each("mechanism", ["square_wave", "laplace"])
-def test_a_perturber_states_the_losses_of_all_columns(mechanism):
-    table = pd.DataFrame({"a": [0.5], "b": [0.5]})
-    promise = NumericPerturber(2.0, mechanism=mechanism, bounds=(0, 1)).fit(table).guarantee_
-    (loss,) = promise.losses
-    assert loss.count == 2
-    known = compose([promise] * 50, delta=1e-6).epsilon
-    bare = compose([PrivacyGuarantee(promise.epsilon)] * 50, delta=1e-6).epsilon
-    assert known < 0.9 * bare
 
 
 @each("permanent", [False, True])
