@@ -226,3 +226,13 @@ def test_what_is_no_number(value):
 def test_delta_out_of_range(value):
     with pytest.raises(ValueError, match=r"share must be a number in \[0, 1\)"):
         check_delta(value, name="share")
+
+
+@settings(deadline=None)
+@given(st.floats(0, 100), st.floats(0, 100), EPSILONS)
+def test_rhos_are_never_rounded_down(rho, other, epsilon):
+    total = PrivacyGuarantee(1, 1e-6, rho=rho) + PrivacyGuarantee(1, 1e-6, rho=other)
+    assert Fraction(total.rho) >= Fraction(rho) + Fraction(other)
+    mixed = PrivacyGuarantee(1, 1e-6, rho=rho) + PrivacyGuarantee(epsilon)
+    assert Fraction(mixed.rho) >= Fraction(rho) + Fraction(epsilon) ** 2 / 2
+    assert mixed.rho == pytest.approx(rho + epsilon**2 / 2)

@@ -287,3 +287,17 @@ def test_the_delta_of_charges_is_that_of_the_budget(make):
     ledger = make(rho=1.0)
     ledger.charge(gaussian(0.1), "answer")
     assert privacy_statement(ledger).total.delta == D
+
+
+def test_plans_count_in_filters_by_their_rhos(make):
+    ledger = make(rho=0.5)
+    ledger.plan([PrivacyGuarantee(0.1)] * 50 + [gaussian(0.5)], "survey", delta=1e-5)
+    assert ledger.balance().loc["spent", "rho"] == pytest.approx(0.375)
+
+
+def test_a_charge_that_implies_nothing_for_replacing_keeps_local_ones_out(make):
+    ledger = make(epsilon=100.0, delta=0.5)
+    ledger.charge(PrivacyGuarantee(20.0, 1e-3, relation="add_remove"), "central")
+    with pytest.raises(ValueError, match="local: an earlier charge implies nothing for replacing a record"):
+        ledger.charge(PrivacyGuarantee(0.1), "local")
+    assert len(ledger.report()) == 1

@@ -711,7 +711,7 @@ def test_reports_of_several_steps_are_to_be_shuffled_apart():
     """In the rows of one table, the pair of a person's reports may be the only one of its kind."""
     shuffled = Shuffled(1.0, 1e-6, 10_000, released="reports")
     job = RandomizedResponseEncoder(shuffled, categories={"job": JOBS})
-    statement = privacy_statement(by_columns((sex(shuffled), ["sex"]), (job, ["job"])).fit(X))
+    statement = privacy_statement(by_columns((sex(shuffled), ["sex"]), (OnFitOnly(job), ["job"])).fit(X))
     local = statement.steps[0].guarantee.epsilon
     # All others say "F" and "clerk" truly; the pair "M", "cook" is reported for the one who says so, or for none.
     both = 1 / (math.exp(local) + 1)
@@ -725,3 +725,12 @@ def test_reports_of_several_steps_are_to_be_shuffled_apart():
         assert (stated.epsilon, stated.delta, stated.trust, stated.scope) == (1, 1e-6, "shuffle", (name,))
     assert "charged to a ledger, because reports leave this step unshuffled" in statement.notes[0]
     assert type(statement).from_json(statement.to_json()).steps == statement.steps
+
+
+def test_each_of_several_collections_is_shuffled_by_itself():
+    model = make_pipeline(sex(Shuffled(1.0, 1e-6, 10_000)), OneHotEncoder(), LogisticRegression())
+    (step,) = privacy_statement(StackingClassifier([("one", model)], cv=2).fit(SEX, Y)).steps
+    assert (step.shuffled.epsilon, step.shuffled.delta) == (3, pytest.approx(3e-6))
+    # An epsilon that was set after `fit` is not stated as that of the reports.
+    encoder = sex(4.0).fit(SEX).set_params(epsilon=Shuffled(0.001, 1e-6, 100))
+    assert 1 < privacy_statement(encoder).steps[0].shuffled.epsilon <= 4

@@ -17,7 +17,7 @@ from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import all_estimators
 
 from skdp import (
@@ -106,6 +106,9 @@ def test_a_class_may_be_trusted_by_name():
     assert privacy_statement(duck, trusted=[Duck]).total is None
     heir = type("Heir", (Duck,), {})(**LOOKS["guarantee_"]()).fit(NUMBERS)
     assert privacy_statement(heir, trusted=[Duck]).total is None
+    scaler = StandardScaler().fit(NUMBERS)  # a guarantee that was put on a known class
+    scaler.guarantee_ = PrivacyGuarantee(1, scope=("age", "hours"))
+    assert privacy_statement(scaler).total is None
     for wrong in (Duck, [duck], ["Duck"]):
         with pytest.raises(TypeError, match="trusted must be a sequence of classes"):
             privacy_statement(duck, trusted=wrong)
@@ -248,6 +251,24 @@ def test_a_function_of_the_user_is_not_believed_as_an_inverse_either():
             statement = privacy_statement(model.fit(NUMBERS, ILL))
         assert set(protected(statement)) == ({"age", "hours", "target"} if known else {"target"})
     assert len(seen)
+
+
+@each("arguments", ["kw_args", "inv_kw_args"])
+def test_an_array_in_the_arguments_of_a_function_holds_rows(arguments):
+    rows = np.full((len(NUMBERS), 2), np.nan)
+    function = FunctionTransformer(np.log1p, inverse_func=np.expm1, **{arguments: {"out": rows}})
+    model = make_pipeline(function, DPRidge(1.0, bounds=(0, 4), target_bounds=(0, 1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # so few rows
+        model.fit(NUMBERS.to_numpy(float), ILL)
+    assert np.isfinite(rows).all()
+    assert protected(privacy_statement(model, NUMBERS)) == ["target"]
+
+
+def test_weights_are_no_column_and_are_named():
+    model = make_pipeline(perturber(), LogisticRegression()).fit(NUMBERS, ILL)
+    (note,) = (note for note in privacy_statement(model).notes if "sample_weight" in note)
+    assert "LogisticRegression" in note
 
 
 def test_a_function_that_selects_columns_sees_them():

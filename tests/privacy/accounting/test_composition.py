@@ -236,3 +236,16 @@ def test_what_differs_less_often_than_delta_has_no_epsilon(share):
     assert smallest_epsilon([PureLoss(0.35, share, count=3)], Fraction(D)) < 1e-11  # of rounding
     reached = 3 * share * math.tanh(0.35 / 2)
     assert smallest_epsilon([PureLoss(0.35, share, count=3)], Fraction(reached * 0.9)) > 0.01
+
+
+def test_other_parts_are_merged_as_in_a_sum():
+    local = PrivacyGuarantee(0.1, scope=("sex",), mechanism="coins")
+    central = PrivacyGuarantee(
+        0.1, relation="add_remove", trust="central", scope=("age",), mechanism="noise", secure=False
+    )
+    total, plain = compose([local, central] * 40, delta=1e-6), sum([local, central] * 39, local + central)
+    assert (total.relation, total.trust, total.scope) == (plain.relation, "central", ("sex", "age"))
+    assert (total.mechanism, total.secure) == ("coins, noise", False)
+    # Replacing is removing and adding: the central ones count twice.
+    assert total.epsilon == compose([PrivacyGuarantee(0.1), PrivacyGuarantee(0.2)] * 40, delta=1e-6).epsilon
+    assert total.epsilon < plain.epsilon
