@@ -512,7 +512,7 @@ SEARCHES = [
     (lambda model: CalibratedClassifierCV(model, cv=3), 3),
     (lambda model: CalibratedClassifierCV(model, cv=3, ensemble=False), 4),
     (lambda model: TunedThresholdClassifierCV(model, cv=StratifiedKFold(3), thresholds=5), 4),
-    (lambda model: TunedThresholdClassifierCV(model, cv=0.5, thresholds=5), 2),
+    (lambda model: TunedThresholdClassifierCV(model, cv=0.5, thresholds=5, random_state=0), 2),
     (lambda model: GridSearchCV(StackingClassifier([("one", model)], cv=2), {}, cv=2), 9),
 ]
 
