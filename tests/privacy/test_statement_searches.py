@@ -277,7 +277,8 @@ def test_splits_by_values_of_the_user_are_not_known(cv, known):
 def test_the_default_for_classes_splits_by_the_target(cv):
     private = DPLogisticRegression(1.0, bounds=(0, 1), classes=[0, 1], max_iter=2, random_state=0)
     model = make_pipeline(sex(random_state=0), words(), private)
-    statement = privacy_statement(TunedThresholdClassifierCV(model, cv=cv, thresholds=3, random_state=0).fit(X[["sex"]], Y))
+    tuned = TunedThresholdClassifierCV(model, cv=cv, thresholds=3, random_state=0)
+    statement = privacy_statement(tuned.fit(X[["sex"]], Y))
     assert statement.total.scope == ("sex",)
     assert statement.target_learners == ["TunedThresholdClassifierCV"]
     assert any("the target of one record decides" in note for note in statement.notes)
