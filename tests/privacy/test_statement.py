@@ -15,21 +15,11 @@ from imblearn.pipeline import make_pipeline as make_resampling_pipeline
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
-from sklearn.ensemble import (
-    BaggingClassifier,
-    StackingClassifier,
-    StackingRegressor,
-    VotingClassifier,
-)
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, StackingRegressor, VotingClassifier
 from sklearn.feature_selection import RFE, GenericUnivariateSelect, SelectFromModel, VarianceThreshold
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, RANSACRegressor
-from sklearn.model_selection import (
-    GridSearchCV,
-    LeaveOneOut,
-    StratifiedKFold,
-    TunedThresholdClassifierCV,
-)
+from sklearn.model_selection import GridSearchCV, LeaveOneOut, StratifiedKFold, TunedThresholdClassifierCV
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler

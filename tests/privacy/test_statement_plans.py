@@ -125,53 +125,26 @@ def test_a_plan_never_states_less_than_is_charged(estimator, X):
         assert stated.rho >= charged.rho
 
 
+SCALED = make_pipeline(scaler(), LogisticRegression())
+REPORTED = make_pipeline(response(), OneHotEncoder(), LogisticRegression())
+AT_FIT = make_pipeline(OnFitOnly(response()), OneHotEncoder(), LogisticRegression())
+SMALLER = DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9))
+TYPED = ("numbers", scaler(), make_column_selector(dtype_include="number"))
+GRID = {"logisticregression__C": [1, 2]}
 PIPELINES = {
-    "response and model": (make_pipeline(response(), OneHotEncoder(), LogisticRegression()), TEXT),
-    "on fit only": (make_pipeline(OnFitOnly(response()), OneHotEncoder(), LogisticRegression()), TEXT),
-    "scaler and model": (make_pipeline(scaler(), LogisticRegression()), NUMBERS),
+    "response and model": (REPORTED, TEXT),
+    "on fit only": (AT_FIT, TEXT),
+    "scaler and model": (SCALED, NUMBERS),
     "a function that is always fitted": (make_pipeline(FunctionTransformer(np.sqrt), scaler()), NUMBERS),
     "two charges for a column": (make_pipeline(scaler(), logistic()), NUMBERS),
-    "by columns": (
-        make_pipeline(ColumnTransformer([("text", response(), TEXT), ("numbers", scaler(), NUMBERS)]), OneHotEncoder()),
-        None,
-    ),
-    "by dtype": (
-        ColumnTransformer(
-            [("numbers", scaler(), make_column_selector(dtype_include="number"))], remainder=OneHotEncoder()
-        ),
-        None,
-    ),
-    "union": (
-        FeatureUnion([("a", scaler()), ("b", DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9)))]),
-        NUMBERS,
-    ),
-    "search": (GridSearchCV(make_pipeline(scaler(), LogisticRegression()), {"logisticregression__C": [1, 2]}), NUMBERS),
-    "search of lists": (
-        GridSearchCV(
-            make_pipeline(scaler(), LogisticRegression()),
-            [{"logisticregression__C": [1, 2], "logisticregression__tol": [0.1]}, {"logisticregression__C": [3]}],
-            cv=ShuffleSplit(3),
-        ),
-        NUMBERS,
-    ),
-    "random search": (
-        RandomizedSearchCV(
-            make_pipeline(scaler(), LogisticRegression()), {"logisticregression__C": [1, 2, 3]}, n_iter=2
-        ),
-        NUMBERS,
-    ),
-    "search behind": (
-        make_pipeline(scaler(), GridSearchCV(LogisticRegression(), {"C": [1, 2]}, cv=3), verbose=False),
-        NUMBERS,
-    ),
-    "search of what is private at fit": (
-        GridSearchCV(
-            make_pipeline(OnFitOnly(response()), OneHotEncoder(), LogisticRegression()),
-            {"logisticregression__C": [1, 2]},
-            cv=2,
-        ),
-        TEXT,
-    ),
+    "by columns": (ColumnTransformer([("text", response(), TEXT), ("numbers", scaler(), NUMBERS)]), None),
+    "by dtype": (ColumnTransformer([TYPED], remainder=OneHotEncoder()), None),
+    "union": (FeatureUnion([("a", scaler()), ("b", SMALLER)]), NUMBERS),
+    "search": (GridSearchCV(SCALED, GRID), NUMBERS),
+    "search of lists": (GridSearchCV(SCALED, [GRID, {"logisticregression__tol": [0.1]}], cv=ShuffleSplit(3)), NUMBERS),
+    "random search": (RandomizedSearchCV(SCALED, {"logisticregression__C": [1, 2, 3]}, n_iter=2), NUMBERS),
+    "search behind": (make_pipeline(scaler(), GridSearchCV(LogisticRegression(), {"C": [1, 2]}, cv=3)), NUMBERS),
+    "search of what is private at fit": (GridSearchCV(AT_FIT, GRID, cv=2), TEXT),
 }
 
 
@@ -189,26 +162,18 @@ def test_a_plan_of_a_pipeline_is_what_the_ledger_is_charged(name):
     assert planned.epsilon >= ledger.spent.epsilon
 
 
+BITS = UnaryEncodingTransformer(None, p=0.5, q=0.2, categories=DECLARED)
+OPEN_STEP = Pipeline([("s", "passthrough"), ("m", LogisticRegression())])
 UNKNOWN = {
-    "probabilities": UnaryEncodingTransformer(None, p=0.5, q=0.2, categories=DECLARED),
-    "probabilities beside a number": ColumnTransformer(
-        [("a", UnaryEncodingTransformer(None, p=0.5, q=0.2, categories=DECLARED), TEXT), ("b", scaler(), NUMBERS)]
-    ),
+    "probabilities": BITS,
+    "probabilities beside a number": ColumnTransformer([("a", BITS, TEXT), ("b", scaler(), NUMBERS)]),
     "bits": RapporEncoder(None, f=0.5),
     "shuffled": response(epsilon=Shuffled(0.5, 1e-6, n=1000)),
-    "a search of epsilon": GridSearchCV(
-        make_pipeline(scaler(), LogisticRegression()), {"dpstandardscaler__epsilon": [1]}
-    ),
-    "a search of a step": GridSearchCV(
-        Pipeline([("s", "passthrough"), ("m", LogisticRegression())]), {"s": [scaler(), StandardScaler()]}
-    ),
-    "a search that privatises what it scores": GridSearchCV(
-        make_pipeline(response(), OneHotEncoder(), LogisticRegression()), {"logisticregression__C": [1, 2]}
-    ),
-    "splits that are not counted": GridSearchCV(
-        make_pipeline(scaler(), LogisticRegression()), {"logisticregression__C": [1]}, cv=[([0, 1], [2, 3])]
-    ),
-    "one against the rest": OneVsRestClassifier(make_pipeline(scaler(), LogisticRegression())),
+    "a search of epsilon": GridSearchCV(SCALED, {"dpstandardscaler__epsilon": [1]}),
+    "a search of a step": GridSearchCV(OPEN_STEP, {"s": [scaler(), StandardScaler()]}),
+    "a search that privatises what it scores": GridSearchCV(REPORTED, GRID),
+    "splits that are not counted": GridSearchCV(SCALED, GRID, cv=[([0, 1], [2, 3])]),
+    "one against the rest": OneVsRestClassifier(SCALED),
     "a vote behind": make_pipeline(response(), OneHotEncoder(), VotingClassifier([("a", logistic())])),
 }
 

@@ -11,12 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import (
-    DPMarginalSynthesizer,
-    PrivacyGuarantee,
-    RandomizedResponseEncoder,
-    RapporEncoder,
-)
+from skdp import DPMarginalSynthesizer, PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder
 from skdp.oracles import ClampedLaplace, Optimal, Windows
 from skdp.privacy import GaussianLoss, compose, gaussian_epsilon
 from tests.conftest import each, often
