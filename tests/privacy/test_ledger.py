@@ -26,18 +26,6 @@ from skdp.randomness import SecureSource
 from tests.conftest import each
 
 
-@pytest.fixture(params=["memory", "file"])
-def make(request, tmp_path):
-    """Make ledgers of both kinds."""
-
-    def make_one(**budget):
-        if request.param == "memory":
-            return PrivacyLedger(**budget)
-        return PrivacyLedger(tmp_path / f"ledger-{len(list(tmp_path.iterdir()))}.jsonl", **budget)
-
-    return make_one
-
-
 def test_decimals_count_as_they_were_written(make):
     ledger = make(epsilon=0.3, delta=3e-7)
     for _ in range(3):

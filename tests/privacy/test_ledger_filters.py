@@ -28,18 +28,6 @@ D = 1e-6
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 
 
-@pytest.fixture(params=["memory", "file"])
-def make(request, tmp_path):
-    """Make ledgers of both kinds."""
-
-    def make_one(**budget):
-        if request.param == "memory":
-            return PrivacyLedger(**budget)
-        return PrivacyLedger(tmp_path / f"ledger-{len(list(tmp_path.iterdir()))}.jsonl", **budget)
-
-    return make_one
-
-
 def gaussian(mu, delta=D, relation="replace"):
     return PrivacyGuarantee(
         gaussian_epsilon(mu, delta), delta, rho=mu**2 / 2, losses=(GaussianLoss(mu),), relation=relation

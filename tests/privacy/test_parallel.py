@@ -46,17 +46,6 @@ TABLE = pd.DataFrame({"a": np.arange(40.0)})
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 
 
-@pytest.fixture(params=["memory", "file"])
-def make(request, tmp_path):
-    """Make ledgers of both kinds."""
-
-    def make_one(**budget):
-        path = None if request.param == "memory" else tmp_path / f"ledger-{len(list(tmp_path.iterdir()))}.jsonl"
-        return PrivacyLedger(path, **budget)
-
-    return make_one
-
-
 def test_disjoint_folds_cost_the_largest(make):
     ledger = make(epsilon=1.0, relation="replace")
     mean = DPMean(0.1, bounds=(0, 40), ledger=ledger)

@@ -35,15 +35,18 @@ def pair_of(loss):
     epsilon = Fraction(loss.epsilon)
     share = Fraction(getattr(loss, "share", 1))
     likelier = exp(epsilon) / (1 + exp(epsilon))
-    pair = {epsilon: share * likelier, -epsilon: share * (1 - likelier)}
-    pair[Fraction(0)] = pair.get(Fraction(0), Fraction(0)) + 1 - share
+    pair = {}
+    for value, mass in ((epsilon, share * likelier), (-epsilon, share * (1 - likelier)), (Fraction(0), 1 - share)):
+        pair[value] = pair.get(value, Fraction(0)) + mass  # an epsilon of 0 has one value
     return pair
 
 
 def true_delta(losses, epsilon):
     epsilon, delta, spared = Fraction(epsilon), Fraction(0), Fraction(1)
-    pairs = [pair_of(loss) for loss in losses for _ in range(loss.count)]
-    for outcome in itertools.product(*(pair.items() for pair in pairs)):
+    pairs = [
+        [(value, mass) for value, mass in pair_of(loss).items() if mass] for loss in losses for _ in range(loss.count)
+    ]
+    for outcome in itertools.product(*pairs):
         total = sum((value for value, _ in outcome), Fraction(0))
         if total > epsilon:
             delta += math.prod((mass for _, mass in outcome), start=Fraction(1)) * (1 - exp(epsilon - total))
