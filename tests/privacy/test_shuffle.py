@@ -89,6 +89,33 @@ def test_a_report_of_one_part_is_bounded_for_all_pairs_of_records():
         assert tables.is_bounded(pair, part * math.log(pair.worst_ratio))
 
 
+class Columns:
+    """Two columns, of which only sums are released: each is shuffled by itself."""
+
+    oracles = RandomizedResponse(2, 1.0), RandomizedResponse(3, 0.7)
+    guarantee = PrivacyGuarantee(1.7)
+
+    def shuffle_pairs(self, released):
+        return tuple(oracle.shuffle_pair() for oracle in self.oracles)
+
+
+@each("delta", [0.3, 0.1])
+def test_columns_that_are_summed_apart_are_bounded_together(delta):
+    promise = shuffled_guarantee(Columns(), 3, delta, released="tally")
+    assert promise.epsilon < 1.5
+    tables = [AllTables(oracle.channel(), 3) for oracle in Columns.oracles]
+    ratio, total = float(exp_bounds(promise.epsilon)[0]), tables[0].total * tables[1].total
+    for laws in itertools.product(*(each_table.laws for each_table in tables)):
+        # Of each value of either column, the law of the sums of both.
+        joint = [
+            {(a, b): p * q for (a, p), (b, q) in itertools.product(one.items(), other.items())}
+            for one, other in itertools.product(*laws)
+        ]
+        for first, second in itertools.permutations(joint, 2):
+            reached = sum(max(mass - ratio * second.get(key, 0), 0) for key, mass in first.items()) / total
+            assert reached <= delta
+
+
 ATTAINED = list(itertools.product([3, 30], [0.2, 1.0, 4.0], [1_000, 45_222, 10**7], [1e-6, 1e-9]))
 QUICK = [(30, 0.2, 1_000, 1e-6), (3, 0.2, 45_222, 1e-6), (3, 4.0, 45_222, 1e-6)]
 

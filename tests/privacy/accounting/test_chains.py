@@ -158,6 +158,8 @@ def test_the_losses_of_noise_are_those_of_its_sensitivity():
     assert integer_noise(share, 5).loss == LaplaceLoss(0.3, 5)
     assert joint_noise(share, 1 << 29, 4).loss == LaplaceLoss(0.3, 1 << 29)
     assert integer_noise(replace(share, rows=3), 5).loss == LaplaceLoss(0.3, 15)
+    # The rows of a person move a sum by as many sensitivities: Gaussian noise has mu / 3 for each of three.
+    assert Share("mu", Fraction(9, 4), rows=3).of_a_row == Share("mu", Fraction(1, 4))
 
 
 def test_replacing_is_a_chain_of_twice_as_many_links():
