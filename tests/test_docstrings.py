@@ -56,6 +56,10 @@ def public_objects():
 
 OBJECTS = {key_of(thing): path for thing, path in reversed(list(public_objects()))}
 OURS = {key: path for key, path in OBJECTS.items() if key[0].partition(".")[0] == "skdp"}
+# What other rooms import although it is in no `__all__` is documented at length where that takes more than a line.
+SHARED = {
+    key_of(inspect.unwrap(thing)) for room in ROOMS for thing in vars(room).values() if hasattr(thing, "__qualname__")
+}
 
 
 def inherits_docstring(cls, name):
@@ -99,7 +103,8 @@ def _long_private_docstrings(source, module):
             if isinstance(part, ast.ClassDef | ast.FunctionDef):
                 name = f"{prefix}{part.name}"
                 text = ast.get_docstring(part) or ""
-                if "\n" in text and (module, name) not in OURS:
+                shared = (module, name.partition(".")[0]) in SHARED
+                if "\n" in text and not shared and (module, name) not in OURS:
                     yield name
                 yield from walk(part, f"{name}." if isinstance(part, ast.ClassDef) else f"{name}.<locals>.")
 
