@@ -18,7 +18,6 @@ from skdp.oracles import (
     CountMeanSketch,
     FrequencyOracle,
     HadamardResponse,
-    LocalHashing,
     RandomizedResponse,
     SubsetSelection,
     UnaryEncoding,
@@ -279,13 +278,3 @@ def test_the_likelihood_refuses_what_it_cannot_hold(monkeypatch):
     monkeypatch.setattr(f"{FrequencyOracle.__module__}.MAX_REPORT_BYTES", 8_000)
     with pytest.raises(ValueError, match=r"needs \d+,\d+ bytes"):
         oracle.maximum_likelihood(oracle.tally(reports), 100, reports)
-
-
-def test_large_domains_of_hashes_are_counted_where_asked():
-    oracle = LocalHashing(1_000_000, 4.0)
-    codes = np.full(2_000, 123_456, np.uint32)
-    reports = oracle.report(codes, SeededSource("large"))
-    buckets = oracle.hash_family(reports[:, :1], np.array([123_456, 999_999]))
-    own, other = (buckets == reports[:, 1:]).mean(axis=0)
-    assert own == pytest.approx(float(oracle.p), abs=0.06)
-    assert other == pytest.approx(float(oracle.q), abs=0.03)

@@ -301,6 +301,7 @@ TWO = Optimal(2, 1.0).outcomes
         ([[1 << 63, 2, 1]], "possible at each node"),
         ([[(weight * 11) // 10, value, nodes] for weight, value, nodes in TWO], "possible at each node"),
         ([[1 << 61, 1, 0]], "without bias"),
+        ([[int(2**64 / (1 + math.e)) - 10**9, 1 << 20, 1]], "keep epsilon"),
     ],
 )
 def test_outcomes_that_are_none_are_refused(outcomes, message):

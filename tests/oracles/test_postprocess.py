@@ -41,10 +41,6 @@ def test_the_projection_is_the_nearest_point(counts):
     assert projected == pytest.approx(nearest.x, abs=1e-3)
 
 
-def test_what_is_unknown_stays_unknown():
-    assert np.isnan(project_to_simplex([np.nan, 1.0], 2)).any()
-
-
 @each("name", POSTPROCESSORS)
 def test_every_postprocess_agrees_where_nothing_needs_repair(name):
     oracle = RandomizedResponse(3, 2.0)

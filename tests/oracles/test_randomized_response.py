@@ -41,11 +41,6 @@ def test_the_channel_of_many_values_keeps_the_promise():
     assert check_channel(oracle, oracle.channel(), 1) == oracle.worst_ratio
 
 
-def test_two_coins_of_warner():
-    channel = RandomizedResponse(2, math.log(3)).channel()
-    assert all(abs(channel[value][value] - Fraction(3, 4)) < Fraction(1, 2**53) for value in (0, 1))
-
-
 @each("k", [2, 3, 100, 256])
 @each("epsilon", [1e-9, 1, 20, 700])
 def test_the_sampler_follows_the_channel_for_every_pair_of_bytes(scripted_source, monkeypatch, k, epsilon):

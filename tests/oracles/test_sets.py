@@ -79,7 +79,7 @@ def test_support_probabilities_of_a_sample(size):
             assert found == (oracle.p if value in members else oracle.q)
 
 
-@each("size", SIZES)
+@pytest.mark.parametrize("size", often(SIZES, SIZES[:3]))
 @each("name", [*BITS, "subset_selection"])
 def test_every_draw_follows_the_channel(exact_law, size, name):
     """All that may be drawn; of padding and sampling, the member and the subset."""

@@ -45,10 +45,6 @@ def test_given_probabilities_are_rounded_toward_more_noise(p, q):
     assert oracle.worst_ratio <= p * (1 - q) / ((1 - p) * q)
 
 
-def test_three_quarters_and_a_quarter_cost_log_nine():
-    assert UnaryEncoding(14, p=0.75, q=0.25).worst_ratio == 9
-
-
 @each("epsilon", [0.3, 1.0, 3.0, 8.0])
 def test_the_threshold_is_the_best_one(epsilon):
     oracle = UnaryEncoding(4, epsilon, variant="threshold")
