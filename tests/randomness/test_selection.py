@@ -11,7 +11,6 @@ import pytest
 from skdp.randomness import (
     SecureSource,
     SeededSource,
-    _selection,
     exponential_mechanism,
     permute_and_flip,
     unimodal_choice,
@@ -117,7 +116,7 @@ def test_a_unimodal_choice_draws_each_candidate_by_its_score(monkeypatch, rate):
             taken.append((self.band, bounds.args[0]))
             return True
 
-    monkeypatch.setattr(_selection, "Uniform", Coin)
+    monkeypatch.setattr(f"{unimodal_choice.__module__}.Uniform", Coin)
     counts, place, size = Counter(), 0, 1
     while place < size:
 
@@ -126,7 +125,7 @@ def test_a_unimodal_choice_draws_each_candidate_by_its_score(monkeypatch, rate):
             size = int(bounds[0])
             return [place]
 
-        monkeypatch.setattr(_selection, "uniform_below", below)
+        monkeypatch.setattr(f"{unimodal_choice.__module__}.uniform_below", below)
         index = unimodal_choice(None, len(gaps), within, gaps.__getitem__, rate)
         band, exponent = taken[-1]
         assert exponent == gaps[index] * rate
