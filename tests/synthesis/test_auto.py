@@ -165,30 +165,6 @@ def test_ordered_values_are_grouped_with_neighbours_until_they_are_many(counts, 
             assert held[groups[value - 1]] >= least - 1e-9
 
 
-def test_examples():
-    assert group_rare_values(np.array([5.0, 6.0]), 5, ordered=True) is None
-    assert group_rare_values(np.array([0.0]), 5, ordered=True) is None
-    assert group_rare_values(np.zeros(4), 5, ordered=False).tolist() == [0, 0, 0, 0]
-    assert group_rare_values(np.zeros(4), 5, ordered=True).tolist() == [0, 0, 0, 0]
-    assert group_rare_values(np.array([9.0, 1, 1, 1, 9.0]), 5, ordered=True).tolist() == [0, 1, 1, 1, 2]
-    assert group_rare_values(np.array([9.0, 1, 0, 0, 9.0, 1]), 5, ordered=True).tolist() == [0, 1, 1, 1, 1, 1]
-
-
-@pytest.mark.parametrize(("epsilon", "grouped"), [(0.5, True), (1e6, False)])
-def test_a_fine_column_with_an_order_is_cut_for_pairs(epsilon, grouped):
-    """Two columns of 100 values, nearly the same: their pair is not worth the noise of 10,000 cells."""
-    rng = np.random.default_rng(0)
-    one = rng.integers(0, 100, 5000)
-    rows = np.stack([one, np.clip(one + rng.integers(-5, 6, 5000), 0, 99)], axis=1)
-    table = private_table(rows, (100, 100), make_budget("gaussian", Fraction(epsilon)))
-    fitted = AUTO.measure(table, Plan((100, 100), (True, True), 10_000))
-    (pair,) = (marginal for marginal in table.marginals if len(marginal.clique) == 2)
-    assert (pair.groups is not None) == grouped
-    law = fitted.model.marginal((0, 1))
-    near = np.abs(np.subtract.outer(np.arange(100), np.arange(100))) <= 15
-    assert law[near].sum() > 0.8
-
-
 def coded_table(n=6000, size=60, seed=0):
     """Draw codes without an order: of one column, and of another that mostly comes with one of its values."""
     rng = np.random.default_rng(seed)
@@ -204,17 +180,6 @@ def fit_codes(table, domain):
     pair = next(one for one in synthesizer.marginals_ if one.clique == (0, 1))
     assert pair.groups is not None
     return synthesizer, pair.groups[0]
-
-
-def test_integer_codes_are_no_more_ordered_than_the_same_values_as_text():
-    table = coded_table()
-    domain = {name: list(range(table[name].max() + 1)) for name in table}
-    names = {name: [f"value {code}" for code in codes] for name, codes in domain.items()}
-    texts = pd.DataFrame({name: np.array(names[name])[table[name]] for name in table})
-    by_number, by_text = fit_codes(table, domain)[0], fit_codes(texts, names)[0]
-    assert by_number.selected_cliques_ == by_text.selected_cliques_
-    for one, other in zip(by_number.marginals_, by_text.marginals_, strict=True):
-        np.testing.assert_array_equal(one.counts, other.counts)
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
@@ -280,25 +245,6 @@ def test_what_predicts_is_found_among_columns_too_many_to_score_all_pairs():
     assert not found[None]
     assert (7, 29) in found[29]
     assert all(29 in pair for pair in found[29])
-
-
-def test_scores_of_pairs_with_the_target_are_less_noisy():
-    """The five of them have the same share as the ten others."""
-    errors = {pair: error for pair, (_, error) in measured(5, amount=100, sizes=(2,) * 6).scores.items()}
-    held, others = ({error for pair, error in errors.items() if (5 in pair) is side} for side in (True, False))
-    assert len(errors) == 15
-    assert others.pop() / held.pop() == pytest.approx(2**0.5, rel=0.01)
-    assert not held
-    assert not others
-
-
-def test_y_is_named_target():
-    X, y = TABLE[["a", "b", "c"]].to_numpy(), TABLE["d"].to_numpy()
-    domain = {"x0": [0, 1], "x1": range(3), "x2": range(4), "target": range(3)}
-    by_array = fitted(X, y, domain=domain, target="target")
-    by_name = fitted(target="d")
-    assert by_array.domain_.columns[-1] == "target"
-    assert [marginal.clique for marginal in by_array.marginals_] == [marginal.clique for marginal in by_name.marginals_]
 
 
 @each(

@@ -12,13 +12,11 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 
 import skdp.engines  # noqa: F401 so that `fit` knows the engines
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler
 from skdp.base import CallCounter
-from skdp.synthesis import synthetic_inference
 from skdp.synthesis.selection import NoiseBudget, PrivateTable, find_bins, find_cells
 from skdp.synthesis.tables import CodedRecords, cells_within, fine_grid
 from tests.conftest import each
@@ -230,34 +228,6 @@ def test_grids_follow_from_the_declaration(declared, inside):
 # Inputs
 
 
-KINDS = {
-    "numpy": lambda table: table,
-    "nullable": lambda table: table.convert_dtypes(),
-    "arrow": lambda table: table.convert_dtypes(dtype_backend="pyarrow"),
-    "polars": pl.from_pandas,
-    "pyarrow": lambda table: pa.Table.from_pandas(table, preserve_index=False),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("bins", ["declared", "private"])
-def test_whole_numbers_stay_whole_where_some_are_missing(kind, bins):
-    """By the declaration alone: whether or not a value is missing, and where the column came as floats."""
-    domain = {"a": Interval(0, 50, bins=10, missing=True), "b": Interval(0, 1_000, bins=10, missing=True)}
-    rng = np.random.default_rng(0)
-    whole = pd.DataFrame({"a": rng.integers(0, 51, 600), "b": rng.integers(0, 1_001, 600)}).astype(float)
-    dtypes = []
-    for missing in (0.3, 0.0):
-        table = KINDS[kind](whole.mask(rng.random(whole.shape) < missing))
-        made = fitted(table, domain, bins=bins, epsilon=5.0).sample(300)
-        frame = made if isinstance(made, pd.DataFrame) else made.to_pandas()
-        values = frame["a"].astype(float)
-        assert values.isna().mean() == pytest.approx(missing, abs=0.05)
-        assert values.dropna().mod(1).eq(0).all()
-        dtypes.append(str(made["a"].type if kind == "pyarrow" else made["a"].dtype))
-    assert dtypes == ["float64"] * 2 if kind == "numpy" else {one.lower()[:5] for one in dtypes} == {"int64"}
-
-
 @pytest.mark.parametrize(
     ("table", "parameters"),
     [
@@ -274,15 +244,6 @@ def test_extreme_tables_and_promises(table, parameters):
     assert len(made) == 50
     assert made.notna().all().all()
     assert [str(dtype) for dtype in made.dtypes] == [str(dtype) for dtype in table.dtypes]
-
-
-def test_large_tables_have_the_bins_of_tables_in_memory():
-    names = ["hours", "income", "sex"]
-    table, domain = PEOPLE[names], {name: DOMAIN[name] for name in names}
-    plain, lazy = (fitted(one, domain, max_iter=10) for one in (table, pl.from_pandas(table).lazy()))
-    assert lazy.domain_ == plain.domain_
-    for one, other in zip(plain.marginals_, lazy.marginals_, strict=True):
-        np.testing.assert_array_equal(one.counts, other.counts)
 
 
 # What is refused
@@ -317,12 +278,6 @@ def test_a_part_of_a_bin_is_never_known_for_certain():
     assert not held.supported
     assert held.lower <= 500 <= held.upper
     assert held.count == pytest.approx(found.n_rows_, rel=0.01)
-
-
-def test_inference_takes_the_means_within_bins_and_warns(synthesizer):
-    with pytest.warns(UserWarning, match=r"the bins of \['income'\] were found by noisy counts"):
-        found = synthetic_inference(synthesizer, lambda table: table["income"].mean(), columns=["income"])
-    assert found["estimate"].item() == pytest.approx(PEOPLE["income"].mean(), rel=0.1)
 
 
 def test_files_keep_the_shapes(synthesizer):
@@ -422,24 +377,6 @@ def test_rows_have_the_declared_decimals_whatever_the_dtype_of_the_data(decimals
             assert (rows[name] == nearest.astype(rows[name].dtype)).all()
             assert rows[name].between(*ENDS[name]).all()
     assert made[0]["skewed"].astype(float).nunique() >= [3, 15, 50][decimals]
-
-
-def test_dates_follow_finer_cells():
-    days = [date(2020, 3, 4)] * 3_000 + [date(2021, 6, 1)] * 1_000
-    years = Interval(date(2020, 1, 1), date(2023, 1, 1), bins=3)
-    table = pd.DataFrame({"day": days})
-    rows = DPMarginalSynthesizer(1, domain={"day": years}, random_state=0).fit(table).sample()
-    found = pd.to_datetime(rows["day"])
-    assert (found - pd.Timestamp(2020, 3, 4)).abs().dt.days.le(3).mean() == pytest.approx(0.75, abs=0.1)
-
-
-def test_bins_of_single_values_cost_nothing():
-    domain = Domain({"a": Interval(edges=range(11)), "b": Interval(0, 10, bins=100, decimals=1)})
-    for name in domain.columns:
-        assert cells_within(domain[name]) is domain[name]
-    table = pd.DataFrame({"a": [1, 2] * 50, "b": [0.5, 1.5] * 50})
-    synthesizer = DPMarginalSynthesizer(1, domain=domain, marginals="independent", random_state=0).fit(table)
-    assert synthesizer._shapes is None
 
 
 @pytest.mark.parametrize("reach", [1, 3])

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import roc_auc_score
-from sklearn.naive_bayes import CategoricalNB
 
 from skdp import (
     DPMarginalSynthesizer,
@@ -88,13 +87,6 @@ class TestClassifier:
         assert MarginalClassifier(clone(auto).set_params(target="sex")).fit(X, Y).synthesizer_.target == "sex"
         assert model.synthesizer.target is None
 
-    def test_that_of_a_synthesizer_is_the_same(self, model):
-        made = model.synthesizer_.classifier("ill")
-        assert (made.predict_proba(X) == model.predict_proba(X)).all()
-        assert made.synthesizer_ is model.synthesizer_
-        again = clone(made).fit(X, Y)
-        assert (again.predict_proba(X) == model.predict_proba(X)).all()
-
     def test_frames_and_policies(self, model):
         assert (model.predict(pl.DataFrame(X.to_dict("list"))) == model.predict(X)).all()
         arrays = synthesizer(domain=[["F", "M"], Interval(0, 100, bins=10), ["no", "some", "yes"]])
@@ -107,24 +99,11 @@ class TestClassifier:
         clipping = MarginalClassifier(synthesizer(handle_unknown="clip")).fit(X, Y)
         assert set(clipping.predict(X.assign(age=-1.0))) == {"no"}
 
-    def test_a_row_that_is_asked_for_cannot_be_left_out(self):
-        leaving = MarginalClassifier(synthesizer(handle_unknown="ignore")).fit(X.assign(age=X["age"] - 5), Y)
-        with pytest.raises(ValueError, match=r"column 'age' .* Every row is answered") as caught:
-            leaving.predict(X.assign(age=-1.0))
-        assert "leaves such rows out" not in str(caught.value)
-
     def test_classes_are_sorted_whatever_is_declared_first(self):
         domain = DOMAIN | {"ill": ["yes", "no", "some"]}
         model = MarginalClassifier(synthesizer(domain=domain)).fit(X, Y)
         assert model.classes_.tolist() == ["no", "some", "yes"]
         assert model.score(X, Y) > 0.95
-
-    def test_without_noise_pairs_with_the_target_make_naive_bayes(self):
-        codes = np.stack([X["sex"] == "M", X["age"] // 10], axis=1).astype(int)
-        rival = CategoricalNB(alpha=1e-9).fit(codes, Y)
-        options = {"marginals": [("sex", "ill"), ("age", "ill")], "max_iter": 3000, "tol": 1e-9}
-        model = MarginalClassifier(synthesizer(1e6, **options)).fit(X, Y)
-        assert model.predict_proba(X) == pytest.approx(rival.predict_proba(codes), abs=2e-3)
 
 
 class TestPromises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 
 import numpy as np
 import pytest
@@ -83,25 +82,6 @@ def test_a_further_marginal_is_tried_as_if_it_had_been_there(graph, most, togeth
         assert grown.fits(marginal, most, together) == (max(cells) <= most and sum(cells) <= together)
         grown.add(marginal)
         assert grown.cliques == eliminate(sizes, marginals[: place + 1])
-
-
-def test_trials_in_larger_graphs_are_those_of_the_plain_elimination():
-    """Marginals far from the trial, columns that go in another order, cliques that are within others only in one."""
-    rng = random.Random(0)
-    for _ in range(12):
-        sizes = [rng.randint(1, 5) for _ in range(14)]
-        marginals = [tuple(sorted(rng.sample(range(14), rng.choice([2, 2, 2, 3])))) for _ in range(18)]
-        grown = Elimination(sizes)
-        for place, marginal in enumerate(marginals):
-            plain = eliminate_plainly(sizes, marginals[: place + 1])
-            cells = [math.prod(sizes[column] for column in clique) for clique in plain]
-            largest, together = max(cells), sum(cells)
-            assert grown.fits(marginal, largest, together)
-            assert not grown.fits(marginal, largest - 1, together)
-            assert not grown.fits(marginal, largest, together - 1)
-            grown.add(marginal)
-            assert grown.cliques == plain
-            assert grown.n_cells == (largest, together)
 
 
 def product(tree, potentials, marginals, logs):
@@ -223,18 +203,6 @@ def test_an_expectation_is_the_sum_over_all_cells(graph, seed, zeros, data):
     assert model.expectation(weights) == pytest.approx(summed.sum(), rel=1e-9, abs=1e-12)
 
 
-def test_an_expectation_over_many_columns_needs_no_joint_table():
-    d = 60
-    tree = JunctionTree([3] * d, [(column, column + 1) for column in range(d - 1)])
-    model = model_of(tree, random_potentials(tree))
-    weights = np.array([0.9, 0.0, 0.4])
-    vector = weights * model.marginal([0])  # then along the chain, as a Markov chain goes
-    for column in range(1, d):
-        pair = model.marginal([column - 1, column])
-        vector = vector / model.marginal([column - 1]) @ pair * weights
-    assert model.expectation(dict.fromkeys(range(d), weights)) == pytest.approx(vector.sum(), rel=1e-9)
-
-
 @each(
     "weights, match",
     [
@@ -261,19 +229,3 @@ def test_every_rows_probability_is_that_of_its_cell(graph, seed, spread, zeros):
     found = model_of(tree, potentials).log_probability(all_rows(tree.sizes))
     np.testing.assert_array_equal(found == -np.inf, exact == 0)
     np.testing.assert_allclose(found[exact > 0], np.log(exact[exact > 0]), atol=1e-8)
-
-
-@each(
-    "rows, error, match",
-    [
-        (np.zeros((4, 7), int), ValueError, r"5 columns, got \(4, 7\)"),
-        (np.zeros(5, int), ValueError, r"got \(5,\)"),
-        (np.zeros((5, 7)), TypeError, "dtype float64"),
-        (np.zeros((5, 7), bool), TypeError, "dtype bool"),
-        (np.full((5, 7), 2), ValueError, "column 3 of rows holds a code outside 0 to 1"),
-        (np.full((5, 7), -7), ValueError, "column 0 of rows holds a code outside 0 to 2$"),
-    ],
-)
-def test_rows_that_are_none_are_refused(rows, error, match):
-    with pytest.raises(error, match=match):
-        model_of(JunctionTree(*CHAIN)).log_probability(rows)

@@ -314,18 +314,6 @@ def test_the_kept_rows_of_each_person_are_a_uniform_choice_independent_of_all_ot
     assert len(set(found.values())) == 1
 
 
-def test_leaving_a_person_out_leaves_the_law_of_the_others():
-    others = [place for place, person in enumerate(GROUPS) if person != "ann"]
-    with_her = Counter()
-    for kept, times in law(GROUPS, 1).items():
-        with_her[tuple(place for place in kept if place in others)] += times
-    without = law([GROUPS[place] for place in others], 1)
-    renamed = {tuple(others[place] for place in kept): times for kept, times in without.items()}
-    assert {kept: times / with_her.total() for kept, times in with_her.items()} == pytest.approx(
-        {kept: times / without.total() for kept, times in renamed.items()}
-    )
-
-
 @each(
     "groups, message",
     [

@@ -116,13 +116,6 @@ def test_features_and_target_belong_together():
     assert target.index.equals(made.index)
 
 
-def test_without_a_target_there_is_none():
-    domain = {"sex": DOMAIN["sex"], "age": DOMAIN["age"]}
-    made, nothing = resampler(n_samples=3, domain=domain).fit_resample(X)
-    assert made.shape == (3, 2)
-    assert nothing is None
-
-
 def test_groups_bound_the_contribution():
     persons = np.zeros(200, int)  # all rows are of one person, of whom one is kept
     made, _ = resampler(200.0, random_state=1).fit_resample(X, Y, groups=persons)

@@ -41,11 +41,6 @@ def test_batches_have_the_size_that_was_asked_for(fitted, n, size):
     assert all(0 < last <= size for last in sizes)
 
 
-def test_one_batch_is_a_sample(fitted):
-    (batch,) = fitted.sample_batches(100)
-    pd.testing.assert_frame_equal(batch, again().sample(100))
-
-
 def test_a_seed_repeats_and_each_call_and_batch_is_new(fitted):
     one, two = (pd.concat(model.sample_batches(300, batch_size=100)) for model in (fitted, again()))
     pd.testing.assert_frame_equal(one, two)

@@ -185,24 +185,6 @@ def test_rows_of_the_model_keep_its_law(name):
         assert chisquare(seen, expected * n / expected.sum()).pvalue > FALSE_ALARM
 
 
-def test_redrawn_columns_that_the_model_holds_independent_are_so():
-    sizes = [2, 6, 6, 6]
-    tree = JunctionTree(sizes, [(0, 1), (0, 2), (0, 3)])
-    model = model_of(tree, random_potentials(tree, spread=1.0))
-    rng = np.random.default_rng(1)
-    rows = sample(model, 50_000, rng)
-    rows = np.concatenate([rows, redraw(model, rows, [2, 1], rng)])
-    for value in range(2):
-        chosen = rows[:, rows[0] == value]
-        for pair in itertools.combinations([1, 2, 3, 4, 5], 2):  # 4 and 5 are the new columns 2 and 1
-            seen = np.bincount(6 * chosen[pair[0]] + chosen[pair[1]], minlength=36)
-            shares = [np.bincount(chosen[column], minlength=6) / chosen.shape[1] for column in pair]
-            expected = np.outer(*shares).ravel() * chosen.shape[1]
-            often = expected > 5
-            expected = expected[often] * seen[often].sum() / expected[often].sum()
-            assert chisquare(seen[often], expected).pvalue > FALSE_ALARM
-
-
 def test_rows_are_untouched_and_named_columns_are_not_read(model):
     rows = sample(model, 1000, np.random.default_rng(0))
     rows.flags.writeable = False
@@ -224,18 +206,6 @@ def test_the_order_of_the_names_is_that_of_the_output():
     rows = sample(model, 1000, np.random.default_rng(0))
     one, other = (redraw(model, rows, columns, np.random.default_rng(2)) for columns in ([1, 4, 2], [2, 1, 4]))
     np.testing.assert_array_equal(one, other[[1, 2, 0]])
-
-
-def test_what_cannot_occur_is_not_drawn_again(tree):
-    potentials = random_potentials(tree)
-    potentials[0].flat[0] = -np.inf
-    if potentials[0].size == 1:
-        pytest.skip("nothing else could occur")
-    model, rng = model_of(tree, potentials), np.random.default_rng(0)
-    rows = sample(model, 20_000, rng)
-    for column in tree.cliques[0]:
-        rows[column] = redraw(model, rows, [column], rng)
-        assert not (rows[list(tree.cliques[0])] == 0).all(axis=0).any()
 
 
 def test_many_unlikely_columns_do_not_underflow():
@@ -275,15 +245,6 @@ def test_an_impossible_row_has_the_law_of_the_mixture(graph, seed, data):
         exact = joint(mixture(model, columns))
         assert exact.sum() == pytest.approx(1)
     np.testing.assert_allclose(law(model, row, columns), conditional(exact, row, columns), atol=0.02)
-
-
-def test_possible_rows_are_not_changed_by_impossible_ones():
-    model = star([0.5, 0.5], [[0.5, 0.5, 0.0], [0.1, 0.9, 0.0]])
-    rows = np.array([[0] * 6, [0, 1, 0, 1, 0, 1]])
-    mixed = rows.copy()
-    mixed[1, ::3] = 2
-    first, second = (redraw(model, one, [0], np.random.default_rng(3)) for one in (rows, mixed))
-    np.testing.assert_array_equal(first[:, [1, 2, 4, 5]], second[:, [1, 2, 4, 5]])
 
 
 def test_rows_and_columns_that_are_refused():

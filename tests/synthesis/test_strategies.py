@@ -84,12 +84,6 @@ def test_where_all_noisy_counts_are_negative(method, delta, monkeypatch):
 
 
 class TestWhatIsMeasured:
-    def test_full(self):
-        synthesizer = fitted(marginals="full", epsilon=100)
-        assert synthesizer.selected_cliques_ == [tuple(TABLE)]
-        counts = pd.crosstab([TABLE["a"], TABLE["b"]], [TABLE["c"], TABLE["d"], TABLE["e"]], dropna=False).to_numpy()
-        assert np.abs(synthesizer.marginals_[0].counts.reshape(20, 12).sum() - counts.sum()) <= 10
-
     def test_a_list_in_any_order_and_all_with_the_same_noise(self):
         synthesizer = fitted(marginals=[("b", "a"), ["c"], ("a", "b"), ("e", "d", "c")])
         assert synthesizer.selected_cliques_ == [("a", "b"), ("c",), ("c", "d", "e")]
@@ -200,16 +194,6 @@ def test_every_method_says_what_it_does(method, capsys):
     assert sum(shares) == pytest.approx(100, abs=1)  # rounded to three digits each
     kinds = [number for line in lines for number in re.findall(r"(\d+) (?:column|pair|triple|table of \d)", line)]
     assert sum(map(int, kinds)) == len(synthesizer.marginals_)
-
-
-def test_a_list_of_marginals_is_counted_by_kinds(capsys):
-    fit_aloud(marginals=[("a",), ("a", "b"), ("b", "c"), ("a", "b", "c"), ("a", "b", "c", "d")])
-    assert lines_of(capsys)[0] == "measured 1 column, 2 pairs, 1 triple, 1 table of 4 columns (100 % of the budget)"
-
-
-def test_nothing_is_said_unless_asked_for(capsys):
-    fit_aloud(verbose=False)
-    assert capsys.readouterr() == ("", "")
 
 
 def test_what_is_said_is_of_noise_and_of_what_is_public(capsys):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from datetime import date, datetime
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -106,12 +106,6 @@ def test_rules_hold_in_all_rows(marginals):
     assert synthesizer.sample(2_000)["age"].isna().any()
 
 
-def test_without_the_rules_rows_break_them():
-    rows = fitted(rules=None, marginals="independent").sample(2_000)
-    assert (rows["start"] > rows["end"]).any()
-    assert (rows["age"].isna() != rows["job"].isna()).any()
-
-
 def test_rules_hold_wherever_rows_are_drawn(tmp_path):
     synthesizer = fitted()
     drawn = [*synthesizer.sample(500, n_tables=2), *synthesizer.sample_batches(500, batch_size=200)]
@@ -136,18 +130,6 @@ def test_a_redrawn_column_is_in_order_with_the_given_one(drawn, kept):
     pd.testing.assert_series_equal(rows[kept], table[kept])
     assert (rows["start"] <= rows["end"]).all()
     assert rows[drawn].between(0, 40).all()
-
-
-def test_dates_in_order():
-    days = pd.DataFrame({"from": pd.to_datetime(["2020-01-05"] * 50), "to": pd.to_datetime(["2020-01-20"] * 50)})
-    bins = Interval(date(2020, 1, 1), date(2020, 3, 1), bins=2)
-    rows = fitted(days, {"from": bins, "to": bins}, [("from", "<=", "to")]).sample(1_000)
-    assert (rows["from"] <= rows["to"]).all()
-    assert (rows["from"] == rows["from"].dt.normalize()).all()
-    seconds = Interval(datetime(2020, 1, 1), datetime(2020, 3, 1), bins=2)
-    finer = Interval(edges=[datetime(2020, 1, 1), datetime(2020, 1, 9, 1, 2, 3, 4), datetime(2020, 3, 1)])
-    rows = fitted(days, {"from": seconds, "to": finer}, [("from", "<=", "to")]).sample(1_000)
-    assert (rows["from"] <= rows["to"]).all()
 
 
 def test_an_excluded_cell_has_no_two_values_in_order():
@@ -248,10 +230,3 @@ def test_a_wrong_rule_is_refused_before_the_charge(rules, message):
     with pytest.raises(ValueError, match=r"structural_zeros take a clique of 16 cells .* declare coarser bins"):
         fitted(max_cells=15, ledger=ledger)
     assert ledger.spent.epsilon == 0
-
-
-def test_a_missing_number_can_be_asked_for():
-    synthesizer = fitted(rules=[{"age": None, "job": ["a", "b"]}])
-    rows = synthesizer.sample(1_000)
-    assert not (rows["age"].isna() & rows["job"].notna()).any()
-    assert synthesizer.count({"age": None}) == pytest.approx(N - PARTNER.sum(), abs=60)

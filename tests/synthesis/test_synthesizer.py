@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import chi2
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdp import DPMarginalSynthesizer, Interval
@@ -204,37 +200,10 @@ def test_matrices_are_multiplied_by_one_thread(monkeypatch):
 
 
 class TestScikitLearn:
-    def test_before_fit(self):
-        new = DPMarginalSynthesizer(domain=DOMAIN)
-        for call in (new.sample, lambda: new.transform(TABLE), lambda: new.marginal("a"), lambda: new.range_count("a"),
-                     lambda: new.count({}), lambda: new.score(TABLE), new.get_feature_names_out,
-                     lambda: new.selected_cliques_):  # fmt: skip
-            with pytest.raises(NotFittedError):
-                call()
-
-    @pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
-    def test_copies_answer_the_same(self, copied):
-        fit = fitted()
-        twin = copied(fit)
-        pd.testing.assert_frame_equal(twin.sample(20), fit.sample(20))
-        pd.testing.assert_frame_equal(twin.marginal(["a", "job"]), fit.marginal(["a", "job"]))
-        assert twin.guarantee_ == fit.guarantee_
-
     def test_a_second_fit_forgets_the_first(self):
         fit = fitted().set_params(domain=[[0, 1, 2, 3]], marginals="auto").fit(TABLE[["a"]].to_numpy())
         assert not hasattr(fit, "feature_names_in_")
         assert fit.sample(3).shape == (3, 1)
-
-    def test_a_grid_search_over_epsilon(self):
-        search = GridSearchCV(
-            DPMarginalSynthesizer(domain=DOMAIN, marginals=CLIQUES, random_state=0), {"epsilon": [0.1, 10]}, cv=3
-        ).fit(TABLE)
-        assert search.best_params_ == {"epsilon": 10}
-        scored = GridSearchCV(
-            DPMarginalSynthesizer(domain=DOMAIN | {"label": ["low", "high"]}, marginals="auto", random_state=0),
-            {"epsilon": [0.1, 10]}, cv=3, error_score="raise",
-        ).fit(TABLE, LABEL)  # fmt: skip
-        assert scored.best_params_ == {"epsilon": 10}
 
 
 def test_a_failed_fit_leaves_the_earlier_one_as_it_was():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from datetime import date, timedelta
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -238,22 +238,3 @@ def test_a_wrong_parameter_is_named_and_costs_nothing(parameters, message):
         fitted(**{"ledger": ledger} | parameters)
     assert drawn[0] == 0
     assert ledger.spent == (0, 0)
-
-
-class TestDates:
-    BINS = Interval(edges=[date(2020, 1, 1), date(2021, 1, 1), date(2021, 12, 31)], missing=True)
-    DAYS = [date(2020, 3, 4), date(2021, 6, 1), None] * 20
-
-    def test_dates_of_any_kind_come_out_of_their_bins(self, make_frame, values_of):
-        frame = make_frame({"since": self.DAYS, "sex": ["f", "m", "f"] * 20})
-        synthesizer = fitted(frame, domain={"since": self.BINS, "sex": ["f", "m"]}, epsilon=200.0)
-        made = synthesizer.sample(2000)
-        assert type(made) is type(frame)
-        found = [None if day is None else str(day)[:10] for day in values_of(made, "since")]
-        years = [None if day is None else int(day[:4]) for day in found]
-        assert sorted({*years} - {None}) == [2020, 2021]
-        assert 600 < years.count(None) < 730
-        near = {str(day + timedelta(days=shift)) for day in self.DAYS if day for shift in (-1, 0, 1)}
-        assert sum(day in near for day in found if day) > 0.95 * (2000 - years.count(None))
-        (codes,) = Domain({"since": self.BINS}).encode([made["since"]])
-        assert [2 if year is None else year - 2020 for year in years] == codes.tolist()

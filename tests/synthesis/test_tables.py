@@ -15,57 +15,11 @@ import pytest
 from skdp.coding import to_dates
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, read_table
-from skdp.synthesis.tables import assemble, decode, public_template, read_codes, with_target
+from skdp.synthesis.tables import decode, public_template, read_codes, with_target
 from tests.conftest import each
 
 BINS = Interval(0, 100, bins=4)
 FEATURES = {"a": [1, 2, 3]}
-LIBRARIES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table,
-             "array": lambda data: np.array(list(data.values())).T}  # fmt: skip
-TARGETS = {
-    "list": ([0, 1, 1], "target"),
-    "array": (np.array([0, 1, 1]), "target"),
-    "column": (np.array([[0], [1], [1]]), "target"),
-    "index": (pd.Index([0, 1, 1], name="unread"), "target"),
-    "pandas": (pd.Series([0, 1, 1], index=[7, 8, 9], name="label"), "label"),
-    "pandas nameless": (pd.Series([0, 1, 1]), "target"),
-    "pandas frame": (pd.DataFrame({"label": [0, 1, 1]}), "label"),
-    "polars": (pl.Series("label", [0, 1, 1]), "label"),
-    "polars nameless": (pl.Series([0, 1, 1]), "target"),
-    "polars frame": (pl.DataFrame({"label": [0, 1, 1]}), "label"),
-    "pyarrow": (pa.chunked_array([[0, 1], [1]]), "target"),
-    "pyarrow frame": (pa.table({"label": [0, 1, 1]}), "label"),
-}
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("kind", TARGETS)
-def test_a_target_of_any_kind_joins_a_table_of_any_library(library, kind):
-    y, name = TARGETS[kind]
-    table = with_target(read_table(LIBRARIES[library](FEATURES)), y)
-    assert table.names == ("x0" if library == "array" else "a", name)
-    both = Domain({table.names[0]: [1, 2, 3], name: [0, 1]})
-    assert [code.tolist() for code in read_codes(table, both, "error")] == [[0, 1, 2], [0, 1, 1]]
-    template, codes = public_template(table, both), read_codes(table, both, "error")
-    made = assemble(template, decode(template, both, codes, np.random.default_rng(0)), table.names)
-    assert type(made) is type(table.native)
-    again = read_table(made)
-    same = Domain(dict(zip(again.names, ([1, 2, 3], [0, 1]), strict=True)))
-    assert [code.tolist() for code in read_codes(again, same, "error")] == [[0, 1, 2], [0, 1, 1]]
-
-
-@each(
-    "y, message",
-    [
-        (np.zeros((3, 2)), "y must be one column"),
-        (pd.DataFrame({"b": [0] * 3, "c": [0] * 3}), "y must be one column, got 2"),
-        ([0, 1], "y has 2 rows; X has 3"),
-        (3, "0 dimensions"),
-    ],
-)
-def test_a_target_that_does_not_fit_is_refused(y, message):
-    with pytest.raises(ValueError, match=message):
-        with_target(read_table(pd.DataFrame(FEATURES)), y)
 
 
 @each(

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.stats import chisquare
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.privacy import privacy_statement
@@ -49,32 +48,6 @@ class TestRedraw:
         assert made.dtypes.equals(TABLE.dtypes)
         assert all((made[name] != TABLE[name]).any() for name in drawn)
         assert not made.equals(synthesizer.transform(TABLE))  # each call draws anew
-
-    @pytest.mark.parametrize("y", [None, LABEL])
-    def test_they_are_drawn_from_the_law_given_the_others(self, y):
-        synthesizer = fitted(y=y, redraw=["b"])
-        places = list(range(5 if y is not None else 4))
-        whole = synthesizer.model_.marginal(places)
-        known = whole.sum(axis=4) if y is not None else whole  # the target of these rows is not known
-        frame = pd.concat([TABLE.iloc[:40]] * 500, ignore_index=True)
-        made = synthesizer.transform(frame)
-        bins = (TABLE["wage"].iloc[:40] // 20).astype(int)
-        seen, expected = np.zeros((3, 4, 2, 2)), np.zeros((3, 4, 2, 2))
-        for place in range(40):
-            cell = TABLE["a"].iloc[place], bins.iloc[place], TABLE["d"].iloc[place]
-            law = known[cell[0], :, cell[1], cell[2]]
-            values = made["b"].iloc[place::40]
-            seen[cell] += [(values == "x").sum(), (values == "y").sum()]
-            expected[cell] += 500 * law / law.sum()
-        tests = [
-            (one, other)
-            for one, other in zip(seen.reshape(-1, 2), expected.reshape(-1, 2), strict=True)
-            if other.min() > 5
-        ]
-        assert len(tests) > 8
-        assert min(chisquare(one, other).pvalue for one, other in tests) > FALSE_ALARM / len(tests)
-        marginal = known.sum(axis=(0, 2, 3))
-        assert any(chisquare(one, one.sum() * marginal).pvalue < FALSE_ALARM for one, _ in tests)  # not the margin
 
     def test_an_undeclared_value_in_a_kept_column(self):
         strange = TABLE.assign(d=[9, *TABLE["d"][1:]])
@@ -125,10 +98,3 @@ class TestOutput:
             assert list(made.columns) == list(TABLE)
         sampled = fitted().set_output(transform=library).sample(3)
         assert isinstance(sampled, pd.DataFrame)  # `sample` is not `transform`: the kind of `fit`
-
-    def test_names(self):
-        synthesizer = fitted(y=LABEL)
-        assert synthesizer.get_feature_names_out().tolist() == list(TABLE)
-        assert synthesizer.get_feature_names_out(list(TABLE)).tolist() == list(TABLE)
-        with pytest.raises(ValueError, match="input_features"):
-            synthesizer.get_feature_names_out(["a"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -12,10 +11,7 @@ import pytest
 
 from skdp import DPMarginalSynthesizer, PrivacyLedger
 from skdp.privacy import WeakGuaranteeWarning
-from skdp.synthesis.model import sample
-from skdp.synthesis.selection import STRATEGIES, Plan, fit_table
 from tests.conftest import each
-from tests.synthesis.budgets import make_budget, private_table
 
 N = 4000
 BITS = np.random.default_rng(0).integers(0, 2, (3, N))
@@ -45,45 +41,12 @@ def test_the_parity_of_three_bits_is_learnt(method, delta):
     assert odd_share(synthesizer) > 0.95
 
 
-@pytest.mark.parametrize("fits", [30, pytest.param(1000, marks=pytest.mark.long)])
-def test_rows_keep_the_parity_that_the_model_has(fits):
-    """No pair and no triple shows it: a sampler that forgets a column loses it. The share is a binomial one."""
-    n, sizes = 400, (2, 2, 2, 2)
-    deviations = []
-    for seed in range(fits):
-        rng = np.random.default_rng(seed)
-        bits = rng.integers(0, 2, (3, n))
-        label = np.bitwise_xor.reduce(bits) ^ (rng.random(n) < rng.choice([0.0, 0.1, 0.4]))
-        table = private_table(
-            np.vstack([bits, label]).T[:, rng.permutation(4)], sizes, make_budget("gaussian", 1), seed
-        )
-        table.measure((0, 1, 2, 3), Fraction(1))
-        model = fit_table(sizes, table.marginals, max_iter=30).model
-        even = sum(
-            model.marginal((0, 1, 2, 3))[cell] for cell in itertools.product((0, 1), repeat=4) if not sum(cell) % 2
-        )
-        found = 1 - np.bitwise_xor.reduce(sample(model, n, rng)).mean()
-        deviations.append((found - even) / np.sqrt(even * (1 - even) / n + 1e-4 / n))
-    assert np.abs(deviations).max() < 5
-    assert abs(np.mean(deviations)) < 4 / np.sqrt(fits)
-
-
 @pytest.mark.parametrize("delta", [0, 1e-9])
 def test_a_parity_is_found_without_a_workload(delta):
     """The second round scores four columns of few values together."""
     synthesizer = fitted(workload=None, epsilon=8.0, delta=delta)
     assert ALL in synthesizer.selected_cliques_
     assert odd_share(synthesizer) > 0.95
-
-
-def test_it_is_learnt_among_other_columns_where_the_second_round_is_too_late():
-    """Sixteen columns, little budget: there is no second round."""
-    noise = np.random.default_rng(1).integers(0, 2, (N, 12))
-    rows = np.column_stack([PARITY.to_numpy(), noise])
-    sizes, budget = (2,) * 16, make_budget("gaussian", Fraction(1, 50))
-    table = private_table(rows, sizes, budget)
-    STRATEGIES["auto"].measure(table, Plan(sizes, (False,) * 16, 10_000, workload=((0, 1, 2, 3), (4, 5, 6), (7, 8))))
-    assert (0, 1, 2, 3) in {marginal.clique for marginal in table.marginals}
 
 
 @each(
@@ -185,21 +148,6 @@ def test_a_strong_pair_without_room_is_named():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", WeakGuaranteeWarning)
         synthesizer.set_params(max_cells=216).fit(pd.DataFrame(copies))
-
-
-def test_a_pair_whose_score_is_chance_is_not_named():
-    """Noise in the counts of columns with many rare values makes the score of any pair large."""
-    rng = np.random.default_rng(1)
-    shares = 1 / np.arange(1, 25) / (1 / np.arange(1, 25)).sum()
-    hidden, *columns = rng.choice(24, (13, 30_000), p=shares)
-    kept = {f"kept{k}": np.where(rng.random(30_000) < 0.8, hidden, column) for k, column in enumerate(columns[:5])}
-    table = pd.DataFrame(kept | {f"alone{k}": column for k, column in enumerate(columns[5:])})
-    table = table.astype(pd.CategoricalDtype(range(24), ordered=True))
-    for seed in range(5):
-        synthesizer = DPMarginalSynthesizer(0.1, delta=1e-9, max_cells=1000, random_state=seed)
-        with pytest.warns(UserWarning, match=r"depend strongly.*\('kept") as found:
-            synthesizer.fit(table)
-        assert not any("alone" in str(one.message) for one in found)
 
 
 @pytest.mark.parametrize(
