@@ -309,7 +309,6 @@ class TestGuarantee:
             DPQuantileBinarizer(bounds=(0, 100)),
             DPHistogram(domain=Interval(0, 100, bins=4)),
             DPMarginalSynthesizer(domain=Interval(0, 100, bins=4)),
-            DPMarginalSynthesizer(domain=Interval(0, 100, bins=4), marginals="adaptive"),
         ],
     )
     def test_ledgers_are_charged_the_share(self, estimator):

@@ -1,7 +1,10 @@
+"""Declared values as codes and back: targets, undeclared values, dtypes, numbers and dates within bins."""
+
 from __future__ import annotations
 
+import math
 import pickle
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 import numpy as np
 import pandas as pd
@@ -12,8 +15,90 @@ import pytest
 from skdp.coding import to_dates
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, read_table
-from skdp.synthesis.tables import assemble, decode, public_template
+from skdp.synthesis.tables import decode, public_template, read_codes, with_target
 from tests.conftest import each
+
+BINS = Interval(0, 100, bins=4)
+FEATURES = {"a": [1, 2, 3]}
+
+
+@each(
+    "columns, name, called",
+    [
+        ("ab", "c", "c"),
+        ("ab", "a", "target"),
+        (["a", "target"], "a", "target_2"),
+        (["target", "target_2"], None, "target_3"),
+    ],
+)
+def test_a_target_with_the_name_of_a_column_gets_another(columns, name, called):
+    table = with_target(
+        read_table(pd.DataFrame([[0] * len(columns)] * 3, columns=list(columns))), pd.Series([1, 0, 0], name=name)
+    )
+    assert table.names == (*columns, called)
+    assert list(table.columns[-1]) == [1, 0, 0]
+
+
+def codes_of(values, attribute, policy):
+    return read_codes(read_table(pd.DataFrame({"x": values})), Domain({"x": attribute}), policy)[0].tolist()
+
+
+@each("value", [-0.001, 100.001, math.inf, -math.inf, math.nan])
+def test_numbers_beyond_the_ends(value):
+    with pytest.raises(ValueError, match="column 'x' holds a value, or a NaN or inf"):
+        codes_of([50.0, value], BINS, "error")
+    assert codes_of([50.0, value], BINS, "ignore") == [2, 4]
+    assert codes_of([50.0, value], BINS, {"x": 30}) == [2, 1]
+    if math.isnan(value):
+        with pytest.raises(ValueError, match="NaN"):
+            codes_of([50.0, value], BINS, "clip")
+    else:
+        assert codes_of([50.0, value], BINS, "clip") == [2, 0 if value < 0 else 3]
+
+
+@each("dtype", [int, float, "float32", "Int64", "int64[pyarrow]", object])
+def test_clipping_reads_numbers_of_all_dtypes(dtype):
+    # Fractional ends must not be cut to whole ones on the way.
+    frame = pd.DataFrame({"x": pd.Series([-3, -2, 0, 2, 3], dtype=dtype)})
+    codes = read_codes(read_table(frame), Domain({"x": Interval(edges=[-2.5, 0, 2.5])}), "clip")
+    assert codes[0].tolist() == [0, 0, 1, 1, 1]
+
+
+def test_a_value_that_stands_for_others():
+    values = ["a", "zzz", None, "b"]
+    assert codes_of(values, ["a", "b", "other"], {"x": "other"}) == [0, 2, 2, 1]
+    assert codes_of(values, ["a", "b", "other", None], {"x": "other"}) == [0, 2, 3, 1]
+    assert codes_of(values, ["a", "b", None], {"x": None}) == [0, 2, 2, 1]
+
+
+@pytest.mark.parametrize("values", [["1", "0"], [True, False], [1.0, 0.0]])
+def test_kinds_are_never_taken_for_one_another(values):
+    for declared in (["1", "0"], [True, False], [1, 0]):
+        alike = type(values[0]) is type(declared[0]) or {type(values[0]), type(declared[0])} == {int, float}
+        expected = [0, 1] if alike else [2, 2]
+        assert codes_of(pd.Series(values, dtype=object), declared, "ignore") == expected
+
+
+DAYS = Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2)
+WITH_MISSING = Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2, missing=True)
+
+
+@each("dtype", [object, "datetime64[s]", "datetime64[ns]", "date32[pyarrow]"])
+def test_dates_beyond_the_ends(dtype):
+    values = pd.Series([date(2019, 12, 31), date(2020, 1, 1), date(2022, 1, 1), date(2022, 1, 2)]).astype(dtype)
+    with pytest.raises(ValueError, match="column 'x' holds a value") as caught:
+        codes_of(values, DAYS, "error")
+    assert "2019" not in str(caught.value)
+    assert "2022-01-02" not in str(caught.value)
+    assert codes_of(values, DAYS, "clip") == [0, 0, 1, 1]
+    assert codes_of(values, DAYS, "ignore") == [2, 0, 1, 2]
+    for value in (date(2021, 5, 5), datetime(2021, 5, 5), pd.Timestamp("2021-05-05"), np.datetime64("2021-05-05")):
+        assert codes_of(values, DAYS, {"x": value}) == [1, 0, 1, 1]
+    assert codes_of(values, WITH_MISSING, {"x": None}) == [2, 0, 1, 2]
+    for value in (date(2023, 1, 1), 5, "2021-05-05", None):
+        with pytest.raises(ValueError, match="handle_unknown of column 'x' must be one of its declared"):
+            codes_of(values, DAYS, {"x": value})
+
 
 SECRET = "hunter2hunter2"
 N = 1237
@@ -85,21 +170,6 @@ def test_numbers_keep_their_dtype_and_stay_in_their_bin(dtype):
     assert column.nunique() > (90 if "int" in str(dtype).lower() else 2000)
 
 
-def test_narrow_floats_do_not_round_up_into_the_next_bin():
-    edges = np.linspace(0.1, 0.9, 9).tolist()
-    interval, codes, column = numbers("float16", edges, n=200_000)
-    np.testing.assert_array_equal(interval.encode(column), codes)
-
-
-def test_every_whole_number_of_a_bin_is_as_likely_the_last_bins_end_included():
-    _, codes, column = numbers("int64", [0.5, 3, 5], n=80_000)
-    found = {code: column[codes == code].value_counts(normalize=True).to_dict() for code in (0, 1)}
-    assert {code: sorted(shares) for code, shares in found.items()} == {0: [1, 2], 1: [3, 4, 5]}
-    for shares in found.values():
-        # 40,000 draws: 5.5 standard deviations.
-        assert all(abs(share - 1 / len(shares)) < 5.5 * 0.5 / 200 for share in shares.values())
-
-
 @each("edges", [[0.2, 0.4, 0.6, 3], [0.5, 0.7, 3], [-5, -0.5, -0.25, 2.5], [0, 1000, 2000]])
 def test_a_bin_without_a_whole_number_gives_one_of_the_domain(edges):
     interval, _, column = numbers("int8", edges)
@@ -113,42 +183,6 @@ def test_ends_beyond_what_a_dtype_holds_are_cut(dtype, most):
     assert column.dtype == dtype
     assert int(column.max()) <= most
     assert int(column.min()) >= np.iinfo(dtype).min
-
-
-def test_numbers_in_categories_become_plain_numbers_and_never_missing():
-    frame = pd.DataFrame({"x": pd.Categorical([10, 20, 30])})
-    domain = Domain({"x": Interval(0, 40, bins=2)})
-    column = decode(read_table(frame[:0]), domain, [np.array([0, 1, 1])], np.random.default_rng(0))[0]
-    assert pd.Series(column).dtype == np.int64
-    assert pd.Series(column).between(0, 40).all()
-
-
-def test_columns_of_all_kinds_come_back(make_frame, values_of):
-    data = {
-        "job": ["clerk", None],
-        "sex": ["f", "m"],
-        "n": [3, 1],
-        "paid": [True, False],
-        "since": [date(2020, 1, 1)] * 2,
-    }
-    frame = make_frame(data)
-    domain = Domain({"job": ["clerk", "smith", None], "sex": ["f", "m"], "n": [1, 3], "paid": [False, True],
-                     "since": [date(2020, 1, 1), date(2021, 1, 1)]})  # fmt: skip
-    template = public_template(read_table(frame), domain)
-    codes = [np.array(code) for code in ([1, 2, 0], [1, 0, 1], [0, 1, 1], [1, 0, 0], [1, 1, 0])]
-    made = assemble(template, decode(template, domain, codes, np.random.default_rng(0)), domain.columns)
-    assert type(made) is type(frame)
-    assert values_of(made, "job") == ["smith", None, "clerk"]
-    assert values_of(made, "n") == [1, 3, 3]
-    assert values_of(made, "paid") == [True, False, False]
-    assert [str(value)[:4] for value in values_of(made, "since")] == ["2021", "2021", "2020"]
-
-
-def test_the_kind_of_the_column_index_stays():
-    frame = pd.DataFrame([[0, 1]], columns=pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["one", "two"]))
-    template = read_table(frame[:0])
-    made = assemble(template, [np.array([0, 1])] * 2, template.names)
-    pd.testing.assert_index_equal(made.columns, frame.columns)
 
 
 def empty(dtype):
@@ -209,18 +243,6 @@ def test_dates_keep_their_dtype_stay_in_their_bin_and_cover_it(kind, missing):
             assert np.unique(times).size > 0.7 * times.size  # a whole second of several days is seldom drawn twice
 
 
-@each("kind", DATE_COLUMNS)
-def test_bins_shorter_than_a_second_have_microseconds_if_the_column_has(kind):
-    start = datetime(2020, 2, 29, 12)
-    interval = Interval(edges=[start + timedelta(microseconds=number) for number in (0, 3, 500_000, 2_000_000)])
-    column, times = drawn(DATE_COLUMNS[kind](), interval, np.arange(6000) % 3)
-    if kind.endswith(("us", "ns", "object", "null")):
-        np.testing.assert_array_equal(interval.encode(column), np.arange(6000) % 3)
-        assert np.unique(times[::3]).astype(object).tolist() == [start + timedelta(microseconds=n) for n in range(3)]
-    elif not kind.endswith(WHOLE_DAYS):  # the declared range is within one day
-        assert (interval.encode(column) < 3).all()
-
-
 def test_every_day_of_a_bin_is_as_likely_the_last_bins_end_included():
     interval = Interval(edges=[date(2020, 2, 28), date(2020, 3, 1), date(2020, 3, 3)])
     codes = np.arange(80_000) % 2
@@ -230,44 +252,3 @@ def test_every_day_of_a_bin_is_as_likely_the_last_bins_end_included():
     for shares in found:
         # 40,000 draws: 5.5 standard deviations.
         assert all(abs(share - 1 / len(shares)) < 5.5 * 0.5 / 200 for share in shares)
-
-
-def test_all_years_are_drawn_exactly():
-    ends = Interval(edges=[datetime.min, datetime.min + timedelta.resolution, datetime.max])
-    _, times = drawn(np.array([], object), ends, np.zeros(3, int))
-    assert times.tolist() == [datetime.min] * 3
-    late = Interval(edges=[datetime.max - 2 * timedelta.resolution, datetime.max])
-    _, times = drawn(np.array([], "datetime64[us]"), late, np.zeros(200, int))
-    assert np.unique(times).tolist() == [datetime.max - number * timedelta.resolution for number in (2, 1, 0)]
-
-
-def test_what_nanoseconds_cannot_hold_is_not_drawn():
-    interval = Interval(edges=[date(1, 1, 1), date(1600, 1, 1), date(2250, 1, 1), date(9999, 1, 1)])
-    codes = np.arange(3000) % 3
-    _, times = drawn(pd.Series([], dtype="datetime64[ns]"), interval, codes)
-    years = times.astype("datetime64[Y]").astype(int) + 1970
-    assert set(years[codes == 0]) == {1677}
-    assert set(years[codes == 2]) == set(range(2250, 2263))
-
-
-def test_dates_in_categories_become_plain_dates():
-    like = pd.Series(pd.to_datetime(["2020-01-01"])).astype("category")
-    column, _ = drawn(like, Interval(date(2020, 1, 1), date(2021, 1, 1), bins=2), np.array([0, 1]))
-    assert column.dtype == like.cat.categories.dtype
-
-
-@each("kind", DATE_COLUMNS)
-def test_edges_between_two_steps_of_the_column(kind):
-    interval = Interval(edges=[datetime(1969, 12, day, 12, 30) for day in (1, 3, 5)])
-    codes = np.arange(400) % 2
-    column, times = drawn(DATE_COLUMNS[kind](), interval, codes)
-    np.testing.assert_array_equal(interval.encode(column), codes)
-    if kind.endswith(WHOLE_DAYS):
-        assert [sorted(pd.Series(times[codes == code]).dt.day.unique()) for code in (0, 1)] == [[2, 3], [4, 5]]
-
-
-@pytest.mark.parametrize("seconds", [[0.2, 0.4, 0.6, 3], [0.5, 0.7, 3], [-5, -0.5, -0.25, 2.5]])
-def test_a_bin_without_a_whole_second_gives_one_of_the_domain(seconds):
-    interval = Interval(edges=[datetime(1970, 1, 1) + timedelta(seconds=number) for number in seconds])
-    column, _ = drawn(pd.Series([], dtype="datetime64[s]"), interval, np.arange(400) % len(interval))
-    assert (interval.encode(column) < len(interval)).all()
