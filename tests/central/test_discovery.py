@@ -256,28 +256,30 @@ def test_objects_are_counted_as_columns_of_their_own_dtype_are():
 
 
 @each(
-    "values, noisy_counts, kept",
+    "values, noisy_counts, kept, others",
     [
-        ([], [], []),
-        ([None], [9], [None]),
-        (["a", 1, "b", None], [5, 9, 5, 7], ["a", "b", None]),
-        (["a", 1, "b", True], [5, 11, 5, 12], [True]),
-        ([True, 1, "a"], [5, 5, 5], ["a"]),
-        ([1, "a"], [-2, -5], [1]),
+        ([], [], [], [[]]),
+        ([None], [9], [None], [[]]),
+        (["a", 1, "b", None], [5, 9, 5, 7], ["a", "b", None], [["number"]]),
+        (["a", 1, "b", True], [5, 11, 5, 12], [True], [["string", "number"]]),
+        ([True, 1, "a"], [5, 5, 5], ["a"], [["number", "boolean"]]),
+        ([1, "a"], [-2, -5], [1], [["string"]]),
         (
             [("a", 1), ("a", "x"), ("b", None), (2, 3), (None, None)],
             [5, 6, 5, 9, 5],
             [("a", "x"), ("b", None), (None,) * 2],
+            [["number"], ["number"]],
         ),
     ],
 )
-def test_values_of_the_most_frequent_kind_are_published(values, noisy_counts, kept):
-    places = _discovery.of_one_kind(values, noisy_counts)
-    assert [values[place] for place in places] == kept
+def test_values_of_the_most_frequent_kind_are_published(values, noisy_counts, kept, others):
+    published = _discovery.of_one_kind(values, dict(enumerate(noisy_counts)))
+    assert [values[place] for place in published.places] == kept
+    assert published.other_kinds == others
 
 
 def test_which_kind_is_published_reveals_no_more_than_promised():
-    """All that can be published of two kinds, where one person adds or is the last of one of them."""
+    """All that can be published of two kinds, and warned of, where one person adds or is the last of one of them."""
     epsilon, delta = Fraction(1), Fraction(1, 10)
     threshold = discovery_threshold(epsilon=epsilon, delta=delta)
     ratio, most = number(-epsilon).exp(), 40  # larger noise has a chance of e**-40
@@ -285,14 +287,16 @@ def test_which_kind_is_published_reveals_no_more_than_promised():
     values = ["a", 1]
 
     def law(counts):
-        chances = dict.fromkeys([(), ("a",), (1,)], Decimal(0))
+        chances = dict.fromkeys(
+            itertools.product([(), ("a",), (1,)], ["[[]]", "[['number']]", "[['string']]"]), Decimal(0)
+        )
         levels = [
             [(count + z, p) for z, p in noise.items()] if count else [(-math.inf, Decimal(1))] for count in counts
         ]
         for (text, p), (figure, q) in itertools.product(*levels):
-            named = [(v, c) for v, c in zip(values, (text, figure), strict=True) if c >= threshold]
-            places = _discovery.of_one_kind([v for v, _ in named], [c for _, c in named])
-            chances[tuple(named[place][0] for place in places)] += p * q
+            above = {place: count for place, count in enumerate((text, figure)) if count >= threshold}
+            published = _discovery.of_one_kind(values, above)
+            chances[tuple(values[place] for place in published.places), str(published.other_kinds)] += p * q
         return list(chances.values())
 
     for counts in [(0, 0), (threshold, 0), (threshold + 1, 1), (2, threshold), (threshold, threshold)]:
@@ -365,3 +369,22 @@ def test_no_record_of_another_kind_changes_the_form_of_a_release(fit):
         ledger = PrivacyLedger(epsilon=9, delta=1e-3)
         assert fit(objects([*ROWS, value]), ledger=ledger, **FOUND) == expected, repr(type(value))
         assert ledger.spent.epsilon > 0
+
+
+@each("fit", [one_hot, target_encoder, groups, groups_of_persons])
+def test_a_frequent_kind_that_is_left_out_is_told(fit):
+    with pytest.warns(
+        UserWarning, match="column 'x' has values of several kinds, .* ones that are numbers are left out"
+    ):
+        published = fit(objects([*ROWS, *[1] * 500]), **FOUND)
+    assert "1" not in str(published)
+    for few in ([*range(200)], [1] * 3):  # none of them reaches the threshold, which nobody is to know
+        fit(objects([*ROWS, *few]), **FOUND)
+
+
+@pytest.mark.filterwarnings("ignore:column 'x' has values of several kinds:UserWarning")
+def test_a_group_has_no_records_of_another_kind():
+    """1 and True are equal in Python."""
+    counts = DPGroupBy("x", 50.0, keys="private", statistics="count", **FOUND)
+    counts.fit(pd.DataFrame({"x": objects([1] * 400 + [True] * 300)}))
+    assert counts.to_frame()["count"].tolist() == pytest.approx([400], abs=5)

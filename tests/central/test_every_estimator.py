@@ -71,7 +71,10 @@ SOME = [
     if name != FREE
 ]
 
-pytestmark = pytest.mark.filterwarnings("ignore:the noise:UserWarning")  # there are few rows
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the noise:UserWarning"),  # there are few rows
+    pytest.mark.filterwarnings("ignore:the columns .* are of dtype object:UserWarning"),
+]
 
 
 def made(name, **parameters):
@@ -209,6 +212,59 @@ def test_truths_and_decimals_are_numbers(name):
         assert released(found) == wanted
         for method in {"transform", "predict"} & set(dir(found)) if same is not lazy else ():
             getattr(found, method)(rows_and_target(found, same)[0])
+
+
+class Hidden:
+    @property
+    def __class__(self):
+        raise RuntimeError
+
+
+NO_NUMBERS = ["secret", b"secret", [1.0], 1j, Decimal("sNaN"), np.datetime64(0, "s"), Hidden()]
+"""Of an object column; a number beyond all floats is an infinite one."""
+
+
+def with_object(name, value):
+    """Put an object into the first row of a column of numbers."""
+    table = whole(name)
+    column = "b" if name == "DPGroupBy" else "a"
+    table[column] = pd.Series([value, *table[column].tolist()[1:]], dtype=object)
+    return table
+
+
+NUMERIC = [*(name for name, (_, X) in EVERY.items() if X is NUMBERS), "DPGroupBy"]
+
+
+@each("name", [name for name in NUMERIC if EVERY[name][0].__sklearn_tags__().input_tags.allow_nan])
+def test_what_is_no_number_counts_as_missing(name):
+    """It was an error, which shows that there is such a record, and with which one person could stop a release."""
+    wanted = fitted(made(name), with_object(name, None))
+    for value in NO_NUMBERS:
+        ledger = PrivacyLedger(epsilon=5)
+        found = fitted(made(name, ledger=ledger), with_object(name, value))
+        assert released(found) == released(wanted)
+        assert ledger.spent.epsilon == found.guarantee_.epsilon
+        if hasattr(found, "transform") and name != "DPVarianceThreshold":  # it selects columns, and reads none
+            rows = [found.transform(with_object(name, one)).to_numpy(float) for one in (value, None)]
+            np.testing.assert_array_equal(*rows)
+
+
+@each("name", [name for name in NUMERIC if not EVERY[name][0].__sklearn_tags__().input_tags.allow_nan])
+def test_what_is_no_number_is_an_error_where_a_missing_value_is_one(name):
+    for value in (None, *NO_NUMBERS):
+        ledger = PrivacyLedger(epsilon=5)
+        with pytest.raises((TypeError, ValueError), match="column 'a'") as caught:
+            fitted(made(name, ledger=ledger), with_object(name, value))
+        assert "secret" not in str(caught.value)
+        assert ledger.report().empty
+
+
+def test_a_column_of_objects_is_told_by_its_dtype_alone():
+    for values in ([1.0, 2.0], [1.0, "secret"], [None, None], ["a", "b"], []):
+        table = pd.DataFrame({"a": pd.Series(values, dtype=object), "b": np.ones(len(values))})
+        with pytest.warns(UserWarning, match=r"^the columns \['a'\] are of dtype object") as caught:
+            central.DPMean(bounds=(0, 5)).fit(table)
+        assert len(caught) == 1
 
 
 @pytest.mark.parametrize(

@@ -255,6 +255,7 @@ class TestData:
             pd.DataFrame({"a": []}),
         ],
     )
+    @pytest.mark.filterwarnings("ignore:the columns .* are of dtype object:UserWarning")
     def test_a_column_without_a_value_is_answered_whatever_its_dtype(self, X):
         assert DPMean(bounds=(0, 100)).fit(X).mean_.shape == (1,)
 
@@ -367,11 +368,9 @@ class TestMistakes:
             (np.zeros(3), ValueError, "Reshape your data"),
             (np.zeros((2, 2), complex), ValueError, "Complex data"),
             (np.array([["secret", "b"]]), TypeError, "column 'x0'"),
-            (np.array([["secret", 1.0]], dtype=object), TypeError, "column 'x0'"),
             (pd.DataFrame({"a": ["secret"], "b": [1.0]}), TypeError, "column 'a'"),
             (pd.DataFrame({"a": pd.to_datetime(["2020-02-02"]), "b": [1.0]}), TypeError, "column 'a'"),
             (pl.DataFrame({"a": ["secret"], "b": [1.0]}), TypeError, "column 'a'"),
-            ([[1.0, "secret"]], TypeError, "column 'x1'"),
         ],
     )
     def test_data(self, X, error, message):

@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import Domain, DPOneHotEncoder, Interval, PrivacyLedger, load, privacy_statement, save
+from skdp.central.statistics._discovery import Published
 from skdp.central.statistics._partitions import CountThreshold, WeightThreshold
 from skdp.privacy import Rho
 from tests.conftest import each
@@ -161,7 +162,9 @@ class TestPrivate:
         plans = []
         for kind in (CountThreshold, WeightThreshold):
             monkeypatch.setattr(
-                kind, "find", lambda self, source, columns, _: plans.append(self) or [["a"]] * len(columns)
+                kind,
+                "find",
+                lambda self, source, columns, _: plans.append(self) or [Published([0], [[]])] * len(columns),
             )
         finder(0.5, delta=1e-3).fit(WORDS[["job"]])
         finder(0.5, delta=1e-3, max_rows_per_person=3).fit(WORDS, groups=np.arange(400))

@@ -22,6 +22,8 @@ from skdp import (
     Interval,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:the columns .* are of dtype object:UserWarning")
+
 N = 40
 AGES = np.random.default_rng(0).integers(17, 90, N).tolist()
 AGES_BUT_ONE = [None, *AGES[1:]]

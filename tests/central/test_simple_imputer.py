@@ -389,7 +389,6 @@ class TestMistakes:
         ("X", "error", "message"),
         [
             (np.zeros(3), ValueError, "Reshape your data"),
-            (np.array([["secret", None]], dtype=object), TypeError, "column 'x0'"),
             (pd.DataFrame({"a": ["secret"]}), TypeError, "column 'a'"),
         ],
     )

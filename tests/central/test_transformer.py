@@ -158,8 +158,6 @@ class TestRefusals:
         "X",
         [
             [73519, 2, 3],
-            [["hush"], ["73519"]],
-            [["hush"], [73519]],
             np.array([[73519 + 1j]]),
             np.array([["2026-01-01"]], "M8[D]"),
             np.ma.masked_array([[73519.0]], [[True]]),
