@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import itertools
 import math
 import pickle
 import random
 import sys
 import warnings
-from collections import Counter
 from fractions import Fraction
 from functools import partial
 from threading import Lock
@@ -16,17 +14,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy.stats import chisquare, kstest, laplace, t
+from scipy.stats import kstest, laplace, t
 from sklearn.linear_model import LinearRegression
 
 from skdp import BudgetExceeded, PrivacyLedger
 from skdp.central import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
-from skdp.central.frameworks._chunks import open_rows, random_chunks
-from skdp.central.frameworks._sample_and_aggregate import totals_noise
-from skdp.central.statistics import GRID
-from skdp.central.statistics import _noise as noise_of_shares
-from skdp.privacy import Share
-from skdp.randomness import SeededSource
+from skdp.central.frameworks._chunks import open_rows
 from skdp.testing._error_checks import texts_of
 from tests.conftest import each
 
@@ -177,51 +170,6 @@ class TestSampleAndAggregate:
         stated = np.mean([run.std_error for run in runs])
         assert np.sqrt(np.mean(errors**2)) == pytest.approx(stated, rel=0.3)  # 300 runs: 7 % a standard error
         assert stated == pytest.approx(math.sqrt(2) * 100 / 20 / 5 * math.hypot(1, 0.6), rel=0.05)
-
-    @pytest.mark.parametrize("outputs", [1, 2])
-    def test_one_row_changes_one_chunk_for_every_chunking(self, monkeypatch, outputs):
-        # Whatever a chunk gives before and after: the loss of the noise on the sums and on their number.
-        epsilon, scales = Fraction(7, 10), []
-        monkeypatch.setattr(
-            noise_of_shares, "discrete_laplace", lambda source, scale, size: scales.append(scale) or np.zeros(size, int)
-        )
-        for noise in totals_noise(Share("epsilon", epsilon), outputs):
-            noise.add(None, [0])
-        values = [None, *itertools.product((-GRID, 0, GRID), repeat=outputs)]
-        losses = []
-        for old, new in itertools.product(values, repeat=2):
-            sums = [abs(a - b) for a, b in zip(old or [0] * outputs, new or [0] * outputs, strict=True)]
-            losses.append(sum(sums) / scales[0] + abs((old is None) - (new is None)) / scales[1])
-        assert max(losses) == epsilon
-
-    @pytest.mark.parametrize("outputs", [1, 2])
-    def test_one_row_has_the_mu_of_the_share(self, outputs):
-        of_sums, of_number = totals_noise(Share("mu", Fraction(1, 3)), outputs)
-        values = [None, *itertools.product((-GRID, 0, GRID), repeat=outputs)]
-        squares = []
-        for old, new in itertools.product(values, repeat=2):
-            sums = [(a - b) ** 2 for a, b in zip(old or [0] * outputs, new or [0] * outputs, strict=True)]
-            squares.append(sum(sums) / of_sums.variance + ((old is None) - (new is None)) ** 2 / of_number.variance)
-        assert max(squares) == Fraction(1, 3)
-
-    def test_a_row_is_in_one_chunk(self, scripted_source):
-        keys = np.array([3, 1, 2], "<u4").view(np.uint8)
-        for labels in itertools.product(range(2), repeat=3):
-            chunks = random_chunks(scripted_source(labels, keys, keys), 2, 3)
-            assert [chunk.tolist() for chunk in chunks] == [
-                [place for place in (1, 2, 0) if labels[place] == label] for label in sorted(set(labels))
-            ]
-
-    @pytest.mark.long
-    def test_all_orders_within_a_chunk_are_equally_likely(self):
-        counts = Counter(tuple(random_chunks(SeededSource(seed), 1, 3)[0].tolist()) for seed in range(1200))
-        assert len(counts) == 6
-        assert chisquare(list(counts.values())).pvalue > FALSE_ALARM
-
-    def test_equal_keys_are_drawn_again(self, scripted_source):
-        # Two rows of one chunk draw the same keys: their order would be that of the table.
-        equal, other = (np.array(keys, "<u4").view(np.uint8) for keys in ([7, 7], [2, 1]))
-        assert random_chunks(scripted_source([0, 0], equal, equal, other, equal), 1, 2)[0].tolist() == [1, 0]
 
     def test_positional_chunks_would_break_the_promise(self):
         # The textbook cuts the table by position: a row more shifts all chunks behind it.

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder
 
-from skdp import DPKBinsDiscretizer, PrivacyLedger
+from skdp import DPKBinsDiscretizer
 from skdp.datasets import load_adult
 from tests.conftest import each
 
@@ -76,18 +76,3 @@ def test_what_is_missing_stays_missing():
     assert DPKBinsDiscretizer(**parameters).fit_transform(frame)["age"].to_list() == [0, None, 1, None]
     wide = DPKBinsDiscretizer(encode="onehot-dense", **parameters).fit_transform(frame)
     assert wide.rows() == [(1, 0), (0, 0), (0, 1), (0, 0)]
-
-
-@each(
-    "parameters, match",
-    [
-        *(({"n_bins": value}, "n_bins must be") for value in (1, 0, 10_001, 2.0, "5", True, None, [3])),
-        *(({"strategy": value}, "strategy must be one of") for value in ("kmeans", None, ["quantile"])),
-        *(({"encode": value}, "encode must be one of") for value in ("onehot", None, 3)),
-    ],
-)
-def test_odd_parameters(parameters, match):
-    ledger = PrivacyLedger(epsilon=5)
-    with pytest.raises((TypeError, ValueError), match=match):
-        DPKBinsDiscretizer(bounds=(0, 1), ledger=ledger, **parameters).fit([[1.0]])
-    assert ledger.report().empty

@@ -3,115 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
-from sklearn.pipeline import make_pipeline
 
-from skdp import DPLinearRegression, DPRidge, DPStandardScaler, PrivacyLedger, privacy_statement
-from skdp.central.linear_model import _moments
-from skdp.central.linear_model._moments import ExactMoments
-from skdp.central.statistics import UNIT, GaussianNoise, Rows, _rows, largest_moments
+from skdp import DPLinearRegression, DPRidge
 from skdp.privacy import Mu, Rho
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
-GRID = np.array(list(itertools.product([-1.0, -0.3, 1.0], [-1.0, 0.4, 1.0], [-1.0, 0.7, 1.0])))
-ENDS = np.tile([-1.0, 1.0], (2, 1))
-
-
-def placed(values):
-    """Place two columns and a target of bounds -1 and 1."""
-    return Rows.of(list(values[:, :2].T), ENDS, np.zeros(2), np.trunc(values[:, 2] * UNIT))
-
-
-@pytest.mark.parametrize("middle", [(0, 0), (UNIT - 1, 1 - UNIT), (17, -300)])
-@pytest.mark.parametrize("limit", [UNIT**2 // 3, 3 * UNIT**2, None])
-@pytest.mark.parametrize("constant", [UNIT // 3, 3 * UNIT])
-def test_a_row_changes_sums_by_no_more_than_is_paid_for(middle, limit, constant, monkeypatch):
-    monkeypatch.setattr(_rows, "_BLOCK", 7)  # a row in front moves all others to another place of a block
-
-    def moments(values):
-        rows = placed(values).centred(np.array(middle, np.int16))
-        return ExactMoments.of(rows, rows.square if limit is None else limit, constant, 2 * UNIT)
-
-    whole = moments(GRID)
-    largest = [0, 0, 0]
-    for place in range(len(GRID)):
-        change = whole.sums - moments(np.delete(GRID, place, axis=0)).sums
-        assert (change == moments(GRID[[place]]).sums).all()
-        assert (change == change.T).all()
-        parts = change[np.triu_indices(3)], change[:-1, -1], change[-1:, -1]
-        largest = [max(one, sum(int(x) ** 2 for x in part)) for one, part in zip(largest, parts, strict=True)]
-    bounds = largest_moments(whole.square, whole.largest), whole.square * UNIT**2, UNIT**4
-    assert all(one <= bound for one, bound in zip(largest, bounds, strict=True))
-    assert all(one > 0.1 * bound for one, bound in zip(largest, bounds, strict=True))
-
-
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_no_row_of_a_fit_changes_sums_by_more_than_is_paid_for(fit_intercept, monkeypatch):
-    whole, draw, changes, drawn = ExactMoments.of, GaussianNoise.draw, [], []
-
-    def check(rows, *given):
-        for place in np.unique(rows.places, axis=0, return_index=True)[1]:
-            change = whole(Rows(rows.places[[place]], rows.codes[[place]], rows.square), *given).sums
-            parts = change[np.triu_indices(2)], change[:-1, -1], change[-1:, -1]
-            changes.append([sum(int(one) ** 2 for one in part) for part in parts])
-        return whole(rows, *given)
-
-    monkeypatch.setattr(ExactMoments, "of", check)
-    monkeypatch.setattr(GaussianNoise, "draw", lambda self, *more: drawn.append(self.square) or draw(self, *more))
-    X = np.repeat([-1.0, 1.0], [3_000, 1_000])[:, np.newaxis]  # many rows are far from the mean
-    model = DPLinearRegression(Mu(10, delta=1e-6), bounds=(-1, 1), target_bounds=(-1, 1), fit_intercept=fit_intercept)
-    model.set_params(random_state=0).fit(X, X[:, 0])
-    assert len(changes) == 2
-    assert (np.max(changes, axis=0) <= drawn[-3:]).all()
-
-
-def test_without_delta_a_row_changes_each_sum_by_1_at_most():
-    whole = ExactMoments.of(placed(GRID), 2 * UNIT**2, UNIT, UNIT)
-    assert whole.largest == UNIT
-    table = np.column_stack([np.trunc(GRID[:, :2] * UNIT), np.full(len(GRID), UNIT), np.trunc(GRID[:, 2] * UNIT)])
-    assert (whole.sums == table.T @ table).all()
-    for place in range(len(GRID)):
-        fewer = ExactMoments.of(placed(np.delete(GRID, place, axis=0)), 2 * UNIT**2, UNIT, UNIT)
-        assert np.abs(whole.sums - fewer.sums).max() == UNIT**2
-
-
 TABLE = pd.DataFrame(rng.normal(size=(2_000, 4)).clip(-3, 3), columns=["a", "b", "c", "d"])
 WEIGHTS = np.array([1.0, -0.5, 0.0, 2.0])
 TARGET = 1.5 + TABLE.to_numpy() @ WEIGHTS + rng.normal(size=2_000)
 DECLARED = {"bounds": (-3, 3), "target_bounds": (-12, 12), "delta": 1e-6}
-
-
-@pytest.mark.parametrize("epsilon", [Rho(0.1, delta=1e-6), Mu(0.3, delta=1e-6), 0.7])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_the_draws_spend_what_is_given(epsilon, fit_intercept, monkeypatch):
-    drawn, whole = [], GaussianNoise.draw
-    monkeypatch.setattr(GaussianNoise, "draw", lambda self, *more: drawn.append((self, more[1])) or whole(self, *more))
-    delta = 1e-6 if isinstance(epsilon, float) else None
-    model = DPLinearRegression(epsilon, **DECLARED | {"delta": delta}, fit_intercept=fit_intercept, random_state=0).fit(
-        TABLE, TARGET
-    )
-    assert [size for _, size in drawn] == ([24, 4, 24] if fit_intercept else [24]) + [15, 5, 1]
-    given = Mu.of(epsilon, 1e-6) if isinstance(epsilon, float) else epsilon
-    spent = sum(noise.mu_squared for noise, _ in drawn)
-    assert spent == (2 * Fraction(given.rho) if isinstance(given, Rho) else Fraction(given.mu) ** 2)
-    assert model.guarantee_.rho == pytest.approx(float(spent) / 2)
-
-
-@pytest.mark.parametrize("delta", [None, 0, 0.0])
-def test_a_pure_epsilon_is_spent_on_one_draw(monkeypatch, delta):
-    asked, whole = [], _moments.joint_noise
-    monkeypatch.setattr(_moments, "joint_noise", lambda *what: asked.append(what) or whole(*what))
-    model = DPRidge(0.7, **DECLARED | {"delta": delta}, random_state=0).fit(TABLE, TARGET)
-    ((share, sensitivity, dimension),) = set(asked)  # what is stated is what is drawn
-    assert (share.pure, sensitivity, dimension) == (Fraction(0.7), UNIT**2, 21)
-    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (0.7, 0)
 
 
 def test_with_little_noise_it_is_linear_or_ridge_regression():
@@ -193,59 +99,6 @@ def test_bounds_of_any_place_cost_nothing(bounds, delta):
     assert found[1].score(X * (high - low) + low, y) == pytest.approx(found[0].score(X, y), abs=0.01)
 
 
-def test_units_beyond_the_squares_of_floats():
-    wanted = DPLinearRegression(4.0, **DECLARED | {"delta": None}, random_state=0).fit(TABLE, TARGET)
-    far = DPLinearRegression(4.0, bounds=(-3, 3), target_bounds=(-12 * 2.0**1000, 12 * 2.0**1000), random_state=0)
-    far.fit(TABLE, TARGET * 2.0**1000)
-    for name in ("coef_", "coef_std_error_", "intercept_", "intercept_std_error_"):
-        assert np.allclose(getattr(far, name) / 2.0**1000, getattr(wanted, name))
-    steep = DPLinearRegression(4.0, bounds=(0, 2e-300), target_bounds=(0, 1e10), random_state=0).fit(TABLE, TARGET)
-    assert np.isinf(steep.coef_).all()  # and no warning after the charge
-
-
-def test_frames_of_all_kinds_give_the_same():
-    wanted = DPLinearRegression(**DECLARED, random_state=0).fit(TABLE, TARGET)
-    for X, y in [
-        (pl.DataFrame(TABLE), pl.Series("y", TARGET)),
-        (TABLE.to_numpy(), TARGET.tolist()),
-        (TABLE.set_index(rng.permutation(2_000)), pd.Series(TARGET, name="y")),
-        (TABLE, pd.DataFrame({"y": TARGET})),
-    ]:
-        model = DPLinearRegression(**DECLARED, random_state=0).fit(X, y)
-        assert (model.coef_ == wanted.coef_).all()
-        assert (model.predict(X) == wanted.predict(TABLE)).all()
-
-
-@each(
-    "parameters, y, error, message",
-    [
-        ({"bounds": None}, TARGET, ValueError, "bounds must be declared"),
-        ({"target_bounds": None}, TARGET, ValueError, "target_bounds must be declared"),
-        ({"target_bounds": (3, 1)}, TARGET, ValueError, "low < high"),
-        ({"target_bounds": "public"}, TARGET, ValueError, "bounds of column 'target' must be 'private' or a pair"),
-        ({"target_bounds": 3}, TARGET, ValueError, "target_bounds of column 'target' must be a pair"),
-        ({"bounds": "private", "bounds_share": 1}, TARGET, ValueError, "bounds_share must be between 0 and 1"),
-        ({"max_rows_per_person": 0}, TARGET, ValueError, "max_rows_per_person"),
-        ({"fit_intercept": 1}, TARGET, TypeError, "fit_intercept must be True or False, got int"),
-        ({"alpha": -1}, TARGET, ValueError, "alpha must be a finite number >= 0, got -1"),
-        ({"alpha": True}, TARGET, TypeError, "alpha must be a number, got bool"),
-        ({"delta": 1}, TARGET, ValueError, r"delta must be a number in \[0, 1\), got 1"),
-        ({"epsilon": Rho(0.1, delta=1e-6)}, TARGET, ValueError, "delta must be 0"),
-        ({}, TARGET[:-1], ValueError, "y has 1999 rows; X has 2000"),
-        ({}, np.where(TARGET > 0, TARGET, np.nan), ValueError, "holds a missing value"),
-        ({}, np.where(TARGET > 0, "x", "y"), TypeError, "expected numbers"),
-        ({}, None, ValueError, "requires y"),
-    ],
-)
-def test_mistakes_cost_nothing(parameters, y, error, message):
-    ledger = PrivacyLedger(epsilon=10, delta=1e-3)
-    model = DPRidge(**{**DECLARED, "ledger": ledger} | parameters)
-    with pytest.raises(error, match=message):
-        model.fit(TABLE, y)
-    assert ledger.spent == (0, 0)
-    assert not hasattr(model, "coef_")
-
-
 @pytest.mark.parametrize("delta", [None, 1e-6])
 def test_too_few_rows_are_warned_of_and_coefficients_are_small(delta):
     model = DPLinearRegression(0.1, **DECLARED | {"delta": delta}, random_state=0)
@@ -264,13 +117,3 @@ def test_tiny_and_huge_epsilons_and_bounds_are_answered(epsilon):
         for found in (model.coef_, model.coef_std_error_, model.intercept_, model.intercept_std_error_):
             assert np.isfinite(found).all()
         assert model.coef_std_error_.min() > 0
-
-
-def test_a_pipeline_states_one_total_for_columns_and_target():
-    ledger = PrivacyLedger(epsilon=3, delta=1e-5)
-    scaled = DPLinearRegression(**DECLARED, ledger=ledger)
-    pipe = make_pipeline(DPStandardScaler(0.5, bounds=(-4, 4), ledger=ledger), scaled).fit(TABLE, TARGET)
-    assert ledger.spent == pytest.approx((1.5, 1e-6))
-    total = privacy_statement(pipe).total
-    assert set(total.scope) == {"a", "b", "c", "d", "target"}
-    assert total.epsilon == pytest.approx(1.5)

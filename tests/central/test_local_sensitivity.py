@@ -15,11 +15,9 @@ from scipy.stats import laplace, t
 from skdp.central import laplace_divergence
 from skdp.central.frameworks._propose_test_release import pass_threshold
 from skdp.central.frameworks._smooth_sensitivity import DEGREES_OF_FREEDOM, SmoothNoise, laplace_factor
-from skdp.central.statistics import GRID, ColumnSums, to_places
 from skdp.exact import exp_bounds
 from tests.conftest import each
 
-WIDTH = 2 * GRID
 TEST_SHARE = Fraction(1, 10)
 EPSILONS = [0.01, 0.1, 1, 10, 20]
 DELTA = 1e-6
@@ -220,63 +218,3 @@ class TestSmoothSensitivity:
                 ratio = bounds[n] / bounds[n + 1]
                 assert math.exp(-beta) * (1 - 1e-12) <= ratio <= math.exp(beta) * (1 + 1e-12)
             assert bounds[n] >= Fraction(1, max(n, 1))
-
-
-def mean_place(column):
-    return Fraction(column.sums.places, max(column.sums.n, 1))
-
-
-class TestSums:
-    VALUES = (-1.0, 0.25, 3.0, 7.0, -9.0, math.inf, -math.inf, math.nan)
-
-    def test_no_record_moves_the_sums_by_more_than_is_declared(self):
-        def sums(table):
-            return ColumnSums.of(np.array(table, float), -1.0, 3.0).sums
-
-        for size in range(4):
-            for table in itertools.combinations_with_replacement(self.VALUES, size):
-                before = sums(table)
-                for added in self.VALUES:
-                    after = sums((*table, added))
-                    n, places, squares = (b - a for a, b in zip(before, after, strict=True))
-                    assert n == (not math.isnan(added))
-                    assert abs(places) <= GRID * n
-                    assert 0 <= squares <= GRID * n
-
-    def test_a_replaced_record_moves_them_by_at_most_twice_as_much(self):
-        values = (-1.0, 0.25, 3.0, math.nan)
-        for size in range(3):
-            for table in itertools.combinations_with_replacement(values, size):
-                for old, new in itertools.product(values, repeat=2):
-                    before, after = (ColumnSums.of(np.array((*table, one)), -1.0, 3.0).sums for one in (old, new))
-                    n, places, squares = (b - a for a, b in zip(before, after, strict=True))
-                    assert abs(n) <= 1
-                    assert abs(places) <= 2 * GRID
-                    assert abs(squares) <= GRID
-
-    def test_the_mean_moves_by_at_most_the_width_over_the_larger_number(self):
-        for size in range(4):
-            for table in itertools.combinations_with_replacement((0.0, 0.5, 1.0, math.nan), size):
-                before = ColumnSums.of(np.array(table, float), 0.0, 1.0)
-                for added in (0.0, 0.5, 1.0, math.nan):
-                    after = ColumnSums.of(np.array((*table, added), float), 0.0, 1.0)
-                    bound = Fraction(WIDTH, max(after.sums.n, 1))
-                    assert abs(mean_place(after) - mean_place(before)) <= bound
-
-    def test_sums_do_not_depend_on_the_order_of_rows_or_on_blocks(self):
-        rng = np.random.default_rng(0)
-        values = rng.normal(size=200_001) * 1e5
-        values[::7] = np.nan
-        one = ColumnSums.of(values, -1e5, 3e5).sums
-        assert ColumnSums.of(rng.permutation(values), -1e5, 3e5).sums == one
-        halves = [ColumnSums.of(part, -1e5, 3e5).sums for part in np.split(values, [777])]
-        assert tuple(a + b for a, b in zip(*halves, strict=True)) == one
-
-    @each("low, high", [(0.1, 0.7), (1e9, 1e9 + 2), (-1e-300, 1e-300), (-8e307, 8e307)])
-    def test_the_bounds_are_the_ends_of_the_grid(self, low, high):
-        column = ColumnSums.of(np.array([low, high]), low, high)
-        places = to_places(np.array([low, high, -np.inf, np.inf, np.nan]), low, high)
-        np.testing.assert_array_equal(places, [-GRID, GRID, -GRID, GRID, np.nan])
-        assert column.value(-GRID) == low
-        assert column.value(GRID) == pytest.approx(high, rel=1e-15)
-        assert column.value(Fraction(10**400)) <= high

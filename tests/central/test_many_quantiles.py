@@ -16,13 +16,12 @@ from skdp.central.statistics._quantiles import (
     count_below,
     counted_quantiles,
     estimate_cells,
-    level_sizes,
     ranked_quantiles,
     scores,
 )
 from skdp.frames import read_table
 from skdp.oracles import project_to_simplex
-from skdp.privacy import GaussianLoss, Mu, Rho, Share, read_share
+from skdp.privacy import Mu, Rho, Share, read_share
 from skdp.randomness import SeededSource
 from skdp.testing import check_sensitivity
 from tests.central.released import Released
@@ -104,26 +103,8 @@ class TestSensitivity:
             assert sum(rows**2 / variance for variance in drawn) == share.mu_squared
             assert [loss.mu for loss in plan.losses] == [pytest.approx(math.sqrt(share.mu_squared))]
 
-    def test_few_quantiles_are_choices(self):
-        table, share = read_table(np.zeros((4, 1))), Share("epsilon", Fraction(1))
-        names = [plan_quantiles(table, None, [GRID], TENTHS[:k], share).mechanism for k in (1, 3, 4, 9)]
-        assert names == ["permute-and-flip"] * 2 + ["discrete Laplace on nested counts"] * 2
-
-    @pytest.mark.filterwarnings("ignore:the noise hides:UserWarning")
-    def test_the_guarantee_says_what_was_drawn(self):
-        rows = np.zeros((4, 1))
-        fitted = DPKBinsDiscretizer(0.5, n_bins=10, bounds=(0, 4)).fit(rows)
-        assert (fitted.guarantee_.mechanism, fitted.guarantee_.epsilon) == ("discrete Laplace on nested counts", 0.5)
-        fitted = DPKBinsDiscretizer(Rho(0.1, 1e-6), n_bins=10, bounds="private").fit(rows)
-        assert {type(loss) for loss in fitted.guarantee_.losses} == {GaussianLoss}
-        assert fitted.guarantee_.rho == 0.1
-
 
 class TestCounts:
-    @each("n_cells, sizes", [(55, [55]), (56, [56, 7]), (2001, [2001, 49, 7]), (10**6, [10**6, 784, 49, 7])])
-    def test_the_levels_depend_on_the_number_of_cells(self, n_cells, sizes):
-        assert level_sizes(n_cells) == sizes
-
     @each("sizes", [(9, 2), (40, 5, 3), (100, 20)])
     def test_without_noise_the_counts_are_what_they_were(self, sizes):
         counts = np.random.default_rng(sizes[0]).poisson(1.0, sizes[0])
@@ -152,9 +133,6 @@ class TestCounts:
         assert found == pytest.approx(
             np.concatenate([project_to_simplex(*one) for one in zip(parts, best, strict=True)])
         )
-
-    def test_a_total_below_nothing_is_nothing(self):
-        assert estimate_cells(np.zeros(7, np.int64), (7, 3), Known(-5), None).tolist() == [0] * 7
 
 
 class TestQuantiles:

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
@@ -12,7 +11,6 @@ from sklearn.preprocessing import Binarizer
 
 from skdp import DPQuantileBinarizer, PrivacyLedger, RandomizedResponseEncoder
 from skdp.datasets import load_adult
-from tests.conftest import each
 
 
 @pytest.fixture
@@ -50,18 +48,6 @@ def test_the_failure_is_within_the_stated_bound():
     assert failure < math.log(10_001 / 1e-6) / s + 2
 
 
-def test_what_is_missing_stays_missing():
-    frame = pl.DataFrame({"age": [20.0, None, 60.0, float("nan"), 30.0], "hours": [1, 2, 3, 4, 5]})
-    fitted = DPQuantileBinarizer(1e6, bounds=(0, 100), candidates=100).fit(frame)
-    assert fitted.thresholds_.tolist() == [30, 3]
-    out = fitted.transform(frame)
-    assert out["age"].to_list() == [0, None, 1, None, 0]
-    assert out["hours"].to_list() == [0, 0, 0, 1, 1]
-    assert out.schema == {"age": pl.Float64, "hours": pl.Int8}
-    reports = RandomizedResponseEncoder(700.0, categories={"age": [0, 1, None], "hours": [0, 1]}).fit_transform(out)
-    assert reports["age"].to_list() == [0, None, 1, None, 0]
-
-
 def test_infinite_values_are_the_ends():
     fitted = DPQuantileBinarizer(1e6, bounds=(0, 100), candidates=10).fit([[-math.inf], [30], [math.inf]])
     assert fitted.thresholds_.tolist() == [30]
@@ -85,11 +71,3 @@ def test_before_a_local_encoder_the_whole_needs_a_curator(people):
     total = older.named_transformers_["dpquantilebinarizer"].guarantee_ + encoder.guarantee_
     assert (total.trust, total.relation, total.scope) == ("central", "replace", ("age", "sex"))
     assert ledger.spent[0] == pytest.approx(1.2) == total.epsilon
-
-
-@each("quantile", [0, 1, 1e-9, math.nan, "0.5", True, None])
-def test_odd_quantiles(quantile):
-    ledger = PrivacyLedger(epsilon=5)
-    with pytest.raises((TypeError, ValueError), match="quantile must be"):
-        DPQuantileBinarizer(quantile=quantile, bounds=(0, 1), ledger=ledger).fit([[1.0]])
-    assert ledger.report().empty

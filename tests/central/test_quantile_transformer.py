@@ -10,13 +10,7 @@ from sklearn.preprocessing import QuantileTransformer, RobustScaler
 from skdp import (
     DPQuantileTransformer,
     DPRobustScaler,
-    PrivacyLedger,
-    load,
-    privacy_statement,
-    save,
 )
-from skdp.privacy import Rho
-from tests.conftest import each
 
 rng = np.random.default_rng(5)
 ROWS = np.column_stack([rng.normal(50, 10, 4_000), np.where(rng.random(4_000) < 0.3, 0, rng.exponential(20, 4_000))])
@@ -56,30 +50,10 @@ class TestQuantileTransformer:
         normal = fitted.set_params(output_distribution="normal").fit_transform(ROWS)[:, 0]
         assert (normal.mean(), normal.std()) == pytest.approx((0, 1), abs=0.05)
 
-    def test_the_bounds_may_be_found(self):
-        fitted = DPQuantileTransformer(20.0, bounds="private", random_state=0).fit(ROWS)
-        assert fitted.quantiles_[[0, -1]].T.tolist() == fitted.bounds_.tolist()
-        assert fitted.quantiles_[500] == pytest.approx(np.median(ROWS, axis=0), rel=0.05)
-
     def test_what_is_missing_stays(self):
         frame = pl.DataFrame({"age": [20.0, None, 50.0, float("nan")]})
         out = DPQuantileTransformer(bounds=BOUNDS, output_distribution="normal").fit(frame).transform(frame)
         assert [value is None for value in out["age"]] == [False, True, False, True]
-
-    @each(
-        "parameters error match",
-        [
-            ({"n_quantiles": 2}, ValueError, "n_quantiles must be between 3 and 10000"),
-            ({"n_quantiles": 10.0}, TypeError, "n_quantiles must be an integer"),
-            ({"output_distribution": "beta"}, ValueError, "output_distribution must be one of"),
-            ({"bounds": None}, ValueError, "bounds must be declared"),
-        ],
-    )
-    def test_wrong_parameters_cost_nothing(self, parameters, error, match):
-        ledger = PrivacyLedger(epsilon=1.0)
-        with pytest.raises(error, match=match):
-            DPQuantileTransformer(**{"bounds": BOUNDS, "ledger": ledger} | parameters).fit(ROWS)
-        assert ledger.spent.epsilon == 0
 
 
 class TestRobustScaler:
@@ -103,33 +77,3 @@ class TestRobustScaler:
     def test_quantiles_that_coincide_are_scaled_as_if_they_differed_by_1(self):
         scaler = DPRobustScaler(1e6, bounds=BOUNDS).fit(np.full((50, 1), 7.0))
         assert (scaler.center_.item(), scaler.scale_.item()) == (7, 1)
-
-    @each(
-        "parameters error match",
-        [
-            ({"quantile_range": (75.0, 25.0)}, ValueError, "must be ascending"),
-            ({"quantile_range": (0, 100)}, ValueError, r"above 0 and below 100 \(per cent\), got \(0, 100\)"),
-            ({"quantile_range": 25.0}, TypeError, "must be a pair"),
-            ({"quantile_range": ("1", 2)}, TypeError, "must be two numbers"),
-            ({"quantile_range": (1e-7, 50)}, ValueError, "at least a millionth"),
-            ({"unit_variance": 1}, TypeError, "unit_variance must be True or False"),
-            ({"with_centering": False, "with_scaling": False}, ValueError, "nothing to scale by"),
-        ],
-    )
-    def test_wrong_parameters_cost_nothing(self, parameters, error, match):
-        ledger = PrivacyLedger(epsilon=1.0)
-        with pytest.raises(error, match=match):
-            DPRobustScaler(**{"bounds": BOUNDS, "ledger": ledger} | parameters).fit(ROWS)
-        assert ledger.spent.epsilon == 0
-
-
-@pytest.mark.parametrize("kind", [DPQuantileTransformer, DPRobustScaler])
-def test_files_cost_and_statement(kind, tmp_path):
-    fitted = kind(0.5, bounds=BOUNDS, random_state=0).fit(ROWS)
-    save(fitted, tmp_path / "fitted.skdp")
-    again = load(tmp_path / "fitted.skdp")
-    assert again.transform(ROWS).tolist() == fitted.transform(ROWS).tolist()
-    assert again.guarantee_ == fitted.guarantee_
-    assert privacy_statement(kind(0.5, bounds=BOUNDS)).steps[0].guarantee.epsilon == 0.5
-    assert "0.5" in str(privacy_statement(fitted))
-    assert kind(Rho(0.1, 1e-6), bounds=BOUNDS).fit(ROWS).guarantee_.rho == 0.1

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.model_selection import GridSearchCV, PredefinedSplit
 
-from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, PrivacyLedger, privacy_statement
-from skdp.central import _base
-from skdp.central.linear_model import _moments
-from skdp.central.statistics import LOOKS, UNIT, GaussianNoise
-from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
+from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, PrivacyLedger
 from skdp.privacy import Mu, Rho
 from tests.conftest import each
 
@@ -75,38 +68,6 @@ class TestLargeTables:
         assert model.classes_.tolist() == ["fine", "ill"]
 
 
-class TestPersons:
-    @pytest.mark.parametrize(("model", "y"), MODELS, ids=["pure", "ridge", "logistic"])
-    def test_noise_is_for_all_rows_of_a_person(self, model, y, monkeypatch):
-        """Sums change by at most as much for each row: noise three times as large costs the same."""
-        drawn, whole = [], GaussianNoise.draw
-        monkeypatch.setattr(GaussianNoise, "draw", lambda self, *more: drawn.append(self) or whole(self, *more))
-        pure, joint = [], _moments.joint_noise
-        monkeypatch.setattr(
-            "skdp.central.linear_model._moments.joint_noise", lambda *what: pure.append(what[0]) or joint(*what)
-        )
-        for rows in (1, 3):
-            drawn.clear()
-            pure.clear()
-            model.set_params(max_rows_per_person=rows).fit(X, y, groups=WHO)
-            if pure:
-                assert {(share.pure, share.rows) for share in pure} == {(2, rows)}
-                continue
-            # Each draw but the steps is counted once; mu is rounded down.
-            spent = sum(
-                noise.mu_squared * (model.n_iter_ if noise is drawn[-1] and y is CLASS else 1) for noise in drawn
-            )
-            assert spent * rows**2 == Fraction(Mu.of(2.0, 1e-6).mu) ** 2
-            assert ("up to 3 rows a person" in model.guarantee_.mechanism) == (rows == 3)
-        model.set_params(max_rows_per_person=1)
-
-    def test_at_most_a_few_rows_of_each_person_are_used(self):
-        frame, y = np.ones((400, 1)), np.array([0.0] * 399 + [1.0])
-        model = DPLinearRegression(1e6, bounds=(0, 1), target_bounds=(0, 1), fit_intercept=False, random_state=0)
-        assert model.fit(frame, y).coef_[0] == pytest.approx(1 / 400, abs=1e-3)
-        assert model.fit(frame, y, groups=[0] * 399 + [1]).coef_[0] == pytest.approx(1 / 2, abs=1e-3)
-
-
 class TestBounds:
     @pytest.mark.parametrize("epsilon", [4.0, Rho(0.4, delta=1e-6), Mu(1.0, delta=1e-6)])
     def test_private_bounds_take_their_share(self, epsilon):
@@ -122,19 +83,6 @@ class TestBounds:
         if epsilon != 4.0:
             assert model.guarantee_.rho <= 0.5 * (1 + 1e-9)
 
-    @pytest.mark.filterwarnings("ignore:the noise hides where:UserWarning")
-    def test_the_budget_is_divided(self, monkeypatch):
-        drawn, counted, count = [], [], _base.count_values
-        for kind in (LaplaceNoise, CubeNoise):
-            monkeypatch.setattr(kind, "draw", lambda self, _, size: drawn.append(self) or np.zeros(size, int))
-        monkeypatch.setattr(_base, "count_values", lambda *given: counted.append(count(*given)) or counted[-1])
-        bounds = {"bounds": {"a": "private", "b": (-3, 3), "c": "private"}, "target_bounds": "private"}
-        DPRidge(1.0, **bounds, max_rows_per_person=2, random_state=0).fit(X, NUMBER)
-        part = Fraction(0.2)
-        looks = [LaplaceNoise(part * look, 2 * 3) for look in LOOKS]
-        assert drawn == [look for look in looks for _ in range(3)] + [CubeNoise(1 - part, 2 * UNIT**2, 15)]
-        assert [[column.sum() for column in look] for look in counted] == [[1_200] * 3] * 2  # in one cell of each
-
 
 class Telling:
     """An object whose errors hold a value."""
@@ -149,14 +97,6 @@ def test_no_error_of_a_target_that_is_read_shows_a_value():
         DPLogisticRegression(bounds=(0, 1)).fit(np.eye(4), y)
     assert "secret" not in repr(caught.value.__context__)
     assert caught.value.__cause__ is None
-
-
-def test_a_search_charges_each_fit():
-    ledger = PrivacyLedger(epsilon=20, delta=1e-3)
-    folds = PredefinedSplit(np.arange(1_200) % 2)
-    search = GridSearchCV(DPRidge(1.0, ledger=ledger, **REGRESSION), {"alpha": [0.1, 10]}, cv=folds).fit(X, NUMBER)
-    assert ledger.spent.epsilon == 5.0
-    assert "each fit is a release" in str(privacy_statement(search))
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
