@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdp import Domain, DPGroupBy, Interval, load, save
+from skdp import Domain, DPGroupBy, Interval
 from skdp.privacy import Rho
 
 KEYS = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
@@ -157,22 +157,3 @@ class TestKeys:
             found.append(fitted.keys_[0].tolist())
             assert "Gaussian" in fitted.guarantee_.mechanism
         assert found.count(["market"]) >= 4
-
-
-class TestFrames:
-    def test_mistakes_in_large_tables(self):
-        lazy = pl.from_pandas(PEOPLE).lazy()
-        with pytest.raises(ValueError, match="column 'pay' holds a missing value"):
-            grouped(missing="error").fit(lazy)
-        with pytest.raises(ValueError, match="column 'job' holds a value"):
-            grouped("job", keys={"job": ["clerk"]}, statistics="count").fit(lazy)
-        with pytest.raises(TypeError, match="keys='private' needs the values"):
-            grouped(keys="private", delta=1e-6).fit(lazy)
-
-    def test_files(self, tmp_path):
-        for fitted in (grouped().fit(PEOPLE), grouped(keys="private", delta=1e-6).fit(pl.from_pandas(PEOPLE))):
-            save(fitted, tmp_path / "groups.skdp")
-            again = load(tmp_path / "groups.skdp").to_frame()
-            assert again.equals(fitted.to_frame())
-            public = {"keys_", "estimates_", "_library", "bounds_", "guarantee_", "n_features_in_", "feature_names_in_"}
-            assert set(vars(fitted)) - set(fitted.get_params()) == public

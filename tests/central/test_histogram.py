@@ -8,15 +8,14 @@ from fractions import Fraction
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy.stats import chisquare
 
-from skdp import Domain, DPHistogram, Interval, PrivacyLedger
+from skdp import Domain, DPHistogram, Interval
 from skdp.central import CountEstimate
 from skdp.central.statistics import Hierarchy, count_interval, count_std, plan_hierarchy
 from skdp.privacy import Share
-from tests.conftest import each, often
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 SHAPES = [(1, 2), (2, 2), (3, 2), (5, 2), (7, 3), (8, 2), (9, 3), (13, 4), (16, 4), (27, 3), (31, 5), (10, 40)]
@@ -164,15 +163,8 @@ class TestAccuracy:
         assert DPHistogram(1.0, domain=domain).fit(X).branching_ == branching
 
     @pytest.mark.long
-    @pytest.mark.parametrize(
-        "parameters",
-        [
-            pytest.param({"method": "flat"}, marks=pytest.mark.long),
-            {"method": "hierarchical"},
-            pytest.param({"method": "hierarchical", "branching": 2}, marks=pytest.mark.long),
-        ],
-    )
-    @pytest.mark.parametrize("epsilon", often([0.1, 1.0], [0.1]))
+    @pytest.mark.parametrize("parameters", [{"method": "flat"}, {"method": "hierarchical", "branching": 2}])
+    @pytest.mark.parametrize("epsilon", [0.1, 1.0])
     def test_intervals_cover(self, parameters, epsilon):
         """200 intervals of 95 % for each of five ranges, from a cell to all."""
         values = np.random.default_rng(0).integers(0, 50, 2000)
@@ -250,13 +242,6 @@ class TestCells:
         assert histogram.method_ == "flat"
         assert histogram.guarantee_.scope == ("sex", "age")
 
-    def test_a_frame_of_polars_has_no_two_columns_of_one_name(self):
-        ledger = PrivacyLedger(epsilon=1.0)
-        with pytest.raises(ValueError, match="two columns of the result would be called 'count'"):
-            DPHistogram(domain={"count": [0, 1]}, ledger=ledger).fit(pl.DataFrame({"count": [0, 1]}))
-        assert ledger.spent == (0, 0)
-        assert len(DPHistogram(domain={"count": [0, 1]}).fit(pd.DataFrame({"count": [0]})).to_frame()) == 2
-
     def test_the_order_of_cells_is_that_of_the_columns(self):
         domain = Domain({"b": [0, 1], "a": ["x", "y", "z"]})
         frame = pd.DataFrame({"a": ["x", "z", "z"], "b": [1, 0, 0]})
@@ -272,15 +257,10 @@ class TestCells:
                 return
         raise AssertionError("no seed gave a negative total")
 
-    @pytest.mark.parametrize("value", ["z", None, 5])
-    def test_undeclared_values(self, value):
+    @each("value", ["z", None, 5])
+    def test_undeclared_values_may_be_left_out(self, value):
         frame = pd.DataFrame({"a": pd.Series(["x", value, "y", "x"], dtype=object), "b": [1, 1, 2, 2]})
-        ledger = PrivacyLedger(epsilon=1000)
-        histogram = DPHistogram(100.0, domain={"a": ["x", "y"], "b": [1, 2]}, ledger=ledger)
-        with pytest.raises(ValueError, match="column 'a' holds a value, or a NaN or inf, outside the declared domain"):
-            histogram.fit(frame)
-        assert ledger.spent == (0, 0)
-        histogram.set_params(handle_unknown="ignore").fit(frame)
+        histogram = DPHistogram(100.0, domain={"a": ["x", "y"], "b": [1, 2]}, handle_unknown="ignore").fit(frame)
         assert histogram.counts_.tolist() == [1, 1, 0, 1]
 
     def test_auto_is_flat_for_cells_without_an_order(self):
@@ -303,13 +283,10 @@ class TestRanges:
         ("low", "high", "count"),
         [
             (None, None, 150),
-            (0, 100, 150),
             (0, 18, 10),
-            (18, 65, 60),
             (18.0, np.int64(65), 60),
             (65, None, 80),
             (-5, 1000, 150),
-            (-math.inf, math.inf, 150),
             (200, None, 0),
             (40, 40, 0),
             (None, -1, 0),

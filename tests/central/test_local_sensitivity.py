@@ -81,30 +81,11 @@ class TestProposeTestRelease:
         if min_n > 2 and 0.1 <= epsilon <= 1:
             assert worst > 0.85 * DELTA  # the threshold is no larger than it has to be
 
-    def test_the_textbook_form_breaks_its_promise(self):
-        # Threshold ln(2 / delta) / (2 epsilon), and epsilon for the test and again for the release.
-        for epsilon, worst_delta in [(1, 0.2), (0.1, 0.02)]:
-            threshold = math.ceil(math.log(2 / DELTA) / (2 * epsilon))
-            sizes = range(20_000 - 1, 20_000 + 3 * threshold, max(1, round(1 / epsilon)))
-            worst = max(
-                proposed_divergence(left, right, epsilon, 20_000, threshold, epsilon, epsilon)
-                for left, right in neighbours(sizes)
-            )
-            assert worst > worst_delta
-        # Even for twice the epsilon, the threshold alone is too low by hundreds of times.
-        threshold = math.ceil(math.log(2 / DELTA) / 2)
-        assert proposed_divergence(100, 101, 2, 20_000, threshold, 1, 1) > 100 * DELTA
-
     def test_the_threshold_is_the_smallest(self):
         for epsilon, delta in itertools.product([1e-3, 0.1, 1, 7, 300], [1e-12, 1e-6, 0.01, 0.4, 0.9]):
             threshold = pass_threshold(Fraction(epsilon), Fraction(delta))
             assert upper_tail(0, epsilon, threshold) <= delta * (1 + 1e-9)
             assert threshold == 1 or upper_tail(0, epsilon, threshold - 1) > delta * (1 - 1e-9)
-
-    def test_the_threshold_of_a_tiny_epsilon_is_a_bound(self):
-        threshold = pass_threshold(Fraction(1e-300), Fraction(1e-6))
-        exact = (-math.log(1e-6) - math.log(2)) / Fraction(1e-300)
-        assert exact <= threshold <= exact * (1 + Fraction(1, 10**8))
 
 
 class TestSmoothSensitivity:
@@ -169,52 +150,3 @@ class TestSmoothSensitivity:
         integral = sum(quad(excess, left, right, limit=400)[0] for left, right in [(-80, -5), (-5, 0), (0, 5), (5, 80)])
         exact = laplace_divergence(*(Decimal(number) for number in (epsilon, scales[0], shift, scales[1])))
         assert float(exact) == pytest.approx(integral, abs=1e-7)
-
-    def test_what_was_asked_for_in_2007_is_twice_too_much_and_wrong_for_a_large_epsilon(self):
-        def delta_at(epsilon):
-            beta = Decimal(epsilon) / (2 * (2 / Decimal(DELTA)).ln())
-            scale = Decimal(2) / Decimal(epsilon)
-            return laplace_divergence(Decimal(epsilon), scale * beta.exp(), Decimal(1), scale)
-
-        assert delta_at(1) < Decimal(DELTA) / 100
-        assert delta_at(20) > 3 * Decimal(DELTA)
-
-    def test_the_textbook_bound_is_not_smooth(self):
-        # The maximum over k < 200 only, from the sensitivity of adding.
-        beta = 0.1 / (2 * math.log(2 / DELTA))
-        naive = [max(math.exp(-beta * k) / max(n - k + 1, 1) for k in range(200)) for n in (199, 200, 1000)]
-        assert naive[1] < naive[0] * math.exp(-beta) * 0.6
-        scales = [Decimal(sensitivity * 2 / 0.1) for sensitivity in naive]
-        assert laplace_divergence(Decimal("0.1"), scales[0], Decimal(1) / 200, scales[1]) > Decimal("0.1")
-        assert naive[2] < float(smooth_mean(1000, Fraction(beta))) / 30
-
-    def test_it_bounds_the_smooth_sensitivity_of_all_small_tables(self):
-        values = (0, 1, 2)
-        tables = [table for size in range(6) for table in itertools.combinations_with_replacement(values, size)]
-        means = {table: sum(table) / len(table) if table else 1.0 for table in tables}
-
-        def moved(table):
-            out = [means[(*table[:i], *table[i + 1 :])] for i in range(len(table))]
-            more = [tuple(sorted((*table, value))) for value in values]
-            changes = [*out, *(means.get(other, sum(other) / len(other)) for other in more)]
-            return max(abs(change - means[table]) for change in changes)
-
-        def distance(left, right):
-            counts = [[table.count(value) for value in values] for table in (left, right)]
-            return sum(abs(a - b) for a, b in zip(*counts, strict=True))
-
-        local = {table: moved(table) / 2 for table in tables}
-        for beta in (Fraction(1, 100), Fraction(1, 2), Fraction(3)):
-            for table in tables:
-                smooth = max(math.exp(-float(beta) * distance(table, other)) * local[other] for other in tables)
-                assert smooth <= float(smooth_mean(len(table), beta)) + 1e-12
-
-    @pytest.mark.parametrize("beta", [1e-6, 1e-3, 0.1, 2.0])
-    def test_it_is_smooth(self, beta):
-        sizes = [*range(300), *range(10**4, 10**4 + 5), 10**6, 10**6 + 1]
-        bounds = {n: smooth_mean(n, Fraction(beta)) for n in sizes}
-        for n in sizes:
-            if n + 1 in bounds:
-                ratio = bounds[n] / bounds[n + 1]
-                assert math.exp(-beta) * (1 - 1e-12) <= ratio <= math.exp(beta) * (1 + 1e-12)
-            assert bounds[n] >= Fraction(1, max(n, 1))

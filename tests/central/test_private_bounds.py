@@ -29,12 +29,10 @@ from skdp import (
     DPVarianceThreshold,
     PrivacyLedger,
 )
-from skdp.base import coins
 from skdp.central.statistics import NOWHERE, GaussianNoise, count_values, place_bounds
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
 from skdp.central.statistics._private_bounds import (
     _CLEAR_ANYWHERE,
-    LOOKS,
     CellCounts,
     Cells,
     _limit,
@@ -200,22 +198,6 @@ class TestAccuracy:
         assert X.max() <= high + 1e-200
         assert low < high <= low + 1.3 * np.ptp([*values, np.max(np.abs(values)) / 8])
 
-    def test_a_centre_is_looked_at_only_if_values_far_from_0_are_many(self):
-        rng, asked = np.random.default_rng(0), []
-
-        def count(cells):
-            asked.append(cells[0])
-            return [np.bincount(cells[0].of(values), minlength=cells[0].size)]
-
-        noises = [LaplaceNoise(share / 5) for share in LOOKS]
-        columns = [rng.normal(50, 5, N), rng.normal(50, 5, 500), rng.exponential(5, N), rng.normal(0, 5, N)]
-        for values in columns:  # noqa: B007
-            place_bounds([NOWHERE], ["a"], [0], count, noises, coins(0, "a test"))
-        assert asked[::2] == [Cells(16)] * 4
-        assert asked[1] == Cells(8, pytest.approx(50, abs=2))
-        assert asked[3::4] == [Cells(4)] * 2
-        assert asked[5].parts == 4
-
     def test_tiny_and_huge_epsilons(self):
         X = column("skewed", 500).reshape(-1, 1)
         for epsilon in (5e-324, Rho(1e-50, delta=1e-6)):
@@ -316,22 +298,6 @@ class TestPromise:
         with pytest.raises(BudgetExceeded):
             kind(1.26, bounds="private", ledger=ledger).fit(column("skewed").reshape(-1, 1))
 
-    @pytest.mark.parametrize("n_columns", [1, 3])
-    def test_the_noise_is_that_of_a_count_a_column(self, n_columns, monkeypatch):
-        asked = []
-
-        def record(source, scale, size):
-            asked.append((scale, size))
-            return np.zeros(size, int)
-
-        monkeypatch.setattr("skdp.central.statistics._noise.discrete_laplace", record)
-        with pytest.warns(UserWarning, match="the noise hides"):
-            DPMean(0.5, bounds="private", random_state=0).fit(np.ones((50, n_columns)))
-        assert sum(LOOKS) == 1
-        drawn = asked[:n_columns], asked[n_columns:]
-        for share, cells, each_column in zip(LOOKS, (Cells(16), Cells(4)), drawn, strict=True):
-            assert each_column == [(n_columns / (Fraction(0.5) * Fraction(0.2) * share), cells.size)] * n_columns
-
     @pytest.mark.parametrize("epsilon", [0.5, Rho(0.3, delta=1e-6), Mu(0.7, delta=1e-6)])
     @pytest.mark.parametrize("kind", [DPMean, DPMinMaxScaler])
     def test_the_draws_spend_what_is_given(self, kind, epsilon, monkeypatch):
@@ -368,14 +334,3 @@ class TestPromise:
         assert imputer.bounds_.shape == (1, 2)
         imputer.set_params(strategy="most_frequent", categories=[[1.0, 2.0]]).fit(np.ones((5, 1)))
         assert not hasattr(imputer, "bounds_")
-
-    def test_the_widest_bounds_have_a_finite_error(self):
-        X = 1e306 * column("uniform", 3000).reshape(-1, 1)
-        assert np.isfinite(DPMean(4.0, bounds="private", random_state=0).fit(X).std_error_).all()
-
-    def test_a_lazy_table_gives_what_one_in_memory_gives(self):
-        pytest.importorskip("skdp.engines")
-        frame = pl.DataFrame({"a": column("skewed", 3000), "b": [None, *column("far", 2999)]})
-        for model in (DPMean(4.0, bounds="private", random_state=0), DPMinMaxScaler(bounds="private", random_state=0)):
-            eager, lazy = (model.fit(table).bounds_.tolist() for table in (frame, frame.lazy()))
-            assert eager == lazy

@@ -9,14 +9,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdp.base import read_numbers, together
 from skdp.central._pca import _noise_of_products
 from skdp.central._select_k_best import NUMBERS, Contrasts
 from skdp.central.linear_model._descent import _CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
 from skdp.central.linear_model._moments import ExactMoments
 from skdp.central.statistics import UNIT, GaussianNoise, Rows, _rows, find_limits, largest_moments
 from skdp.central.statistics._rows import choose_limit
-from skdp.frames import read_table
 from skdp.privacy import Mu, read_share
 from skdp.randomness import SeededSource
 
@@ -287,19 +285,6 @@ def test_an_array_has_the_places_of_its_columns(monkeypatch):
     for rows in (placed(values), apart, placed(np.asfortranarray(values))):
         assert (rows.places == exact).all()
     assert placed(values[:0]).places.shape == (0, 3)
-
-
-def test_only_columns_side_by_side_are_one_array():
-    values = rng.normal(size=(5, 4))
-    for table in (values, values[:, ::2], values[::-1], np.asfortranarray(values), values[:0], values[:1]):
-        assert (together(list(table.T)) == table).all()
-    for columns in (values[:, [0, 1]].T[:1], [values[:, 0]]):
-        assert (columns == together(list(columns)).T).all()
-    assert together([values[:, 0], values[:, 1], values[:, 3]]) is None
-    assert together([values[:, 0], values[::-1, 1]]) is None
-    assert together(list(values.astype(np.float32).T)) is None
-    assert together([]) is None
-    assert read_numbers(read_table(values[:, :0])) == []
 
 
 CODED = np.array(list(itertools.product([-1.0, -0.3, 1.0], [-1.0, 0.7, 1.0], [0, 1, 2])))

@@ -68,17 +68,6 @@ def test_columns_are_passed_on_as_they_are():
     assert DPSelectKBest(40, **DECLARED).fit(TABLE, CLASSES).get_support().all()
 
 
-def test_rows_of_a_person_beyond_the_limit_are_left_out():
-    persons = np.repeat(np.arange(1_000), 3)
-    first = np.arange(3_000) % 3 == 0
-    limited = DPSelectKBest(2, epsilon=2.0, **DECLARED).fit(TABLE, CLASSES, groups=persons)
-    assert limited.guarantee_.mechanism == "discrete K-norm on sums, permute-and-flip"
-    wanted = DPSelectKBest(2, epsilon=2.0, **DECLARED, max_rows_per_person=2).fit(TABLE, CLASSES, groups=persons)
-    assert wanted.guarantee_.mechanism.endswith("up to 2 rows a person")
-    of_others = DPSelectKBest(2, epsilon=2.0, **DECLARED).fit(TABLE[~first], CLASSES[~first]).scores_std_error_
-    assert np.nanmax(wanted.scores_std_error_) > 1.5 * np.nanmax(of_others)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("epsilon", [1.0, Mu(0.4, delta=1e-6)])
 @each("target", [{"classes": [0, 1]}, {"target_bounds": (-6, 6)}])

@@ -137,11 +137,6 @@ class TestGuarantee:
             assert guarantee.epsilon == pytest.approx(gaussian_epsilon(0.2, DELTA))
             assert guarantee.rho == pytest.approx(0.02)
 
-    def test_of_choices(self):
-        guarantee = DPQuantileBinarizer(Rho(0.02, DELTA), bounds=(0, 100)).fit(NUMBERS).guarantee_
-        assert (guarantee.rho, guarantee.losses) == (0.02, ())
-        assert guarantee.epsilon == zcdp_epsilon(0.02, DELTA)
-
     def test_laplace_noise_where_it_is_less(self):
         # Rounded Gaussian noise of variance 1 / 20 is 0 unless it is beyond 2.2 standard deviations.
         histogram = DPHistogram(Rho(10.0, DELTA), domain=DOMAIN).fit(CODES)
@@ -151,25 +146,6 @@ class TestGuarantee:
         assert histogram.guarantee_.rho == 10
         assert histogram.guarantee_.epsilon <= zcdp_epsilon(10.0, DELTA)
         assert DPHistogram(Rho(0.1, DELTA), domain=DOMAIN).fit(CODES).guarantee_.mechanism == "rounded Gaussian"
-
-    @pytest.mark.parametrize(
-        "estimator",
-        [
-            DPMean(bounds=(0, 100)),
-            DPQuantileBinarizer(bounds=(0, 100)),
-            DPHistogram(domain=Interval(0, 100, bins=4)),
-            DPMarginalSynthesizer(domain=Interval(0, 100, bins=4)),
-            DPMarginalSynthesizer(domain=Interval(0, 100, bins=4), marginals="adaptive"),
-        ],
-    )
-    def test_ledgers_are_charged_the_share(self, estimator):
-        by_rho, by_mu = PrivacyLedger(rho=0.05), PrivacyLedger(mu=0.3)
-        estimator.set_params(epsilon=Rho(0.05, DELTA), ledger=by_rho).fit(NUMBERS)
-        assert by_rho.balance().loc["remaining", "rho"] == 0
-        estimator.set_params(epsilon=Mu(0.3, DELTA), ledger=by_mu).fit(NUMBERS)
-        assert by_mu.balance().loc["remaining", "mu"] == 0
-        with pytest.raises(BudgetExceeded):
-            estimator.fit(NUMBERS)
 
 
 class TestErrors:

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPTargetEncoder, PrivacyLedger
-from skdp.central.statistics import integer_noise
+from skdp import DPTargetEncoder
 from skdp.privacy import Rho
 
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
@@ -100,19 +97,3 @@ class TestPrivateCategories:
             some.transform(rare)
         with pytest.raises(ValueError, match="column 'sex' holds a value"):
             encoder(delta=1e-6, categories={"job": "private", "sex": ["f"]}).fit(rare, ILL)
-
-    def test_the_rest_of_epsilon_is_for_the_means(self, monkeypatch):
-        shares = []
-
-        def noise(share, *more):
-            shares.append(share.amount)
-            return integer_noise(share, *more)
-
-        monkeypatch.setattr("skdp.central._target_encoder.integer_noise", noise)
-        ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
-        private = encoder(1.0, delta=1e-6, categories="private", categories_share=0.25, ledger=ledger)
-        private.fit(WORDS, ILL, groups=np.arange(400) // 2)
-        assert sum(shares) == Fraction(3, 4)
-        assert ledger.spent == (1.0, 1e-6)
-        with pytest.raises(ValueError, match="needs delta > 0"):
-            encoder(categories="private").fit(WORDS, ILL)
