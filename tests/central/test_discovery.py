@@ -284,22 +284,6 @@ def test_which_kind_is_published_reveals_no_more_than_promised():
                 assert divergence(one, other, number(epsilon).exp()) <= number(delta) + Decimal(10) ** -15
 
 
-@each(
-    "promise, error, match",
-    [
-        ({"epsilon": 0, "delta": 0.1}, ValueError, "epsilon must be"),
-        ({"epsilon": 1, "delta": 0}, ValueError, "delta must be above 0"),
-        ({"epsilon": 1, "delta": 1}, ValueError, "delta must be"),
-        ({"epsilon": 1, "delta": 0.1, "max_rows_per_person": 0}, ValueError, "max_rows_per_person must be between 1"),
-        ({"epsilon": 1, "delta": 0.1, "max_rows_per_person": 1.5}, TypeError, "max_rows_per_person .* got float"),
-        ({"epsilon": 1, "delta": 0.1, "max_rows_per_person": True}, TypeError, "max_rows_per_person .* got bool"),
-    ],
-)
-def test_wrong_promises_are_refused_before_any_draw(promise, error, match, scripted_source):
-    with pytest.raises(error, match=match):
-        discover_values(scripted_source(), ["a"], np.array([5]), **promise)
-
-
 ROWS = ["a"] * 400 + ["b"] * 300
 FOUND = {"delta": 1e-6, "random_state": 0}
 
@@ -443,22 +427,6 @@ def test_a_person_moves_all_totals_by_at_most_one_in_euclidean_norm():
                 worst = max(worst, int((moved**2).sum()))
                 assert (moved**2).sum() <= W**2
     assert worst == W**2
-
-
-@each(
-    "rows, n_columns, persons, kind",
-    [
-        (1, 1, False, CountThreshold),
-        (1, 8, False, WeightThreshold),
-        (10, 1, True, WeightThreshold),
-        (10, 8, False, CountThreshold),
-    ],
-)
-def test_the_way_that_needs_fewer_persons_is_taken(rows, n_columns, persons, kind):
-    plan = plan_discovery(Share("epsilon", Fraction(1), None, rows), Fraction(1, 10**6), n_columns, persons=persons)
-    assert isinstance(plan, kind)
-    others = CountThreshold(Fraction(1), Fraction(1, 10**6), n_columns, rows)
-    assert plan.needed <= others.needed
 
 
 @pytest.mark.parametrize(("rows", "factor"), [(1, 1.0), (4, 0.75)])

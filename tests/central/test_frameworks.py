@@ -1,10 +1,14 @@
+"""Any statistic: by local sensitivity, whose exact deltas are computed, and on random chunks."""
+
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 import random
 import sys
 import warnings
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from threading import Lock
@@ -14,14 +18,130 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.integrate import quad
 from scipy.stats import kstest, laplace, t
 from sklearn.linear_model import LinearRegression
 
 from skdp import BudgetExceeded, PrivacyLedger
-from skdp.central import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
+from skdp.central import laplace_divergence, propose_test_release, sample_and_aggregate, smooth_sensitivity_release
 from skdp.central.frameworks._chunks import open_rows
+from skdp.central.frameworks._propose_test_release import pass_threshold
+from skdp.central.frameworks._smooth_sensitivity import DEGREES_OF_FREEDOM, SmoothNoise, laplace_factor
 from skdp.testing._error_checks import texts_of
 from tests.conftest import each
+
+TEST_SHARE = Fraction(1, 10)
+EPSILONS = [0.01, 0.1, 1, 10, 20]
+DELTA = 1e-6
+SIZES = [0, 1, 2, 100, 150, 199, 200, 1000]
+
+
+def neighbours(sizes):
+    pairs = {(n, n + step) for n in sizes for step in (-1, 1) if n + step >= 0}
+    return sorted(pairs | {(right, left) for left, right in pairs})
+
+
+def shift_of_means(left, right):
+    """How far the means of two neighbours can be apart, as a share of the width."""
+    return 1 / max(left, right) if max(left, right) > 1 else 0.5
+
+
+def equal_scales(log_ratio, shift):
+    """The integral of (p - e**log_ratio q)+ for Laplace laws of scale 1, a shift apart: by hand, not by skdp."""
+    log_ratio = np.asarray(log_ratio, float)
+    far = -np.expm1((log_ratio - shift) / 2)
+    return np.where(log_ratio >= shift, 0.0, np.where(log_ratio <= -shift, -np.expm1(log_ratio), far))
+
+
+def upper_tail(distance, epsilon, threshold):
+    """P(distance + discrete Laplace noise >= threshold)."""
+    need = threshold - distance
+    share = 1 / (1 + math.exp(-epsilon))
+    return share * math.exp(-epsilon * need) if need > 0 else 1 - share * math.exp(-epsilon * (1 - need))
+
+
+def proposed_divergence(left, right, epsilon, min_n, threshold, test, release):
+    """The exact delta of propose-test-release of a mean, at epsilon, for two numbers of values."""
+    passing = [upper_tail(max(0, n - min_n + 1), test, threshold) for n in (left, right)]
+    refused = max(0.0, (1 - passing[0]) - math.exp(epsilon) * (1 - passing[1]))
+    shift = shift_of_means(left, right) * min_n * release
+    return refused + passing[0] * float(equal_scales(epsilon + math.log(passing[1] / passing[0]), shift))
+
+
+def largest_beta(epsilon, delta):
+    """The beta from which on there is no noise that is enough, by the form of 2007, or for Student's t."""
+    return epsilon / Fraction(2 * math.log(2 / delta)) if delta else epsilon / DEGREES_OF_FREEDOM
+
+
+class TestExactDelta:
+    @each("epsilon", EPSILONS)
+    @each("min_n", [1, 2, 100, 1000])
+    def test_its_exact_delta_is_at_most_the_stated_one(self, epsilon, min_n):
+        test, release = float(TEST_SHARE) * epsilon, float(1 - TEST_SHARE) * epsilon
+        threshold = pass_threshold(TEST_SHARE * Fraction(epsilon), Fraction(DELTA))
+        near = [max(0, min_n + sign * step) for sign in (-1, 1) for step in (0, 1, threshold - 1, threshold)]
+        worst = max(
+            proposed_divergence(left, right, epsilon, min_n, threshold, test, release)
+            for left, right in neighbours({*SIZES, *near})
+        )
+        assert worst <= DELTA * (1 + 1e-9)
+        if min_n > 2 and 0.1 <= epsilon <= 1:
+            assert worst > 0.85 * DELTA  # the threshold is no larger than it has to be
+
+    def test_the_threshold_is_the_smallest(self):
+        for epsilon, delta in itertools.product([1e-3, 0.1, 1, 7, 300], [1e-12, 1e-6, 0.01, 0.4, 0.9]):
+            threshold = pass_threshold(Fraction(epsilon), Fraction(delta))
+            assert upper_tail(0, epsilon, threshold) <= delta * (1 + 1e-9)
+            assert threshold == 1 or upper_tail(0, epsilon, threshold - 1) > delta * (1 - 1e-9)
+
+
+class TestExactNoise:
+    @pytest.mark.parametrize("epsilon", EPSILONS)
+    @pytest.mark.parametrize("share", [0.001, 0.1, 0.5])
+    def test_students_t_is_pure(self, epsilon, share):
+        beta = Fraction(share) * largest_beta(Fraction(epsilon), 0)
+        factor = SmoothNoise.calibrated(Fraction(epsilon), Fraction(0), beta).factor
+        for ratio in (math.exp(-float(beta)), 1.0, math.exp(float(beta))):
+            scales, shift = [float(factor) * ratio, float(factor)], min(ratio, 1.0)
+            places = np.concatenate(
+                [np.linspace(-50, 50, 5_001), np.geomspace(50, 1e9, 500), -np.geomspace(50, 1e9, 500)]
+            )
+            places = places * max(scales)
+            losses = t.logpdf(places, DEGREES_OF_FREEDOM, 0, scales[0]) - t.logpdf(
+                places, DEGREES_OF_FREEDOM, shift, scales[1]
+            )
+            assert np.abs(losses).max() <= epsilon * (1 + 1e-9)
+
+    @pytest.mark.parametrize("epsilon", [0.01, 1, 20])
+    @pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 1])
+    @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])
+    def test_the_factor_is_enough_for_every_pair_of_scales_and_no_larger_than_need_be(self, epsilon, share, delta):
+        beta = share * epsilon / (2 * math.log(2 / delta))
+        factor = Decimal(float(laplace_factor(Fraction(epsilon), Fraction(delta), Fraction(beta))))
+
+        def worst(factor):
+            one = Decimal(1)
+            ratios = [Decimal(exponent).exp() for exponent in np.linspace(-beta, beta, 41)]
+            return max(
+                laplace_divergence(Decimal(epsilon), factor * ratio, share * min(ratio, one), factor)
+                for ratio in ratios
+                for share in (one, one / 2)
+            )
+
+        assert worst(factor) <= Decimal(delta) * Decimal("1.0000001")
+        assert worst(factor * Decimal("0.999")) > Decimal(delta)
+
+    @pytest.mark.parametrize("epsilon", [-0.5, 0.3])
+    @pytest.mark.parametrize("scales", [(1, 1), (1, 1.5), (2, 0.7)])
+    @pytest.mark.parametrize("shift", [0, 0.8])
+    def test_the_divergence_is_the_integral(self, epsilon, scales, shift):
+        def excess(x):
+            return max(0.0, laplace.pdf(x, 0, scales[0]) - math.exp(epsilon) * laplace.pdf(x, shift, scales[1]))
+
+        integral = sum(quad(excess, left, right, limit=400)[0] for left, right in [(-80, -5), (-5, 0), (0, 5), (5, 80)])
+        exact = laplace_divergence(*(Decimal(number) for number in (epsilon, scales[0], shift, scales[1])))
+        assert float(exact) == pytest.approx(integral, abs=1e-7)
+
 
 FALSE_ALARM = 1e-6
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from datetime import datetime
 from fractions import Fraction
 
 import narwhals.stable.v2 as nw
@@ -312,14 +311,6 @@ class TestRanges:
     def test_of_numbers(self, values, low, high, count):
         frame = pd.DataFrame({"a": [1, 2, 2, 3, 3, 3, None, None]})
         assert DPHistogram(100.0, domain={"a": values}).fit(frame).range_count(low, high) == count
-
-    def test_of_dates(self):
-        days = [datetime(2020, 1, day) for day in (1, 2, 3)]
-        histogram = DPHistogram(100.0, domain={"a": days}).fit(
-            pd.DataFrame({"a": [days[0], days[1], days[1], days[2]]})
-        )
-        assert histogram.range_count(datetime(2020, 1, 2), None) == 3
-        assert histogram.range_count(None, pd.Timestamp("2020-01-01 12:00")) == 1
 
     def test_of_other_values_in_the_order_of_the_declaration(self):
         frame = pd.DataFrame({"size": ["small", "large", "large", "medium", None]})

@@ -41,9 +41,6 @@ def categorical(epsilon=1.0, **parameters):
     )
 
 
-MODELS = [(gaussian, NUMBERS), (categorical, WORDS)]
-
-
 class TestAccuracy:
     def test_with_little_noise_it_is_naive_bayes(self):
         model, wanted = gaussian(1e5).fit(NUMBERS, ILL), GaussianNB().fit(NUMBERS, ILL)

@@ -3,42 +3,43 @@
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from skdp import (
     DPHistogram,
-    DPKBinsDiscretizer,
     DPMean,
-    DPMinMaxScaler,
-    DPQuantileBinarizer,
-    DPQuantileTransformer,
-    DPRobustScaler,
-    DPSimpleImputer,
-    DPStandardScaler,
-    Interval,
 )
+from skdp.central.statistics import GRID, choose, integer_noise, joint_noise
+from skdp.privacy import Mu, Rho, Share, read_share
+from skdp.randomness import SeededSource
 
 BOUNDS = (0, 100)
-EVERY = [
-    DPMean(bounds=BOUNDS),
-    DPStandardScaler(bounds=BOUNDS),
-    DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9)),
-    DPMinMaxScaler(bounds="private"),
-    DPSimpleImputer(bounds=BOUNDS),
-    DPSimpleImputer(strategy="most_frequent", categories={"a": [1.0, 2.0], "b": [1.0, 2.0]}),
-    DPQuantileBinarizer(bounds=BOUNDS),
-    DPKBinsDiscretizer(bounds=BOUNDS),
-    DPQuantileTransformer(bounds=BOUNDS, candidates=50),
-    DPRobustScaler(bounds=BOUNDS),
-    DPHistogram(domain=Interval(0, 100, bins=4)),
-]
 ROWS = pd.DataFrame({"a": [1.0, 2.0] * 40, "b": [2.0, 1.0, 1.0, 2.0] * 20})
 WHO = np.repeat(np.arange(20), 4)
+
+
+class TestNoise:
+    @pytest.mark.parametrize("given", [0.5, Rho(0.2, delta=1e-6), Mu(0.4, delta=1e-6)])
+    def test_it_is_in_proportion_to_the_rows_and_costs_as_much(self, given):
+        one = read_share(given)
+        three = replace(one, rows=3)
+        for make in (lambda share: integer_noise(share, 7), lambda share: joint_noise(share, GRID, 5)):
+            assert float(make(three).error) == pytest.approx(3 * float(make(one).error), rel=0.02)
+            # More links of a chain, which are together no more.
+            losses = [make(share).loss for share in (one, three)]
+            assert losses[0] == losses[1] or losses[0].epsilon == losses[1].epsilon
+
+    def test_choices_are_as_of_scores_a_third_as_large(self):
+        share = Share("epsilon", Fraction(2), rows=3)
+        drawn = [choose(SeededSource(seed), np.array([0, -3]), share, 1) for seed in range(500)]
+        assert np.mean(drawn) == pytest.approx(math.exp(-2) / 2, abs=0.05)
 
 
 class TestRows:
@@ -72,18 +73,6 @@ class TestRows:
     def test_large_numbers_of_a_list_are_different_persons(self):
         X, people = np.ones((4, 1)), [1 << 53, (1 << 53) + 1, 0.5, 0.5]
         assert DPHistogram(1e6, domain=[[1.0]], random_state=0).fit(X, groups=people).counts_.tolist() == [3]
-
-    @pytest.mark.parametrize("estimator", EVERY[:2], ids=lambda one: type(one).__name__)
-    def test_transformers_of_frames_of_all_kinds(self, estimator):
-        persons = {"groups": WHO.tolist()}
-        estimator = estimator.set_params(epsilon=50.0, max_rows_per_person=4, random_state=0)
-        wanted = estimator.fit(ROWS, **persons).mean_
-        for table in (pl.from_pandas(ROWS), pl.from_pandas(ROWS).to_arrow(), ROWS.to_numpy()):
-            assert estimator.fit(table, **persons).mean_.tolist() == wanted.tolist()
-        for groups in (pd.DataFrame({"who": WHO}), pa.array(WHO), pa.chunked_array([pa.array(WHO)]), pl.Series(WHO)):
-            assert estimator.fit(ROWS, groups=groups).mean_.tolist() == wanted.tolist()
-        if hasattr(estimator, "transform"):
-            assert len(estimator.fit_transform(ROWS, **persons)) == len(ROWS)
 
     def test_the_persons_of_a_large_table_are_a_column(self):
         pytest.importorskip("skdp.engines")

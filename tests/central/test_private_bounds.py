@@ -14,9 +14,7 @@ from scipy.stats import binom, gamma
 
 from skdp import (
     DPPCA,
-    BudgetExceeded,
     DPGroupBy,
-    DPKBinsDiscretizer,
     DPLinearRegression,
     DPMean,
     DPMinMaxScaler,
@@ -27,7 +25,6 @@ from skdp import (
     DPStandardScaler,
     DPTargetEncoder,
     DPVarianceThreshold,
-    PrivacyLedger,
 )
 from skdp.central.statistics import NOWHERE, GaussianNoise, count_values, place_bounds
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
@@ -44,7 +41,6 @@ from tests.central.released import Released
 from tests.conftest import each
 
 N = 20_000
-EVERY = [DPMean, DPStandardScaler, DPMinMaxScaler, DPSimpleImputer, DPQuantileBinarizer, DPKBinsDiscretizer]
 ODD = [0.0, -0.0, 1.0, -1.0, 0.75, 1e308, -1e308, 5e-324, -1e-300, math.inf, -math.inf, math.nan, 3.5, 1 / 3]
 
 
@@ -287,17 +283,6 @@ class TestErrorsWhereNothingIsFound:
 
 
 class TestPromise:
-    @each("kind", EVERY)
-    def test_everything_is_one_charge_of_epsilon(self, kind):
-        ledger = PrivacyLedger(epsilon=2.5)
-        fitted = kind(1.25, bounds="private", ledger=ledger, random_state=0).fit(column("skewed").reshape(-1, 1))
-        assert fitted.guarantee_.epsilon == ledger.spent.epsilon == 1.25
-        assert len(ledger.report()) == 1
-        assert "on counts for bounds" in fitted.guarantee_.mechanism
-        assert fitted.bounds_[0, 0] < 0.1 < 15 < fitted.bounds_[0, 1] < 300
-        with pytest.raises(BudgetExceeded):
-            kind(1.26, bounds="private", ledger=ledger).fit(column("skewed").reshape(-1, 1))
-
     @pytest.mark.parametrize("epsilon", [0.5, Rho(0.3, delta=1e-6), Mu(0.7, delta=1e-6)])
     @pytest.mark.parametrize("kind", [DPMean, DPMinMaxScaler])
     def test_the_draws_spend_what_is_given(self, kind, epsilon, monkeypatch):

@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.compose import make_column_transformer
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Binarizer, KBinsDiscretizer, OneHotEncoder, QuantileTransformer, RobustScaler
 
 from skdp import (
@@ -17,8 +15,6 @@ from skdp import (
     DPQuantileBinarizer,
     DPQuantileTransformer,
     DPRobustScaler,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
 )
 from skdp.datasets import load_adult
 from tests.conftest import each
@@ -128,25 +124,6 @@ def test_infinite_values_are_the_ends():
     fitted = DPQuantileBinarizer(1e6, bounds=(0, 100), candidates=10).fit([[-math.inf], [30], [math.inf]])
     assert fitted.thresholds_.tolist() == [30]
     assert fitted.transform([[-math.inf], [30], [math.inf]]).tolist() == [[0], [0], [1]]
-
-
-def test_before_a_local_encoder_the_whole_needs_a_curator(people):
-    ledger = PrivacyLedger(epsilon=2.0, relation="replace")
-    older = make_column_transformer(
-        (DPQuantileBinarizer(0.1, bounds=(0, 100), ledger=ledger), ["age"]),
-        remainder="passthrough",
-        verbose_feature_names_out=False,
-    ).set_output(transform="pandas")
-    encoder = RandomizedResponseEncoder(
-        1.0, strategy="joint", categories={"age": [0, 1], "sex": ["Female", "Male"]}, ledger=ledger
-    )
-    reports = make_pipeline(older, encoder).fit_transform(people)
-    estimate = encoder.estimate_counts(reports)["count"].unstack()
-    truth = pd.crosstab((people["age"] > 37).astype(int), people["sex"])
-    assert np.abs(estimate.to_numpy() - truth.to_numpy()).max() < 0.05 * len(people)
-    total = older.named_transformers_["dpquantilebinarizer"].guarantee_ + encoder.guarantee_
-    assert (total.trust, total.relation, total.scope) == ("central", "replace", ("age", "sex"))
-    assert ledger.spent[0] == pytest.approx(1.2) == total.epsilon
 
 
 rng = np.random.default_rng(5)

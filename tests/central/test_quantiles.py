@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache, partial
 
@@ -15,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from skdp import DPKBinsDiscretizer, DPMinMaxScaler, DPQuantileBinarizer
+from skdp import DPKBinsDiscretizer
 from skdp.central.statistics import Noise, _cuts, _noise, equal_steps, plan_quantiles, read_candidates, read_probability
 from skdp.central.statistics._quantiles import (
-    _even_groups,
     cells_of,
     count_below,
     counted_quantiles,
@@ -28,8 +26,7 @@ from skdp.central.statistics._quantiles import (
     scores,
 )
 from skdp.frames import read_table
-from skdp.oracles import project_to_simplex
-from skdp.privacy import Mu, Rho, Share, read_share
+from skdp.privacy import Mu, Rho, Share
 from skdp.randomness import SecureSource, SeededSource
 from skdp.testing import check_sensitivity
 from tests.central.released import Released
@@ -136,24 +133,6 @@ class TestGuarantee:
             for value in self.VALUES:
                 changes |= set(np.abs(here - scores(*count_below(np.array([*rows, value], float), GRID), q)))
         assert max(changes) == declared
-
-    @pytest.mark.parametrize(
-        "estimator",
-        [
-            DPQuantileBinarizer(0.7, quantile=0.9, bounds=(0, 4), candidates=4),
-            DPKBinsDiscretizer(0.7, n_bins=4, bounds=(0, 4), candidates=4),
-            DPMinMaxScaler(0.7, quantile_range=(0.1, 0.8), bounds=(0, 4), candidates=4),
-        ],
-        ids=lambda estimator: type(estimator).__name__,
-    )
-    def test_estimators_spend_their_epsilon_on_all_columns(self, choices, estimator):
-        records = [(0.0, 3.0), (2.0, NAN), (1.0, 1.0)]
-
-        def release(rows):
-            return choices(lambda: estimator.fit(np.array(rows, float).reshape(-1, 2)))
-
-        worst = max(loss(release(rows), release((*rows, one))) for rows in tables(records, 2) for one in records)
-        assert 0.3 < worst <= 0.7 + 1e-9
 
 
 class TestScores:
@@ -312,52 +291,12 @@ class TestCountedSensitivity:
         rows = np.array([[0.0], [0.0], [99.5]])
         check_sensitivity(DPKBinsDiscretizer(epsilon, n_bins=10, bounds=(0, 100), candidates=400), rows)
 
-    @pytest.mark.parametrize("rows", [1, 3])
-    @pytest.mark.parametrize("given", [0.7, Rho(0.1, 1e-6), Mu(0.4, 1e-6)], ids=str)
-    def test_all_levels_of_all_columns_share_the_budget(self, monkeypatch, given, rows):
-        drawn = []
-
-        def note(source, scale, size):
-            drawn.append(scale)
-            return np.zeros(size, np.int64)
-
-        monkeypatch.setattr("skdp.central.statistics._noise.discrete_laplace", note)
-        monkeypatch.setattr("skdp.central.statistics._noise.rounded_gaussian", note)
-        share = replace(read_share(given), rows=rows)
-        candidates = [equal_steps(0, 1, 50), equal_steps(0, 1, 3000)]
-        table = read_table(np.array([[0.5, 0.25], [NAN, 1.0]]))
-        plan = plan_quantiles(table, None, candidates, TENTHS, share)
-        assert plan.draw(None).shape == (2, 9)
-        if share.kind == "epsilon":
-            # A record adds rows / scale on each level; together this is epsilon.
-            assert sum(rows / scale for scale in drawn) == share.amount
-            assert len(drawn) == 2 + 3
-            assert sum(loss.count for loss in plan.losses) == 2 + 3
-            assert sum(loss.count * loss.epsilon for loss in plan.losses) == pytest.approx(float(share.amount))
-        else:
-            assert sum(rows**2 / variance for variance in drawn) == share.mu_squared
-            assert [loss.mu for loss in plan.losses] == [pytest.approx(math.sqrt(share.mu_squared))]
-
 
 class TestCounts:
     @each("sizes", [(9, 2), (40, 5, 3), (100, 20)])
     def test_without_noise_the_counts_are_what_they_were(self, sizes):
         counts = np.random.default_rng(sizes[0]).poisson(1.0, sizes[0])
         assert estimate_cells(counts, sizes, Known(), None) == pytest.approx(counts, abs=1e-9)
-
-    def test_groups_are_projected_from_the_top(self):
-        noise = Released(partial(np.random.default_rng(0).integers, -3, 9))
-        found = estimate_cells(np.zeros(7, np.int64), (7, 3), noise, None)
-        rng = np.random.default_rng(0)
-        cells = rng.integers(-3, 9, 7)
-        first = _even_groups(cells, 3)
-        groups = rng.integers(-3, 9, first.size)
-        parts = np.split(cells, first[1:])
-        best = [(count * len(part) + part.sum()) / (len(part) + 1) for part, count in zip(parts, groups, strict=True)]
-        best = project_to_simplex(np.array(best), max(sum(best), 0))
-        assert found == pytest.approx(
-            np.concatenate([project_to_simplex(*one) for one in zip(parts, best, strict=True)])
-        )
 
 
 class TestCountedQuantiles:
@@ -458,17 +397,6 @@ class TestCutGuarantee:
                     assert row < 4 or loss_of_cuts(here, there) == 0
                     worst = max(worst, loss_of_cuts(here, there), loss_of_cuts(there, here))
         assert 0.45 < worst <= 1 + 1e-9
-
-    @pytest.mark.parametrize("rows", [1, 3])
-    @pytest.mark.parametrize("given", [0.7, Rho(0.1, 1e-6)], ids=str)
-    def test_columns_and_levels_share_the_budget(self, monkeypatch, given, rows):
-        rates = []
-        monkeypatch.setattr(_cuts, "unimodal_choice", lambda *given: rates.append(given[4]) or 0)
-        share = replace(read_share(given), rows=rows)
-        ranks = [count_below(np.array([1.0]), THREE)] * 2
-        halved_quantiles(ranks, QUARTILES, [THREE] * 2, share, None)
-        # Each of the sets has the portion 1/2, and so scores of the sensitivity 1 / PARTS.
-        assert rates == [(share / 4).choice / (2 * _cuts.PARTS * rows)] * 6
 
     @pytest.mark.parametrize("epsilon", [1.0, pytest.param(Rho(0.1, 1e-6), marks=pytest.mark.long)], ids=str)
     def test_the_replayed_noise_covers_a_record(self, monkeypatch, epsilon):

@@ -13,8 +13,6 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from skdp import DPMinMaxScaler, DPStandardScaler
 from tests.conftest import often
 
-BOUNDS = {"age": (0, 100), "hours": (0, 100)}
-
 
 def table(n, columns=1, seed=0):
     return np.random.default_rng(seed).beta(2, 5, size=(n, columns)) * 80 + 10

@@ -36,7 +36,7 @@ from skdp.domain import Domain
 from skdp.frames import Table, read_table
 from skdp.privacy import Share
 from skdp.randomness import SeededSource
-from tests.conftest import each, often
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
@@ -270,18 +270,6 @@ class TestGroups:
         assert worst[2] <= 3 * 2  # of thirds of a record; a row changes a score by at most two of them
 
 
-def permute_and_flip_law(counts, a):
-    """The exact probability of each candidate, for coins of probability a**gap; a is a Fraction."""
-    best = max(counts)
-    heads = [a ** (best - count) for count in counts]
-    law = [Fraction(0)] * len(counts)
-    for shown in itertools.product((False, True), repeat=len(counts)):
-        probability = math.prod(p if one else 1 - p for p, one in zip(heads, shown, strict=True))
-        for place in np.flatnonzero(shown):
-            law[place] += probability / sum(shown)
-    return law
-
-
 def counts_of(values, domain=("x", "y", "z")):
     frame = pd.DataFrame({"a": pd.Series(values, dtype=object)})
     table = read_table(frame)
@@ -304,37 +292,6 @@ class TestMostFrequent:
                 for record in records:
                     moved = np.subtract(counts_of([*rows, record])[1], before).tolist()
                     assert moved == [int(record == value) for value in kept]
-
-    def test_at_this_rate_the_choice_is_private_and_at_none_above(self):
-        """The exact law of every table of up to 4 rows, epsilon = ln 2: no choice gets more than twice as likely."""
-        tables = [counts for counts in itertools.product(range(5), repeat=3) if sum(counts) <= 4]
-
-        def worst(a):
-            ratios = []
-            for counts in tables:
-                law = permute_and_flip_law(counts, a)
-                for place in range(3):
-                    more = [count + (place == i) for i, count in enumerate(counts)]
-                    other = permute_and_flip_law(more, a)
-                    ratios += [max(p / q, q / p) for p, q in zip(law, other, strict=True)]
-            return max(ratios)
-
-        assert worst(Fraction(1, 2)) <= 2
-        assert worst(Fraction(2, 5)) > 2
-
-    @pytest.mark.parametrize("n_columns", often([1, 4], [4]))
-    def test_it_follows_the_law_with_its_share_of_epsilon(self, n_columns):
-        """200 choices, one false alarm in a million: the scores are counts, the rate is epsilon / d."""
-        values = ["x"] * 5 + ["y"] * 4 + ["z"] * 3 + [None] * 40
-        frame = pd.DataFrame({f"c{i}": values for i in range(n_columns)})
-        categories = {name: ["x", "y", "z"] for name in frame}
-        chosen = Counter()
-        for seed in range(200 // n_columns):
-            imputer = DPSimpleImputer(0.9, strategy="most_frequent", categories=categories, random_state=seed)
-            chosen.update(imputer.fit(frame).statistics_)
-        law = permute_and_flip_law([5, 4, 3], Fraction(math.exp(-0.9 / n_columns)))
-        expected = 200 * np.array(law, float)
-        assert chisquare([chosen[value] for value in "xyz"], expected).pvalue > FALSE_ALARM
 
 
 class TestChunks:
