@@ -36,23 +36,24 @@ from skdp.privacy import Mu, Rho
 from skdp.testing import curator_checks
 
 rng = np.random.default_rng(0)
-NUMBERS = pd.DataFrame({"age": rng.integers(17, 90, 24).astype(float), "hours": rng.integers(1, 99, 24).astype(float)})
+NUMBERS = pd.DataFrame({"age": rng.integers(17, 90, 16).astype(float), "hours": rng.integers(1, 99, 16).astype(float)})
 GAPS = NUMBERS.mask(rng.random(NUMBERS.shape) < 0.2)
-WORDS = pd.DataFrame({"job": rng.choice(["clerk", "nurse", "smith"], 24), "sex": rng.choice(["f", "m"], 24)})
+WORDS = pd.DataFrame({"job": rng.choice(["clerk", "nurse", "smith"], 16), "sex": rng.choice(["f", "m"], 16)})
 GAPPY_WORDS = WORDS.mask(rng.random(WORDS.shape) < 0.2)
 BOUNDS = (0, 100)
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
-WITH_TARGET = NUMBERS.astype({"hours": int}).assign(job=rng.integers(0, 3, 24))
-CODES = pd.DataFrame({"age": rng.integers(0, 4, 24), "job": rng.integers(0, 3, 24), "ill": rng.integers(0, 2, 24)})
+WITH_TARGET = NUMBERS.astype({"hours": int}).assign(job=rng.integers(0, 3, 16))
+CODES = pd.DataFrame({"age": rng.integers(0, 4, 16), "job": rng.integers(0, 3, 16), "ill": rng.integers(0, 2, 16)})
 FOURTHS = Interval(-10, 10, bins=4)
 GAPPY_DECLARED = {name: [*values, None] for name, values in DECLARED.items()}
 
-# One of each class.
+# One of each class, and of a choice.
 QUICK = [
     (DPMean(bounds=BOUNDS), NUMBERS),
     (DPStandardScaler(Mu(0.5, delta=1e-6), bounds=BOUNDS), NUMBERS),
     (DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9), candidates=20), GAPS),
     (DPSimpleImputer(bounds=BOUNDS), GAPS),
+    (DPSimpleImputer(0.05, strategy="most_frequent", categories=DECLARED), GAPPY_WORDS),
     (DPQuantileBinarizer(bounds=BOUNDS, candidates=20), NUMBERS),
     (DPKBinsDiscretizer(bounds=BOUNDS, candidates=10), NUMBERS),
     (DPQuantileTransformer(bounds=BOUNDS, n_quantiles=10, candidates=10), GAPS),
@@ -76,7 +77,6 @@ LONG = [
     (DPStandardScaler(bounds=BOUNDS, missing="error"), NUMBERS),
     (DPMinMaxScaler(bounds=BOUNDS), NUMBERS),
     (DPSimpleImputer(bounds=BOUNDS, strategy="median"), GAPS),
-    (DPSimpleImputer(0.05, strategy="most_frequent", categories=DECLARED), GAPPY_WORDS),
     (DPKBinsDiscretizer(bounds=BOUNDS, strategy="quantile", n_bins=4), NUMBERS),
     (DPHistogram(domain=DECLARED), WORDS),
     (DPMarginalSynthesizer(max_iter=5, domain=DECLARED, marginals="independent", redraw=["job"]), WORDS),

@@ -98,7 +98,7 @@ def test_a_share_of_a_budget_is_charged_as_it_is(name):
         ("DPTargetEncoder", "target_mean_", "target_mean_std_error_", 60),
         ("DPSimpleImputer", "statistics_", "statistics_std_error_", 60),
         ("DPGaussianNB", "class_count_", "class_count_std_error_", 60),
-        pytest.param("DPCategoricalNB", "class_count_", "class_count_std_error_", 300, marks=pytest.mark.long),
+        ("DPCategoricalNB", "class_count_", "class_count_std_error_", 60),
         pytest.param("DPHistogram", "counts_", "std_error_", 300, marks=pytest.mark.long),
         pytest.param("DPMean", "mean_", "std_error_", 300, marks=pytest.mark.long),
         pytest.param("DPStandardScaler", "mean_", "mean_std_error_", 300, marks=pytest.mark.long),
