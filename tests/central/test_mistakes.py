@@ -23,6 +23,7 @@ from tests.conftest import each
 RHO = Rho(0.1, delta=1e-6)
 PRIVATE = {"categories": "private", "delta": 1e-6}
 KEYS = {"keys": "private", "delta": 0.1}
+TWO_KEYS = {"by": ["a", "b"], "keys": {"a": range(2000), "b": range(2000)}, "statistics": "count"}
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # there are few rows
 
@@ -123,7 +124,7 @@ def test_bounds(name, bounds, match):
         ("DPGroupBy", {"statistics": []}, "X has no columns for statistics="),
         ("DPGroupBy", {"keys": "auto"}, "keys must be declared"),
         ("DPGroupBy", {"keys": ["x", "y"]}, r"keys has 2 lists of values; it needs one .* columns \['a'\]"),
-        ("DPGroupBy", {"keys": {"a": range(2_000_000)}}, "keys has 2,000,000 combinations"),
+        ("DPGroupBy", TWO_KEYS, "keys has 4,000,000 combinations"),
         ("DPGroupBy", {"keys": "private"}, "keys='private' needs delta > 0"),
         ("DPGroupBy", KEYS | {"keys_share": 1.0}, "keys_share must be between 0 and 1"),
         ("DPGroupBy", {"bounds": None}, "bounds must be declared"),
