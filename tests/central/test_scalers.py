@@ -13,6 +13,8 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from skdp import DPMinMaxScaler, DPStandardScaler
 from tests.conftest import often
 
+pytestmark = pytest.mark.filterwarnings("ignore:the columns .* are of dtype object:UserWarning")
+
 
 def table(n, columns=1, seed=0):
     return np.random.default_rng(seed).beta(2, 5, size=(n, columns)) * 80 + 10
