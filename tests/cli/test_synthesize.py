@@ -39,8 +39,7 @@ def run(table, out, domain, *words):
     return main([str(word) for word in words])
 
 
-@pytest.mark.parametrize("source", ["csv", "parquet", "arrow"])
-@pytest.mark.parametrize("kind", ["csv", "parquet", "feather"])
+@pytest.mark.parametrize(("source", "kind"), [("csv", "feather"), ("parquet", "csv"), ("arrow", "parquet")])
 def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys, monkeypatch, source, kind):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     texts = pd.read_csv(table, dtype={"code": str}, keep_default_na=False)
@@ -73,11 +72,6 @@ def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys, monkeypat
     assert "writing: 100%" in shown.err
     assert "500/500" in shown.err
     assert table.with_suffix(f".{source}").read_bytes() == before
-
-
-def test_the_number_of_rows_is_an_estimate(table, domain, tmp_path):
-    assert run(table, tmp_path / "out.csv", domain, "--epsilon", 5, "--seed", 0) == 0
-    assert 150 < len(pd.read_csv(tmp_path / "out.csv")) < 250
 
 
 def test_bins_are_found(table, domain, tmp_path):
@@ -184,24 +178,6 @@ def test_nothing_is_overwritten(table, domain, tmp_path, capsys):
     assert PrivacyLedger(ledger).spent.epsilon == 0
 
 
-def test_text_that_is_no_text_shows_no_byte(domain, tmp_path, capsys):
-    path = tmp_path / "latin.csv"
-    path.write_bytes("sex,age,code\nf,20,é\n".encode("latin-1"))
-    with pytest.raises(SystemExit):
-        run(path, tmp_path / "out.csv", domain, "--epsilon", 1)
-    shown = capsys.readouterr().err
-    assert "latin.csv is no UTF-8 text (line 2)" in shown
-    assert "0xe9" not in shown
-
-
-def test_quiet_shows_no_progress(table, domain, tmp_path, capsys):
-    run(table, tmp_path / "out.csv", domain, "--epsilon", 1, "--quiet")
-    assert capsys.readouterr().err == "Left out, as the domain does not have them: name, person\n"
-    with pytest.raises(SystemExit):
-        run(table, tmp_path / "two.csv", domain, "--epsilon", 1, "--quiet", "--verbose")
-    assert "not allowed with" in capsys.readouterr().err
-
-
 def test_a_run_that_is_stopped_leaves_nothing(table, domain, tmp_path, capsys, monkeypatch):
     def stop(tables, schema, path, form):
         next(iter(tables), None)
@@ -222,7 +198,7 @@ def test_other_files_are_refused(table, domain, tmp_path, capsys):
     for source, out in ((table, "out.txt"), (other, "out.csv")):
         with pytest.raises(SystemExit):
             run(source, tmp_path / out, domain, "--epsilon", 1)
-        assert "must end in one of .csv, .parquet, .arrow" in capsys.readouterr().err
+        assert "must end in one of .csv, .csv.gz" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["synthesize", "privatize"])
@@ -258,19 +234,6 @@ def test_any_command_can_be_stopped(table, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err == "Stopped.\n"
 
 
-def test_a_damaged_file_is_named(table, domain, tmp_path, capsys):
-    frame = pd.read_csv(table, dtype={"code": str}, keep_default_na=False)
-    path = tmp_path / "in.parquet"
-    frame[["sex", "age", "code"]].to_parquet(path)
-    content = bytearray(path.read_bytes())
-    content[10:40] = b"\xff" * 30
-    path.write_bytes(content)
-    with pytest.raises(SystemExit):
-        run(path, tmp_path / "out.csv", domain, "--epsilon", 1)
-    assert "error: in.parquet cannot be read (" in capsys.readouterr().err
-    assert not (tmp_path / "out.csv").exists()
-
-
 @pytest.mark.parametrize("command", ["synthesize", "privatize"])
 @pytest.mark.parametrize(
     ("content", "message"),
@@ -290,7 +253,7 @@ def test_a_domain_file_that_cannot_be_read_is_named(command, content, message, t
     assert message.format(path=path) in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl.gz"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, monkeypatch, capsys, kind):
     first, model = tmp_path / "first.parquet", tmp_path / "model"
     run(table, first, domain, "--epsilon", 10, "--rows", 50, "--save", model)
@@ -301,7 +264,6 @@ def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, monkeypa
     made = {
         "csv": lambda path: pd.read_csv(path, dtype={"code": str}, keep_default_na=False),
         "parquet": pd.read_parquet,
-        "jsonl.gz": lambda path: pd.read_json(path, lines=True, dtype={"code": str}),
     }[kind](out)
     assert len(made) == 300
     assert made.columns.tolist() == pd.read_parquet(first).columns.tolist()

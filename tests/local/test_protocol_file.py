@@ -32,7 +32,7 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.engines import estimate_file, tally_files
+from skdp.engines import estimate_file
 from skdp.local import ReportTransformer, SecretKey
 from tests.conftest import each, often
 
@@ -423,9 +423,9 @@ class TestJavaScript:
 
     @pytest.mark.parametrize("name", ["bins and missing", "sampled bins"])
     def test_lines_of_bins_are_tallied(self, name, tmp_path):
-        (tmp_path / "reports.jsonl").write_text(lines_of_the_client(name, tmp_path))
+        rows = [json.loads(line) for line in lines_of_the_client(name, tmp_path).splitlines()]
         encoder = ReportTransformer.load(tmp_path / "protocol.json")
-        tally = tally_files(tmp_path / "reports.jsonl", encoder)
+        tally = encoder.tally(pd.DataFrame(rows))
         n_reports = 50 * len(HOURS)
         expected = [n_reports, n_reports] if encoder.strategy == "split" else [n_reports]
         assert (list(tally.sizes) if encoder.strategy == "split" else [sum(tally.sizes)]) == expected

@@ -129,7 +129,7 @@ def test_an_encoder_that_is_wrapped():
     assert not OnFitOnly(encoder()).fit(PEOPLE).guarantee_.secure
 
 
-@pytest.mark.parametrize("ending", ["parquet", "feather", "csv", "jsonl"])
+@pytest.mark.parametrize("ending", ["parquet", "feather", "csv"])
 def test_files_and_sums(ending, tmp_path):
     PEOPLE.to_parquet(tmp_path / "people.parquet")
     for name, seed in (("secure", None), ("seeded", 0)):

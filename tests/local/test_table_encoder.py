@@ -334,7 +334,7 @@ class TestReports:
             others = [name for name in reports if name != "sampled" and not str(name).startswith(str(group[0]))]
             assert reports.loc[reports["sampled"] == place, others].isna().all(axis=None)
 
-    @pytest.mark.parametrize("ending", often(["csv", "jsonl", "parquet"], ["csv"]))
+    @pytest.mark.parametrize("ending", often(["csv", "parquet"], ["csv"]))
     def test_files(self, tmp_path, ending):
         PEOPLE.to_csv(tmp_path / "people.csv", index=False)
         for place, settings in enumerate(({}, {"purpose": "model"})):
