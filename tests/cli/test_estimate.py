@@ -7,7 +7,6 @@ import os
 import runpy
 import sys
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -145,11 +144,6 @@ def test_a_file_that_says_nothing_needs_the_options(capsys):
     )
 
 
-def test_a_file_that_lacks_its_columns_is_refused(capsys):
-    REPORTS["split"].transform(PEOPLE).drop(columns="sex").to_parquet("cut.parquet")
-    assert "cut.parquet lacks the columns ['sex']" in refuse(capsys, "estimate", "cut.parquet")
-
-
 def test_a_csv_file_that_was_changed_is_refused(folder, capsys):
     for name in ("split.csv", "split.csv.skdp.json"):
         (folder / name.replace("split", "changed")).write_bytes((folder / name).read_bytes())
@@ -166,26 +160,6 @@ def test_a_sidecar_is_never_overwritten(folder):
     with pytest.raises(FileExistsError, match=r"new.csv.skdp.json"):
         privatize_file("people.parquet", "new.csv", response(ledger=PrivacyLedger(epsilon=9)))
     assert not (folder / "new.csv").exists()
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
-def test_columns_may_be_named_as_the_estimates(tmp_path, ending):
-    names = ["count", "lower", "std_error"]
-    people = pd.DataFrame({name: ["f", "m"] * 50 for name in names})
-    encoder = RandomizedResponseEncoder(9.0, strategy="joint", categories={name: ["f", "m"] for name in names})
-    encoder.fit_transform(people).to_csv(tmp_path / "reports.csv", index=False)
-    found = estimate_file(tmp_path / "reports.csv", encoder, target=tmp_path / f"out.{ending}")
-    read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "arrow": pd.read_feather}[ending]
-    written = read(tmp_path / f"out.{ending}")
-    assert written.columns.to_list() == [f"{name}_value" for name in names] + found.columns.to_list()
-    assert np.allclose(written["count"], found["count"])
-    assert set(written["count_value"]) == {"f", "m"}
-
-
-def test_the_python_function_refuses_another_transformer():
-    with pytest.raises(ValueError, match=r"joint.parquet: reports of two protocols are never added: .*epsilon"):
-        estimate_file("joint.parquet", response(3.0, columns=["sex", "rooms"], strategy="joint"))
-    assert estimate_file("joint.parquet").shape == (8, 4)
 
 
 def test_numbers_and_filters(tmp_path):

@@ -1,7 +1,6 @@
 """``skdp privatize`` and ``skdp estimate``."""
 
 import errno
-import shutil
 import stat
 import sys
 
@@ -11,7 +10,6 @@ import pytest
 
 import skdp
 from skdp import Domain, PrivacyLedger, RandomizedResponseEncoder
-from skdp.base import read_frame
 from skdp.cli import main
 from skdp.cli._transformers import ENCODERS
 from skdp.engines import estimate_file
@@ -103,18 +101,6 @@ def test_every_transformer(files, capsys, transformer, strategy):
     assert len([line for line in lines if "." in line]) == cells
 
 
-def test_some_columns_only(files, capsys):
-    run("privatize", "in.csv", "out.csv", "--columns", "sex")
-    assert "Left out: id, age, town" in capsys.readouterr().err
-    assert pd.read_csv("out.csv").columns.tolist() == ["sex"]
-    run("privatize", "in.csv", "two.csv", "--columns", "sex,age")
-    assert pd.read_csv("two.csv").columns.tolist() == ["sex", "age"]
-    capsys.readouterr()
-    run("privatize", "in.csv", "all.csv", "--columns", "sex", "--keep-all")
-    assert "Released as they are: id, age, town" in capsys.readouterr().err
-    assert pd.read_csv("all.csv").columns.tolist() == ["sex", "id", "age", "town"]
-
-
 def test_a_stopped_run_is_resumed_and_charged_once(files, capsys, monkeypatch):
     monkeypatch.setattr("skdp.cli._privatize.bar_of_rows", lambda options: lambda total: Stop())
     assert run("privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 1.5) == 130
@@ -189,28 +175,6 @@ def test_bars_are_for_terminals_and_not_for_the_quiet(files, capsys, monkeypatch
     assert seen == {(True, False): True, (True, True): False, (False, False): False}
 
 
-@pytest.mark.parametrize("command", ["audit", "report", "synthesize"])
-def test_other_commands_can_be_quiet(capsys, command):
-    with pytest.raises(SystemExit):
-        main([command, "--help"])
-    assert "--quiet" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("line", [1, 2, 5_000, 100_000])
-def test_text_of_another_encoding_is_named(files, capsys, line):
-    rows = ["sex,age,caf\xe9" if line == 1 else "sex,age,town", *["F,20,Lyon"] * 100_001]
-    rows[line - 1] = rows[line - 1].replace("F,", "Orl\xe9ans,")
-    (files / "latin.csv").write_bytes("\n".join(rows).encode("latin-1"))
-    for command, *words in [("privatize", "out.csv"), ("estimate",), ("synthesize", "out.csv")]:
-        text = refuse(capsys, command, "latin.csv", *words)
-        assert f"latin.csv is no UTF-8 text (line {line}); if it is Latin-1" in text
-        assert "Orl" not in text
-        shutil.rmtree(files / "out.csv.unfinished", ignore_errors=True)
-    with pytest.raises(ValueError, match=rf"no UTF-8 text \(line {line}\)") as caught:
-        read_frame(files / "latin.csv", Domain.from_toml(TOML))
-    assert caught.value.__context__ is None
-
-
 class Stop:
     def update(self, rows):
         raise KeyboardInterrupt
@@ -241,16 +205,6 @@ def test_wrong_options(files, capsys):
     assert "SECRET" not in refuse(capsys, "privatize", "headless.csv", "out.csv")
     # Nothing was charged, so no ledger was made.
     assert sorted(path.name for path in files.iterdir()) == ["domain.toml", "headless.csv", "in.csv"]
-
-
-def test_synthetic_rows_from_and_to_arrow(files, capsys):
-    pd.read_csv("in.csv").to_feather("in.arrow")
-    for out in ("out.feather", "out.csv", "out.parquet"):
-        run("synthesize", "in.arrow", out, "--seed", 0, "--rows", 50)
-    expected = pd.read_csv("out.csv")
-    for found in (pd.read_feather("out.feather"), pd.read_parquet("out.parquet")):
-        pd.testing.assert_frame_equal(found, expected, check_dtype=False)
-    assert sorted(path.name for path in files.glob("*out*")) == ["out.csv", "out.feather", "out.parquet"]
 
 
 # What is reported
@@ -370,15 +324,6 @@ def test_options_that_do_not_go_together_are_refused_before_a_charge(files, caps
         assert text in found, (text, found)
         assert "SECRET" not in found
     assert sorted(path.name for path in files.iterdir()) == before
-
-
-def test_steps_are_logged_without_values(files, capsys):
-    call("privatize", "in.csv", "out.csv", *BASE, "--columns", "sex", "--log-level", "info")
-    text = capsys.readouterr().err
-    for step in ("checked", "before: epsilon = 4", "released"):
-        assert step in text
-    call("privatize", "in.csv", "quiet.csv", *BASE, "--columns", "sex")
-    assert "checked" not in capsys.readouterr().err
 
 
 def test_what_privatize_was_given_goes_with_estimate_and_what_contradicts_it_does_not(files, capsys):

@@ -139,15 +139,6 @@ def test_columns_beside_reports_are_unprotected(tmp_path, capsys):
     assert "age: released as is." in statement.to_dict()["not_covered"]
 
 
-def test_reports_in_a_module_are_stated(folder, capsys):
-    code = CODE + "\nreports = encoder.transform(people).assign(age=1)\n"
-    (folder / "code" / "model.py").write_text(code)
-    assert main(["statement", "code/model.py:reports"]) == 0
-    printed = capsys.readouterr().out
-    assert "Guarantee: epsilon = 1" in printed
-    assert "released as is" in printed
-
-
 def test_a_table_says_its_protocol_or_none():
     table = PEOPLE[["sex"]]
     encoder = skdp.RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
@@ -224,12 +215,3 @@ def test_a_ledger_states_its_charges(tmp_path, capsys):
         assert "columns that left without a charge are not known to it" in printed
         assert "No column is released unprotected" not in printed
     assert ledger.spent.epsilon == 5
-
-
-def test_a_ledger_without_charges_promises_nothing_yet(tmp_path, capsys):
-    ledger = skdp.PrivacyLedger(tmp_path / "ledger.jsonl", epsilon=1.0)
-    assert privacy_statement(ledger).total is None
-    assert main(["statement", str(tmp_path / "ledger.jsonl")]) == 0
-    printed = capsys.readouterr().out
-    assert "No column has a guarantee" in printed
-    assert "released unprotected" not in printed

@@ -74,17 +74,6 @@ def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys, monkeypat
     assert table.with_suffix(f".{source}").read_bytes() == before
 
 
-def test_bins_are_found(table, domain, tmp_path):
-    out, model = tmp_path / "out.csv", tmp_path / "model.zip"
-    words = ["--epsilon", 50, "--bins", "private", "--seed", 0, "--save", model]
-    assert run(table, out, domain, *words) == 0
-    made = pd.read_csv(out)["age"]
-    assert pd.api.types.is_integer_dtype(made)
-    assert made.mean() == pytest.approx(pd.read_csv(table)["age"].clip(upper=100).mean(), abs=3)
-    assert main([str(word) for word in ["synthesize", model, tmp_path / "more.csv", "--load", "--rows", 7]]) == 0
-    assert len(pd.read_csv(tmp_path / "more.csv")) == 7
-
-
 def test_persons_are_bounded(table, domain, tmp_path):
     words = ["--epsilon", 50, "--person-column", "person", "--max-rows-per-person", 1, "--seed", 0]
     assert run(table, tmp_path / "out.csv", domain, *words) == 0
@@ -122,16 +111,6 @@ def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
         assert message in capsys.readouterr().err
         assert not (tmp_path / "two.csv").exists()
     assert PrivacyLedger(ledger).spent.epsilon == 2
-
-
-def test_a_seed_repeats_and_says_so(table, domain, tmp_path, capsys):
-    for name in ("one.csv", "two.csv"):
-        run(table, tmp_path / name, domain, "--epsilon", 1, "--seed", 3, "--verbose")
-    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
-    shown = capsys.readouterr()
-    assert "NOT SECURE" in shown.out
-    assert "measured" in shown.err
-    assert "columns" in shown.err
 
 
 @pytest.mark.parametrize(
@@ -176,29 +155,6 @@ def test_nothing_is_overwritten(table, domain, tmp_path, capsys):
         run(table, tmp_path / "no folder" / "out.csv", domain, "--epsilon", 1, "--ledger", ledger)
     assert "is in a directory that does not exist" in capsys.readouterr().err
     assert PrivacyLedger(ledger).spent.epsilon == 0
-
-
-def test_a_run_that_is_stopped_leaves_nothing(table, domain, tmp_path, capsys, monkeypatch):
-    def stop(tables, schema, path, form):
-        next(iter(tables), None)
-        path.write_text("half")
-        if tables:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(_files_synthesize, "write_file", stop)
-    before = sorted(tmp_path.iterdir())
-    assert run(table, tmp_path / "out.csv", domain, "--epsilon", 1) == 130
-    assert "no table was written" in capsys.readouterr().err
-    assert sorted(tmp_path.iterdir()) == before
-
-
-def test_other_files_are_refused(table, domain, tmp_path, capsys):
-    other = tmp_path / "people.txt"
-    other.write_bytes(table.read_bytes())
-    for source, out in ((table, "out.txt"), (other, "out.csv")):
-        with pytest.raises(SystemExit):
-            run(source, tmp_path / out, domain, "--epsilon", 1)
-        assert "must end in one of .csv, .csv.gz" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["synthesize", "privatize"])

@@ -87,20 +87,6 @@ def test_a_table_that_is_shorter_after_the_check_gives_no_release(tmp_path):
     assert privatize(changing(8, 9), encoder()).collect().height == 9  # a log that grows
 
 
-def test_so_it_is_on_each_engine(lazy_engine, tmp_path, monkeypatch):
-    """Here the check sees one row more than there are later."""
-    from skdp.engines.backends import batches as _batches
-
-    if lazy_engine.name == "spark" or lazy_engine.name.startswith("dask"):
-        pytest.skip("their tasks know their own partitions only")
-    monkeypatch.setattr(_batches.Checked, "rows", property(lambda self: 10, lambda self, rows: None))
-    frame, ledger = lazy_engine.frame(pa.table({"color": ["red"] * 9})), PrivacyLedger(epsilon=10)
-    with pytest.raises(ValueError, match="cannot be read a second time"):
-        privatize(frame, encoder(ledger=ledger), path=tmp_path / "out")
-    assert ledger.spent.epsilon > 0
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_so_it_is_with_a_file_and_the_run_can_be_resumed(form, tmp_path, monkeypatch):
     import pyarrow.csv
@@ -217,21 +203,6 @@ def test_a_dask_partition_in_another_order_is_refused():
         privatize(frame, encoder(), persist=False, check=False)
     with pytest.raises(ValueError, match="needs check=True"):
         privatize(pl.LazyFrame({"color": ["red"]}), encoder(), persist=False, check=False)
-
-
-@pytest.mark.long
-def test_so_it_is_on_a_cluster_which_may_compute_it_again(cluster):
-    def shake(partition):
-        import random
-
-        return partition.sample(frac=1, random_state=random.SystemRandom().randrange(1 << 30))
-
-    frame = dd.from_pandas(pd.DataFrame({"color": ["red", "green"] * 500}), npartitions=2)
-    shaken = frame.map_partitions(shake, meta=frame._meta)
-    with pytest.raises(ValueError, match="are in another order"):
-        privatize(shaken, encoder())
-    with pytest.raises(ValueError, match="need check=True"):
-        privatize(frame, encoder(), check=False)
 
 
 # Errors of reading
@@ -357,13 +328,6 @@ def test_what_tallies_and_checks_are_sent_holds_no_key_and_no_ledger(transformer
     assert pickle.loads(sent)(rows, digest=True) == check(rows, digest=True)
 
 
-def test_a_ledger_in_memory_does_not_stop_a_tally_in_processes(dask_pickled):
-    ledger = PrivacyLedger(epsilon=10)
-    transformer = UnaryEncodingTransformer(1.0, categories=COLORS, ledger=ledger)
-    released = privatize(dask_pickled.frame(pa.table({"color": ["red", "green"] * 50})), transformer)
-    assert tally(released, transformer).n_reports == 100
-
-
 # More rows than 32 bits count
 
 
@@ -385,23 +349,3 @@ def test_more_rows_than_polars_can_store_are_refused_before_the_charge(monkeypat
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert privatize(frame, encoder(), persist=False).collect().height == 100
-
-
-def test_a_relation_that_is_gone_by_the_end_shows_nothing(monkeypatch, tmp_path):
-    """DuckDB opens it once more to hand out the reports, and has words of its own for what it finds."""
-    import pyarrow.parquet
-
-    from skdp.engines.backends import duckdb as _duckdb
-
-    write = _duckdb.write_tables
-
-    def replace(*args):
-        write(*args)
-        (tmp_path / "in.parquet").write_bytes(b"SECRET" * 10)
-
-    monkeypatch.setattr(_duckdb, "write_tables", replace)
-    pyarrow.parquet.write_table(pa.table({"color": ["red"] * 100}), tmp_path / "in.parquet")
-    with pytest.raises(ValueError, match=r"the table cannot be read \(InvalidInputException\)") as caught:
-        privatize(duckdb.read_parquet(str(tmp_path / "in.parquet")), encoder())
-    assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None

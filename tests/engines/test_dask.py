@@ -101,17 +101,6 @@ def test_a_worker_that_is_killed_in_the_middle_makes_no_second_release(cluster, 
 
 
 @pytest.mark.long
-def test_partitions_that_are_lost_after_they_were_seen_come_back_the_same(cluster, dask_frame, people):
-    released = privatize(dask_frame(people, 8), encoder(), keep=["number"])
-    seen = released.compute()
-    kill_one(cluster)
-    again = released.compute()
-    pd.testing.assert_frame_equal(seen, again)
-    truth = people.to_pandas()["size"].to_numpy()
-    assert not np.array_equal(seen["size"].to_numpy(), truth)
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("use", [tally, lambda frame, fitted: DPHistogram(domain=DOMAIN, random_state=0).fit(frame)])
 def test_a_worker_that_is_killed_in_the_middle_makes_no_row_count_twice(cluster, dask_frame, people, tmp_path, use):
     table = people.select(["color", "size"])

@@ -1,20 +1,16 @@
 """Files in, files out; and runs that are stopped on the way."""
 
 import datetime
-import json
 import stat
 import sys
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
 from skdp import (
-    BudgetExceeded,
     Domain,
     Interval,
     PrivacyLedger,
@@ -22,12 +18,11 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.engines import estimate_file, privatize, privatize_file, tally_files
+from skdp.engines import estimate_file, privatize, privatize_file
 from skdp.engines._batch_release import Release
 from skdp.engines._errors import UnreadableError
 from skdp.engines._randomness import KeyedRandomness, Place
 from skdp.engines.files import _privatize as _files_privatize
-from skdp.frames import carried_releases
 from skdp.local import FrequencyOracleEncoder, HadamardResponseEncoder, LocalHashingEncoder, OnFitOnly, SecretKey
 from tests.conftest import often
 
@@ -193,23 +188,6 @@ def test_no_rows_give_no_reports(people, tmp_path, form):
         estimate_file(found, encoder())
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_dictionaries_that_differ_between_batches(tmp_path, form):
-    values = [*["a"] * 5_000, *["b"] * 5_000]
-    tables = [pa.table({"d": pa.array(part).dictionary_encode(), "k": pa.array(part).dictionary_encode()})
-              for part in (values[:5_000], values[5_000:])]  # fmt: skip
-    with pq.ParquetWriter(tmp_path / "in.parquet", tables[0].schema) as writer:
-        for table in tables:
-            writer.write_table(table)
-    make = {"categories": {"d": ["a", "b", "c"]}, "random_state": 0}
-    found = read(
-        privatize_file(
-            tmp_path / "in.parquet", tmp_path / f"out.{form}", RandomizedResponseEncoder(50.0, **make), keep=["k"]
-        )
-    )
-    assert found["d"].to_pylist() == found["k"].to_pylist() == values
-
-
 # CSV
 
 
@@ -257,16 +235,6 @@ def test_the_text_of_csv_is_read_by_the_domain(tmp_path):
     ]
 
 
-def test_no_type_depends_on_the_rows(tmp_path):
-    schemas = []
-    for name, rows in {"none": [], "one": ROWS[:1], "two": ROWS[1:2], "all": ROWS}.items():
-        source = write_csv(tmp_path / f"{name}.csv", rows)
-        fitted = RandomizedResponseEncoder(1.0, categories=CSV, random_state=0)
-        schemas.append(read(privatize_file(source, tmp_path / f"{name}.parquet", fitted)).schema)
-    assert all(schema.equals(schemas[0]) for schema in schemas)
-    assert schemas[0].field("grade").type == pa.int64()
-
-
 def test_no_row_changes_how_another_one_is_read(tmp_path):
     """A word among numbers is one undeclared value, and the others stay what they are."""
     numbers = ["1", "2"] * 50
@@ -304,15 +272,6 @@ def test_a_csv_row_that_is_refused_is_not_shown(tmp_path, row, text, check):
     # What is no CSV file may be the fault of the disk; while it is checked, nothing is charged that could be lost.
     left = ["out.csv.unfinished"] if "no CSV" in text and not check else []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", *left]
-
-
-@pytest.mark.parametrize("row", ["SECRET,red,1", '"SECRET,1'])
-def test_a_csv_row_of_reports_that_cannot_be_read_is_in_no_error(tmp_path, row):
-    source = tmp_path / "reports.csv"
-    source.write_text("color,size\n" + "red,1\n" * 100 + row + "\n")
-    with pytest.raises(ValueError, match="is no CSV file") as caught:
-        estimate_file(source, encoder())
-    assert caught.value.__cause__ is caught.value.__context__ is None
 
 
 def test_a_csv_file_that_is_no_text_or_has_no_header_is_refused(tmp_path):
@@ -371,12 +330,6 @@ def test_an_unseen_value_leaves_nothing_but_the_charge_of_a_run_without_check(tm
         assert len(ledger.report()) == 1 - check
 
 
-def test_without_budget_nothing_is_read_or_left(source, target):
-    with pytest.raises(BudgetExceeded):
-        privatize_file(source, target, encoder(ledger=PrivacyLedger(epsilon=0.5)), progress=StoppedBar(1))
-    assert [path.name for path in target.parent.iterdir()] == [source.name]
-
-
 # Runs that are stopped
 
 
@@ -403,17 +356,6 @@ def test_a_resumed_run_reports_each_row_once_and_as_its_key_says(people, tmp_pat
     release = Release(fitted.protocol_, ["number"], randomness)
     parts = [release(people.slice(first, PART), Place(None, first)) for first in range(0, people.num_rows, PART)]
     assert found == pa.concat_tables(parts).to_pydict()
-
-
-@pytest.mark.parametrize("ending", ["parquet", "feather"])
-def test_a_run_that_was_resumed_notes_all_of_its_reports(people, source, tmp_path, ending):
-    target = tmp_path / f"out.{ending}"
-    fitted = encoder(random_state=None).fit(people.select(["color", "size"]))
-    stop(source, target, fitted, parts=2)
-    privatize_file(source, target, fitted, resume=True)
-    (counts,) = carried_releases(ds.dataset(target, format=ending).to_table()).values()
-    assert json.loads(counts)[0] == people.num_rows
-    assert tally_files(target).n_reports == people.num_rows  # without a warning
 
 
 def test_a_seeded_run_is_the_same_however_often_it_is_stopped(people, source, target):
@@ -508,15 +450,6 @@ def test_a_damaged_folder_is_no_release(source, target):
     assert not target.exists()
 
 
-def test_a_ledger_in_memory_may_be_another_one_and_is_charged_again(source, target):
-    stop(source, target, encoder(ledger=PrivacyLedger(epsilon=3)))
-    with pytest.raises(BudgetExceeded):
-        privatize_file(source, target, encoder(ledger=PrivacyLedger(epsilon=0.5)), resume=True)
-    ledger = PrivacyLedger(epsilon=3)
-    privatize_file(source, target, encoder(ledger=ledger), resume=True)
-    assert len(ledger.report()) == 1
-
-
 def test_an_unseen_value_after_a_stop_leaves_nothing(tmp_path, target):
     strange = pa.table({"color": ["red"] * 9_999 + ["SECRET"], "size": [0] * 10_000})
     source = write(strange, tmp_path / "in.parquet")
@@ -564,14 +497,6 @@ def test_what_a_file_cannot_hold_costs_nothing(people, tmp_path, form):
         privatize_file(tmp_path / "in.arrow", tmp_path / f"out.{form}", encoder(ledger=ledger), keep=["span"])
     assert len(ledger.report()) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["in.arrow"]
-
-
-def test_nanoseconds_are_kept_in_text(people, tmp_path):
-    times = np.array(["2020-01-01T00:00:00.123456789", "2020-01-01T00:00:00"], "M8[ns]")
-    table = people.slice(0, 2).append_column("at", pa.array(times))
-    feather.write_feather(table, tmp_path / "in.arrow")
-    privatize_file(tmp_path / "in.arrow", tmp_path / "out.csv", encoder(), keep=["at"])
-    assert pd.read_csv(tmp_path / "out.csv")["at"].tolist() == ["2020-01-01T00:00:00.123456789", "2020-01-01T00:00:00"]
 
 
 def test_two_runs_are_never_at_one_release(source, target):

@@ -1,11 +1,7 @@
 """Statistics of tables that stay where they are: the same as in memory."""
 
-from decimal import Decimal
-
 import numpy as np
-import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
 
 from skdp import (
@@ -19,7 +15,7 @@ from skdp import (
     DPStandardScaler,
     PrivacyLedger,
 )
-from skdp.central.statistics import SumTally, sum_columns
+from skdp.central.statistics import sum_columns
 from skdp.central.statistics._quantiles import rank_columns
 from skdp.frames import open_large, read_table
 
@@ -67,27 +63,6 @@ def test_a_seeded_statistic_is_the_one_in_memory(lazy_engine, kind, params, miss
         assert found.transform(rows).equals(expected.transform(rows))
 
 
-@pytest.mark.filterwarnings("ignore:the noise drowns:UserWarning")
-@pytest.mark.parametrize("kind", [DPMean, DPStandardScaler, DPMinMaxScaler, DPKBinsDiscretizer, DPQuantileBinarizer])
-def test_numbers_of_every_dtype(lazy_engine, kind):
-    """Without a sign, decimal, narrow floats, and a row or none of them."""
-    numbers = np.random.default_rng(0).integers(0, 200, N)
-    rows = pa.table(
-        {
-            "tiny": pa.array(numbers, pa.uint8()),
-            "long": pa.array(numbers, pa.uint64()),
-            "narrow": pa.array(numbers / 8, pa.float32()),
-            "price": pa.array([Decimal(int(number)) / 4 for number in numbers], pa.decimal128(8, 2)),
-        }
-    )
-    params = {"bounds": (0, 100), "random_state": 0}
-    for table in (rows, rows[:1], rows[:0]):
-        found, expected = kind(**params).fit(lazy_engine.frame(table)), kind(**params).fit(table)
-        assert found.guarantee_ == expected.guarantee_
-        for name in (name for name in PUBLIC if hasattr(expected, name)):
-            np.testing.assert_equal(getattr(found, name), getattr(expected, name), err_msg=name)
-
-
 @pytest.mark.parametrize("missing", ["ignore", pytest.param("error", marks=pytest.mark.long)])
 def test_groups(lazy_engine, missing):
     rows = make_rows(missing == "ignore")
@@ -132,19 +107,6 @@ def test_sums_and_ranks_are_those_of_the_rows(lazy_engine):
             np.testing.assert_array_equal(mine, theirs)
 
 
-def test_sums_beyond_64_bits_are_exact():
-    tally, rows = SumTally([(0.0, 1.0)]), pa.table({"x": [0.0, 1.0, 1.0]})
-    sums = tally.zeros()
-    tally.add(sums, rows)
-    # As if there were 2**35 times as many rows.
-    (column,) = tally.read([total * 2**30 for total in sums])
-    (one,) = tally.read(sums)
-    assert column.sums == tuple(part * 2**30 for part in one.sums)
-    assert (one.sums.n, one.sums.places) == (3, 2**29)
-    tally.add(sums, pa.table({"x": [0.0, 0.0]}))  # a negative sum
-    assert tally.read(sums)[0].sums.places == -(2**29)
-
-
 def test_missing_values_are_refused_and_cost_nothing(lazy_engine):
     ledger = PrivacyLedger(epsilon=10)
     with pytest.raises(ValueError, match="column 'income' holds a missing value"):
@@ -152,10 +114,3 @@ def test_missing_values_are_refused_and_cost_nothing(lazy_engine):
     with pytest.raises(TypeError, match="column 'age'"):
         DPMean(bounds=(0, 1), ledger=ledger).fit(lazy_engine.frame(pa.table({"age": ["old", "young"]})))
     assert ledger.spent.epsilon == 0
-
-
-def test_rows_are_transformed_in_memory():
-    rows = make_rows(False)
-    scaler = DPStandardScaler(bounds=BOUNDS, random_state=0).fit(ds.dataset(rows))
-    with pytest.raises(TypeError, match=r"skdp\.engines"):
-        scaler.transform(pl.from_arrow(rows).lazy())

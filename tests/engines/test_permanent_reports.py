@@ -1,11 +1,8 @@
 """Permanent reports, batch by batch: those of `transform`, with no state in common but the key."""
 
 import os
-from datetime import timedelta
-from decimal import Decimal
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -117,16 +114,6 @@ def check_they_are_those_of_transform(engine, people, fitted):
         expected = expected.cast(kinds, safe=False)
     assert found.drop_columns("number").to_pydict() == expected.to_pydict()
     assert tally(engine.frame(found), fitted) == fitted.tally(memory(fitted, people))
-
-
-def test_calls_and_parts_of_the_table_give_the_same_ones(engine, people):
-    if not engine.reads_twice:
-        return
-    fitted = encoder(random_state=None)
-    whole = memory(fitted.fit(people.select(["color", "size"])), people)
-    part = slice(17, 400)
-    found = engine.table(privatize(engine.frame(people[part]), fitted, record_id="person", keep=["number"]))
-    assert found.drop_columns("number").to_pydict() == whole[part].to_pydict()
 
 
 def test_ids_are_released_only_when_they_are_kept(engine, people):
@@ -262,32 +249,6 @@ def test_ids_are_counted_where_rows_are_not_checked(engine, people, request, tmp
     if request.node.callspec.params["engine"] == "dask_cluster":
         options["path"] = tmp_path / "out"  # other reports of a cluster may be computed again, which needs the check
     refused(engine.frame(table), encoder, ValueError, "record_id has repeated entries", **options)
-
-
-@pytest.mark.parametrize(
-    "make_id", [Decimal, lambda row: timedelta(row), lambda row: [row]], ids=["decimals", "durations", "lists"]
-)
-def test_ids_of_a_type_that_cannot_be_written(engine, people, make_id):
-    if engine.name in ("reader", "spark") or engine.name.startswith("dask"):
-        return  # Dask has objects of any type, which are refused when they are read
-    table = people.set_column(3, "person", pa.array([make_id(row) for row in range(ROWS)]))
-    refused(engine.frame(table), encoder, ValueError, "record_id (must be a column of|holds)", record_id="person")
-
-
-def test_a_column_of_nearly_the_same_name_is_not_counted_instead(people):
-    """DuckDB takes both for one."""
-    table = people.append_column("PERSON", pa.array(range(ROWS)))
-    table = table.set_column(3, "person", pa.array([*range(ROWS - 1), 0]))
-    for columns in (["PERSON", "person"], ["person", "PERSON"]):
-        frame = ds.dataset(table.select(["color", "size", *columns]))
-        refused(frame, encoder, ValueError, "record_id has repeated entries", record_id="person")
-
-
-def test_uuids_of_duckdb_are_not_taken_for_text():
-    frame = duckdb.sql("SELECT uuid() AS person, 1 AS size FROM range(5)")
-    refused(frame, perturber, ValueError, "record_id must be a column of text.*cast it to text", record_id="person")
-    text = duckdb.sql("SELECT uuid()::VARCHAR AS person, 1 AS size FROM range(5)")
-    assert len(privatize(text, perturber(), record_id="person")) == 5
 
 
 def test_what_does_not_fit_into_memory_is_for_its_owner_only(people, monkeypatch):

@@ -426,18 +426,6 @@ def test_parts_of_a_lazy_release_are_parts_of_the_release(people):
     assert released.filter(pl.col("number") > 90).head(5).collect().equals(whole[91:96])
 
 
-def test_a_partition_that_is_asked_for_by_number_has_its_own_coins(dask_frame, people):
-    released = privatize(dask_frame(people), encoder(random_state=None), persist=False)
-    assert released.partitions[2].compute().equals(released.compute().loc[released.partitions[2].index.compute()])
-
-
-def test_a_relation_stays_with_its_connection(people):
-    with duckdb.connect() as connection:
-        connection.sql("CREATE TABLE mine AS SELECT 7 AS seven")
-        released = privatize(connection.from_arrow(people), encoder())
-        assert released.query("reports", "SELECT count(*) * min(seven) FROM reports, mine").fetchall() == [(70_000,)]
-
-
 # Parquet
 
 
@@ -453,11 +441,6 @@ def test_parquet_is_tallied_by_its_codes(people, parquet):
     assert tally(ds.dataset(path), fitted) == expected
     assert tally(pl.scan_parquet(path), fitted) == expected
     assert tally(duckdb.read_parquet(str(path)), fitted) == expected
-
-
-def test_of_a_filtered_dataset_only_what_passes_is_counted(people, parquet):
-    fitted, _, path = parquet_reports(people, parquet)
-    assert tally(ds.dataset(path).filter(ds.field("number") < 700), fitted).n_reports == 700
 
 
 @pytest.mark.parametrize("make", [pl.LazyFrame, pl.DataFrame])

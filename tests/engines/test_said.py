@@ -108,16 +108,6 @@ def test_reports_in_memory_say_it_too():
         assert released.to_pandas().attrs["skdp.protocol"] == text
 
 
-@pytest.mark.parametrize("ending", ["parquet", "feather"])
-def test_pandas_reads_what_privatised_files_say_and_writes_it_again(ending, tmp_path):
-    PEOPLE.to_parquet(tmp_path / "in.parquet")
-    path = privatize_file(tmp_path / "in.parquet", tmp_path / f"out.{ending}", encoder())
-    found = (pd.read_parquet if ending == "parquet" else pd.read_feather)(path)
-    assert found.attrs["skdp.protocol"] == encoder().fit(PEOPLE).to_json()
-    found.to_feather(tmp_path / "again.feather")
-    assert estimate_file(tmp_path / "again.feather").equals(estimate_file(path))
-
-
 @pytest.mark.parametrize("name", TRANSFORMERS)
 @pytest.mark.parametrize("ending", often(["csv", "parquet", "arrow"], ["csv"]))
 def test_files_of_reports_are_read_by_what_they_say(name, ending, tmp_path):
@@ -154,15 +144,6 @@ def test_frames_of_reports_are_read_back(name, library, tmp_path):
             says = library != "polars" and path.suffix != ".csv"  # polars and CSV have no metadata
             assert (read_protocol(path) is not None) == says
             assert tally_files(path, None if says else transformer) == expected
-
-
-def test_a_dataset_of_another_protocol_is_not_tallied(tmp_path):
-    privatize(PEOPLE, encoder(), path=tmp_path / "out.parquet")
-    other = RandomizedResponseEncoder(3.0, categories=VALUES).fit(PEOPLE)
-    for reports in (ds.dataset(tmp_path / "out.parquet"), pq.read_table(tmp_path / "out.parquet")):
-        with pytest.raises(ValueError, match="reports of two protocols are never added"):
-            tally(reports, other)
-        assert tally(reports, encoder().fit(PEOPLE)).n_reports == 60
 
 
 def test_files_of_two_protocols_are_not_added(tmp_path):

@@ -8,7 +8,6 @@ from decimal import Decimal
 import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -123,13 +122,6 @@ def test_estimates_are_within_their_errors(engine, people):
     assert (np.abs(estimates["count"] - truth) < 5.4 * estimates["std_error"]).all()
 
 
-def test_a_table_without_rows_is_fitted_like_any_other(lazy_engine):
-    none = make_table(0)
-    fit = DPMarginalSynthesizer(5.0, delta=1e-9, domain=DOMAIN, marginals="independent", random_state=0).fit
-    for mine, theirs in zip(fit(lazy_engine.frame(none)).marginals_, fit(none).marginals_, strict=True):
-        np.testing.assert_array_equal(mine.counts, theirs.counts)
-
-
 def test_times_with_a_zone_have_no_bins_on_any_engine(engine):
     if engine.name == "reader":
         return
@@ -197,17 +189,6 @@ def test_text_of_pandas(dtype, converted):
 
 
 # Dtypes that name values, which other libraries do not have
-
-
-@pytest.mark.parametrize("dtype", [pl.Enum(["b", "c", "a"]), pl.Categorical, pl.String], ids=str)
-def test_text_of_polars(dtype):
-    frame = pl.DataFrame({"it": pl.Series(["b", None, "a", "b"] * 50, dtype=dtype)})
-    domain = Domain({"it": ["a", "b", "c", None]})
-    for given_frame in (frame, frame.lazy(), pl.concat([frame[:0], frame, frame[:0]]).lazy()):
-        (counts,) = count(given_frame, domain, [(0,)])
-        assert counts.tolist() == [50, 100, 0, 50]
-        encoder = RandomizedResponseEncoder(9.0, categories=domain, random_state=0)
-        assert tally(privatize(given_frame, encoder), encoder).support[0].tolist() == [50, 100, 0, 50]
 
 
 def test_enum_of_duckdb():

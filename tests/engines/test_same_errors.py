@@ -7,15 +7,9 @@ from datetime import date
 from decimal import Decimal
 from itertools import cycle, product
 
-import dask.dataframe as dd
-import duckdb
-import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
-from polars.io.plugins import register_io_source
 
 from skdp import DPHistogram, DPMarginalSynthesizer, DPSimpleImputer, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
@@ -107,56 +101,7 @@ def test_the_error_names_the_column_and_nothing_else(lazy_engine, strange, use, 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["polars_lazy", "dask"])
-def test_so_does_that_of_a_release_that_is_not_persisted(engines, strange, name):
-    table, declared = strange
-    with pytest.raises(ValueError, match="column 'it' holds a value") as caught:
-        privatize(engines[name].frame(table), RandomizedResponseEncoder(categories=declared), persist=False)
-    said = everything_said(caught.value)
-    assert not [word for word in SHOWN if word in said]
-
-
 # A table that breaks off
-
-
-def broken_polars(folder):
-    def read(*asked):
-        yield pl.DataFrame({"it": ["red"] * 10})
-        raise OSError("broken")
-
-    return register_io_source(read, schema={"it": pl.String})
-
-
-def broken_duckdb(folder):
-    return duckdb.sql("SELECT CASE WHEN i < 290000 THEN 'red' ELSE error('broken') END AS it FROM range(300000) t(i)")
-
-
-def broken_dataset(folder):
-    pq.write_table(pa.table({"it": ["red"] * 10}), folder / "1.parquet")
-    (folder / "2.parquet").write_bytes(b"broken")
-    return ds.dataset(sorted(folder.iterdir()), schema=pa.schema({"it": pa.string()}))
-
-
-def broken_dask(folder):
-    def read(part):
-        if len(part) == 2:
-            raise OSError("broken")
-        return part
-
-    frame = dd.from_pandas(pd.DataFrame({"it": ["red"] * 8}), npartitions=3)
-    return frame.map_partitions(read, meta=frame._meta)
-
-
-@pytest.mark.parametrize("make", [broken_polars, broken_duckdb, broken_dataset, broken_dask])
-@pytest.mark.parametrize("use", [privatized, written, tallied, counted], ids=lambda use: use.__name__)
-def test_a_table_that_breaks_off_is_no_table(make, use, tmp_path):
-    """Polars before 1.37 ends a stream of batches without a word when its source fails."""
-    (tmp_path / "in").mkdir()
-    (tmp_path / "out").mkdir()
-    frame = make(tmp_path / "in")
-    with pytest.raises(ValueError, match="the table cannot be read"):
-        use(frame, {"it": ["red", "green"]}, tmp_path / "out")
-    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_what_is_too_old_is_not_used():
