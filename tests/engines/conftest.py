@@ -119,6 +119,25 @@ def _one_process(monkeypatch):
     monkeypatch.setattr(_processes, "FEW", 1 << 30)
 
 
+@pytest.fixture
+def batch_rows(monkeypatch):
+    """Set how many rows are privatised at a time, so that small tables have several batches."""
+
+    def set_rows(rows):
+        for module in ("backends.batches", "backends.polars", "files._privatize"):
+            monkeypatch.setattr(f"skdp.engines.{module}.batch_rows", lambda width: rows)
+
+    return set_rows
+
+
+@pytest.fixture
+def small_reads(monkeypatch):
+    """Read files in small blocks and batches."""
+    monkeypatch.setattr("skdp.engines.backends.arrow.ROWS", 500)
+    monkeypatch.setattr("skdp.engines._csv._BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr("skdp.engines.files._draft.ROWS", 300)
+
+
 # Quick tests take a table in memory, a lazy one and DuckDB; the others are left to the nightly job.
 @pytest.fixture(params=[*often(ENGINES, ["pandas", "polars_lazy", "duckdb"]), *LONG])
 def engine(request):

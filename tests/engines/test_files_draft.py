@@ -14,7 +14,6 @@ import pytest
 from skdp.base import draft_domain_toml, read_frame
 from skdp.cli import main
 from skdp.engines.files import TableFile, draft_file
-from skdp.engines.files import _draft as _files_draft
 
 N = 4000
 rows = np.arange(N)
@@ -53,15 +52,13 @@ def written(frame, path):
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow"])
 @pytest.mark.parametrize("options", [{"bins": 32, "max_values": 100}, {"bins": 1, "max_values": 1}])
-def test_the_draft_is_that_of_the_whole_table(tmp_path, monkeypatch, suffix, options):
-    monkeypatch.setattr(_files_draft, "ROWS", 300)
+def test_the_draft_is_that_of_the_whole_table(tmp_path, small_reads, suffix, options):
     path = written(FRAME, tmp_path / f"in{suffix}")
     assert draft_file(TableFile(path), **options) == draft_domain_toml(read_frame(path, find_dates=True), **options)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_identifiers_of_a_large_file_are_not_drafted(tmp_path, monkeypatch, suffix, capsys):
-    monkeypatch.setattr(_files_draft, "ROWS", 300)
+def test_identifiers_of_a_large_file_are_not_drafted(tmp_path, small_reads, suffix, capsys):
     frame = pd.DataFrame({"customer": rows + 1, "mail": [f"p{row}@example.org" for row in rows], "age": rows % 90})
     path = written(frame, tmp_path / f"in{suffix}")
     assert main(["draft-domain", str(path), str(tmp_path / "domain.toml")]) == 0

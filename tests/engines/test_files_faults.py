@@ -16,7 +16,6 @@ import pytest
 
 from skdp import PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import privatize_file
-from skdp.engines.files import _privatize as _files_privatize
 
 ROWS, PART = 5_000, 4096
 DOMAIN = {"answer": ["yes", "no"]}
@@ -100,8 +99,8 @@ class _File(io.BytesIO):
 
 
 @pytest.fixture
-def faults(monkeypatch):
-    monkeypatch.setattr(_files_privatize, "batch_rows", lambda width: PART)
+def faults(monkeypatch, batch_rows):
+    batch_rows(PART)
     with monkeypatch.context() as patched:
         yield Faults(patched)
 

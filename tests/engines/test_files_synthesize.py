@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
-from skdp.engines import _csv, synthesize_file
-from skdp.engines.backends import arrow as _large_arrow
+from skdp.engines import synthesize_file
 from skdp.synthesis.tables import CodedRecords
 from tests.base import dated_rows, test_table_file
 from tests.base.dated_rows import write_dates
@@ -69,10 +68,7 @@ def rows():
     )
 
 
-@pytest.fixture(autouse=True)
-def _small_batches(monkeypatch):
-    monkeypatch.setattr(_large_arrow, "ROWS", 500)
-    monkeypatch.setattr(_csv, "_BLOCK_BYTES", 1 << 14)
+pytestmark = pytest.mark.usefixtures("small_reads")
 
 
 @pytest.fixture(params=FORMATS)

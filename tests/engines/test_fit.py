@@ -15,7 +15,7 @@ from pyarrow.compute import field
 
 from skdp import BudgetExceeded, Domain, DPHistogram, DPMarginalSynthesizer, DPMean, Interval, PrivacyLedger
 from skdp.frames import open_large, read_table
-from skdp.synthesis.tables import CodedRecords, LargeRecords, _records, read_codes
+from skdp.synthesis.tables import CodedRecords, LargeRecords, read_codes
 
 # Marks do not go through a fixture.
 PROCESSES = [
@@ -117,32 +117,6 @@ def test_counts_are_those_of_the_codes(lazy_engine, table, policy):
     found = LargeRecords(open_large(lazy_engine.frame(table)), DOMAIN, policy).count(cliques)
     for clique, one, other in zip(cliques, found, expected, strict=True):
         np.testing.assert_array_equal(one, other, err_msg=str(clique))
-
-
-class Passes:
-    """A large table that counts how often it is read."""
-
-    def __init__(self, table):
-        self._table, self.sample, self.read = table, table.sample, []
-
-    def add_up(self, names, summary):
-        self.read.append(tuple(names))
-        return self._table.add_up(names, summary)
-
-
-@pytest.mark.parametrize("most_kept", [1, 1 << 24])
-@pytest.mark.parametrize("most_counted", [1, 30, 60])
-def test_memory_is_bounded_and_counts_are_the_same(rows, monkeypatch, most_counted, most_kept):
-    monkeypatch.setattr(_records, "_MOST_COUNTED", most_counted)
-    monkeypatch.setattr(_records, "_MOST_KEPT", most_kept)
-    monkeypatch.setattr(_records, "_CACHE", 16)
-    table = Passes(open_large(ds.dataset(rows)))
-    cliques = list(itertools.combinations(range(6), 2))
-    found = list(LargeRecords(table, DOMAIN, "error").count(cliques))
-    assert len(table.read) > 3
-    expected = CodedRecords(read_codes(read_table(rows), DOMAIN, "error"), DOMAIN.sizes).count(cliques)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_an_undeclared_value_is_one_clear_error_and_costs_nothing(lazy_engine, rows):

@@ -15,9 +15,6 @@ from skdp import (
     DPStandardScaler,
     PrivacyLedger,
 )
-from skdp.central.statistics import sum_columns
-from skdp.central.statistics._quantiles import rank_columns
-from skdp.frames import open_large, read_table
 
 N = 3_000
 BOUNDS = {"age": (0, 100), "income": (-1.5, 8.25)}
@@ -92,19 +89,6 @@ def test_the_most_frequent_value(lazy_engine):
             lazy_engine.frame(rows)
         )
     assert ledger.spent.epsilon == 0
-
-
-def test_sums_and_ranks_are_those_of_the_rows(lazy_engine):
-    rows = make_rows(True)
-    table, large = read_table(rows), open_large(lazy_engine.frame(rows))
-    sample = read_table(large.sample)
-    for one, other in zip(sum_columns(sample, large, BOUNDS), sum_columns(table, None, BOUNDS), strict=True):
-        assert one.sums == other.sums
-        assert (one.low, one.high, one.value(3.0)) == (other.low, other.high, other.value(3.0))
-    grids = [np.arange(101.0), np.linspace(-1, 8, 7)]
-    for one, other in zip(rank_columns(sample, large, grids), rank_columns(table, None, grids), strict=True):
-        for mine, theirs in zip(one, other, strict=True):
-            np.testing.assert_array_equal(mine, theirs)
 
 
 def test_missing_values_are_refused_and_cost_nothing(lazy_engine):

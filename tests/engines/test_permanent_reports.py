@@ -61,9 +61,8 @@ ROWS, BATCH = 600, 350
 
 
 @pytest.fixture(autouse=True)
-def _small_batches(monkeypatch):
-    for module in ("backends.batches", "backends.polars", "files._privatize"):
-        monkeypatch.setattr(f"skdp.engines.{module}.batch_rows", lambda width: BATCH)
+def _small_batches(batch_rows):
+    batch_rows(BATCH)
 
 
 def persons(rows):

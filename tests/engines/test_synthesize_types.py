@@ -10,10 +10,8 @@ import pytest
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.base import read_frame
-from skdp.cli import main
 from skdp.domain import Domain
 from skdp.engines import synthesize_file
-from skdp.engines.files import _synthesize as _files_synthesize
 
 ZONED = ["2020-01-01T00:00:00+01:00", "2020-06-01T12:30:00+02:00", "2020-06-01T12:30:00.25+00:00"]
 
@@ -26,14 +24,6 @@ def people(tmp_path):
         path, index=False
     )
     return path
-
-
-def run(people, tmp_path, *options):
-    domain = tmp_path / "domain.toml"
-    if not domain.exists():
-        assert main(["draft-domain", str(people), str(domain)]) == 0
-    return main(["synthesize", str(people), str(tmp_path / "out.csv"), "--domain", str(domain), "--epsilon", "5",
-                 "--seed", "0", *options])  # fmt: skip
 
 
 @pytest.mark.parametrize(("real", "whole"), [(True, False), (False, True)])
@@ -68,30 +58,18 @@ def test_times_with_a_zone_are_values_like_others(people, tmp_path, form):
     assert frame["seen"].value_counts().tolist() == pytest.approx([200] * 3, abs=10)
 
 
-def fill_the_disk(monkeypatch):
-    """Let the second file, with the rows, fail as on a full disk."""
-    write, calls = _files_synthesize.write_file, []
+def test_a_full_disk_does_not_lose_a_model_that_is_saved(people, tmp_path, monkeypatch):
+    def fill_the_disk(self, n_samples):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    def write_file(*arguments):
-        calls.append(None)
-        if len(calls) > 1:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write(*arguments)
-
-    monkeypatch.setattr(_files_synthesize, "write_file", write_file)
-
-
-def test_a_full_disk_does_not_lose_a_model_that_is_saved(people, tmp_path, monkeypatch, capsys):
-    fill_the_disk(monkeypatch)
-    model = tmp_path / "model.skdp"
-    with pytest.raises(SystemExit):
-        run(people, tmp_path, "--save", str(model))
-    message = capsys.readouterr().err
-    assert "No space left on device" in message
-    assert str(model) in message
-    assert not (tmp_path / "out.csv").exists()
-    rows = DPMarginalSynthesizer.load(model).sample(10)
-    assert len(rows) == 10
+    domain = {"age": Interval(0, 70, bins=7)}
+    monkeypatch.setattr(DPMarginalSynthesizer, "sample_batches", fill_the_disk)
+    for save, left in ((tmp_path / "model", "model"), (None, "--save")):
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            synthesize_file(people, tmp_path / "out.csv", DPMarginalSynthesizer(domain=domain), save=save)
+        assert left in str(caught.value)
+        assert not (tmp_path / "out.csv").exists()
+    assert len(DPMarginalSynthesizer.load(tmp_path / "model").sample(10)) == 10
 
 
 def test_the_model_is_saved_where_nothing_is(people, tmp_path):
