@@ -1,5 +1,6 @@
 """What holds for every engine, and every transformer that works batch by batch."""
 
+import time
 import warnings
 
 import duckdb
@@ -22,6 +23,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.engines import privatize, tally
+from skdp.engines.backends.batches import in_turn
 from skdp.local import LocalHashingEncoder, NumericPerturber, OnFitOnly, PosteriorFeatures, RapporEncoder
 from tests.conftest import each, often
 
@@ -424,6 +426,28 @@ def test_parts_of_a_lazy_release_are_parts_of_the_release(people):
     assert released.head(70).collect().equals(whole.head(70))
     assert released.filter(pl.col("number") > 9_000).collect().equals(whole.filter(pl.col("number") > 9_000))
     assert released.filter(pl.col("number") > 90).head(5).collect().equals(whole[91:96])
+
+
+def test_a_stream_that_is_dropped_by_one_of_its_own_threads_is_ended():
+    """As the garbage collector may do; it waited for the thread that it ran in."""
+    streams, ended = [], []
+
+    def drop(item):
+        if item == 3:
+            while not streams:
+                time.sleep(0.01)
+            streams.pop().close()
+            ended.append(item)
+        return item
+
+    stream = in_turn(drop, range(100), 2)
+    assert [next(stream), next(stream)] == [0, 1]
+    streams.append(stream)
+    for _ in range(500):
+        if ended:
+            break
+        time.sleep(0.01)
+    assert ended == [3]
 
 
 # Parquet
