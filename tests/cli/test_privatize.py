@@ -319,29 +319,3 @@ def test_options_that_do_not_go_together_are_refused_before_a_charge(files, caps
         assert text in found, (text, found)
         assert "SECRET" not in found
     assert sorted(path.name for path in files.iterdir()) == before
-
-
-def test_what_privatize_was_given_goes_with_estimate_and_what_contradicts_it_does_not(files, capsys):
-    numeric = ["--transformer", "numeric", "--columns", "age", "--mechanism", "square_wave", "--grid-size", 64]
-    rappor = ["--transformer", "rappor", "--columns", "town", "--epsilon", 2, "--n-bits", 16]
-    call("privatize", "in.csv", "age.parquet", *BASE, *numeric)
-    call("privatize", "in.csv", "town.parquet", *rappor, "--handle-missing", "value")
-    call("privatize", "in.csv", "sex.parquet", *BASE, "--columns", "sex")
-    capsys.readouterr()
-    assert call("estimate", "age.parquet", *BASE, *numeric) == 0
-    (files / "other.toml").write_text("[columns.age]\nlow = 0\nhigh = 100\nbins = 12\n")
-    wrong = {
-        "--mechanism laplace contradicts the mechanism square_wave of age": ["age", "--mechanism", "laplace"],
-        "--grid-size 7 contradicts the grid-size 64 of age": ["age", "--grid-size", 7],
-        "--strategy sample contradicts the strategy split of age": ["age", "--strategy", "sample"],
-        "--q 0.9 goes with another --transformer than the numeric of age": ["age", "--q", 0.9],
-        "'age' within 0.0 100.0, which contradicts the bounds of age": ["age", "--domain", "other.toml"],
-        "--mechanism laplace goes with another": ["sex", "--mechanism", "laplace"],
-        "--n-hashes 2 goes with another": ["sex", "--n-hashes", 2],
-        "--n-bits 32 contradicts the n-bits 16 of town": ["town", "--n-bits", 32],
-        "--n-cohorts 4 contradicts the n-cohorts 8": ["town", "--n-cohorts", 4],
-        "--p 0.25 contradicts the p 0.5": ["town", "--p", 0.25],
-        "--handle-missing error contradicts the handle-missing value": ["town", "--handle-missing", "error"],
-    }
-    for text, (name, *words) in wrong.items():
-        assert text in refuse(capsys, "estimate", f"{name}.parquet", *words, run=call)

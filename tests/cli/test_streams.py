@@ -14,7 +14,7 @@ import pytest
 
 import skdp
 from skdp.cli import main
-from skdp.engines import estimate_file, privatize_file, synthesize_file, tally_files
+from skdp.engines import estimate_file, tally_files
 from skdp.engines._source_file import open_filesystem
 from tests.conftest import each
 
@@ -69,17 +69,6 @@ def test_values_are_separated_as_is_said(folder, run, source, options):
         assert estimate_file(target)["count"].sum() == pytest.approx(60)
         (folder / target).unlink()
         (folder / f"{target}.skdp.json").unlink()
-
-
-def test_all_functions_take_a_delimiter(folder):
-    privatize_file("semicolons.csv", folder / "reports.csv", ENCODER, delimiter=";")
-    pd.read_csv("reports.csv").to_csv("other.csv", sep=";", index=False)
-    encoder = ENCODER.fit(PEOPLE[["sex"]])
-    assert tally_files("other.csv", encoder, delimiter=";") == tally_files("reports.csv")
-    pd.testing.assert_frame_equal(estimate_file("other.csv", encoder, delimiter=";"), estimate_file("reports.csv"))
-    synthesizer = skdp.DPMarginalSynthesizer(3.0, domain={"sex": ["f", "m"]})
-    synthesize_file("semicolons.csv", folder / "rows.tsv", synthesizer, n_samples=5, delimiter=";")
-    assert pd.read_csv("rows.tsv", sep="\t").shape == (5, 1)
 
 
 def test_another_delimiter_is_advised_and_a_wrong_one_refused(folder, run):
@@ -165,15 +154,6 @@ def test_an_exhausted_budget_has_a_status_of_its_own(folder, run):
     assert not (folder / "second.csv").exists()
     assert run("privatize", "none.csv", "second.csv", *PRIVATIZE)[0] == 2
     assert b"3 if the budget of a ledger does not cover" in b" ".join(run("--help")[1].split())
-
-
-def test_a_domain_is_written_under_its_own_ending(folder, run):
-    for name in ("x.json", "domain", "people2.csv"):
-        status, _, told = run("draft-domain", "people.csv", name)
-        assert status == 2
-        assert f"a domain file is TOML, and its name ends in .toml, got {name!r}" in told
-        assert not (folder / name).exists()
-    assert run("draft-domain", "people.csv", "other.TOML")[0] == 0
 
 
 @each("url", ["gs://bucket/a.csv", "gcs://bucket/a.csv", "gs://anonymous@bucket/a.csv?scheme=http"])

@@ -73,12 +73,6 @@ def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys, monkeypat
     assert table.with_suffix(f".{source}").read_bytes() == before
 
 
-def test_persons_are_bounded(table, domain, tmp_path):
-    words = ["--epsilon", 50, "--person-column", "person", "--max-rows-per-person", 1, "--seed", 0]
-    assert run(table, tmp_path / "out.csv", domain, *words) == 0
-    assert 50 < len(pd.read_csv(tmp_path / "out.csv")) < 150
-
-
 def test_rules_hold(tmp_path):
     table, domain, out = tmp_path / "stays.csv", tmp_path / "domain.toml", tmp_path / "out.csv"
     pd.DataFrame({"from": [1, 9] * 50, "to": [9, 1] * 50, "paid": [None, 3.5] * 50}).to_csv(table, index=False)
@@ -139,21 +133,6 @@ def test_mistakes_are_explained_without_a_value(table, domain, tmp_path, capsys,
     assert "12345" not in shown
     assert "secret" not in shown
     assert not (tmp_path / "out.csv").exists()
-
-
-def test_nothing_is_overwritten(table, domain, tmp_path, capsys):
-    ledger = tmp_path / "ledger.sqlite"
-    PrivacyLedger(ledger, epsilon=5)
-    for path in (table, domain, ledger):
-        before = path.read_bytes()
-        with pytest.raises(SystemExit):
-            run(table, path, domain, "--epsilon", 1, "--ledger", ledger)
-        assert "exists already" in capsys.readouterr().err
-        assert path.read_bytes() == before
-    with pytest.raises(SystemExit):
-        run(table, tmp_path / "no folder" / "out.csv", domain, "--epsilon", 1, "--ledger", ledger)
-    assert "is in a directory that does not exist" in capsys.readouterr().err
-    assert PrivacyLedger(ledger).spent.epsilon == 0
 
 
 @pytest.mark.parametrize("command", ["synthesize", "privatize"])

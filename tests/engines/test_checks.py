@@ -1,7 +1,6 @@
 """What is checked before a release is charged, and that nothing is released twice or told of a row by an error."""
 
 import pickle
-import warnings
 
 import dask.dataframe as dd
 import duckdb
@@ -337,15 +336,3 @@ def test_polars_counts_in_64_bits():
         dtypes = counted.collect_schema().dtypes()
         assert pl.UInt64 in dtypes
         assert not {pl.UInt32, pl.get_index_type()} & set(dtypes)
-
-
-def test_more_rows_than_polars_can_store_are_refused_before_the_charge(monkeypatch, tmp_path):
-    monkeypatch.setattr("skdp.engines.backends.polars._MOST_ROWS", 99)
-    ledger, frame = PrivacyLedger(epsilon=10), pl.LazyFrame({"color": ["red"] * 100})
-    for path in (None, tmp_path / "out.parquet"):
-        with pytest.raises(ValueError, match=r"more rows \(100\) than this build of Polars counts"):
-            privatize(frame, encoder(ledger=ledger), path=path)
-    assert ledger.spent.epsilon == 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert privatize(frame, encoder(), persist=False).collect().height == 100

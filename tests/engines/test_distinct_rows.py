@@ -14,7 +14,6 @@ from skdp import Domain, Interval
 from skdp.central.statistics import CellTally, SumTally
 from skdp.central.statistics._quantiles import RankTally
 from skdp.domain import Grid
-from skdp.domain._bins import find_bins
 from skdp.engines.backends import duckdb as _large_duckdb
 from skdp.frames import open_large
 from skdp.synthesis.tables import find_codes
@@ -84,16 +83,6 @@ def test_bins_are_those_of_a_loop(kind, monkeypatch):
     assert distinct[2].tolist() == rows[2].tolist() == expected
 
 
-def test_days_are_counted_where_they_are(monkeypatch):
-    bins = Interval(edges=[date(2000, 1, 1), date(2000, 6, 30), date(2001, 1, 1)], missing=True)
-    tally = CellTally(Domain({"day": bins}), partial(find_codes, handle_unknown="clip"), [(0,)])
-    table = pa.table({"day": drawn(DAYS, pa.date32())})
-    rows, distinct = both_ways(table, ["day"], tally, monkeypatch)
-    listed = table["day"].to_pylist()
-    expected = [sum(map(listed.count, days)) for days in (DAYS[:2], DAYS[2:5], [None])]
-    assert distinct[1].tolist() == rows[1].tolist() == expected
-
-
 def test_sums_of_many_equal_rows_do_not_overflow():
     tally, counts = SumTally([(0.0, 1.0)]), np.array([1 << 55, 3])
     sums = tally.zeros()
@@ -129,27 +118,3 @@ def test_bins_of_reals_are_those_of_comparing_with_the_edges(grid, inside, missi
             known = [in_bin(value, bins.edges) for value in values]
             expected = [known.count(place) for place in range(grid[2])]
             assert counts.tolist() == [*expected, *([known.count(None)] if missing else [])]
-
-
-def test_only_what_the_formula_finds_exactly_is_a_grid():
-    """Of many edges, at each edge and the floats beside it; of uneven ones none."""
-    draw = np.random.default_rng(0)
-    grids = 0
-    for _ in range(300):
-        low, width, bins = draw.normal(0, 10), 10 ** draw.uniform(-3, 3), int(draw.integers(1, 60))
-        edges = np.linspace(low, low + width, bins + 1)
-        if (grid := Grid.of(edges)) is not None:
-            values = np.concatenate([edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)])
-            places = np.floor((values - grid.low) * grid.scale)
-            places -= values < places * grid.width + grid.low
-            codes = find_bins(values, edges, -1 % 256, 254)
-            inside = codes < bins
-            assert (np.minimum(places, bins - 1) == codes)[inside].all()
-            assert (places[values < low] < 0).all()
-            assert (places[values > edges[-1]] >= bins - 1).all()
-            grids += 1
-        for place in range(1, bins):
-            moved = edges.copy()
-            moved[place] = np.nextafter(moved[place], np.inf)
-            assert Grid.of(moved) is None or Grid.of(edges) is None
-    assert grids > 100

@@ -333,15 +333,6 @@ def test_a_resumed_run_reports_each_row_once_and_as_its_key_says(people, tmp_pat
     assert read(target).to_pydict() != made[0]
 
 
-def test_a_seeded_run_is_the_same_however_often_it_is_stopped(people, source, target):
-    fitted = encoder().fit(people.select(["color", "size"]))
-    stop(source, target, fitted, parts=1)
-    for _ in range(2):
-        stop(source, target, fitted, parts=2, resume=True)
-    privatize_file(source, target, fitted, resume=True)
-    assert read(target).to_pydict() == privatize(people, encoder()).to_pydict()
-
-
 def test_a_stopped_run_is_not_taken_for_a_new_one_nor_a_new_one_for_a_stopped_one(source, target):
     with pytest.raises(FileNotFoundError, match="nothing to resume"):
         privatize_file(source, target, encoder(), resume=True)
@@ -423,29 +414,6 @@ def test_a_damaged_folder_is_no_release(source, target):
     with pytest.raises(ValueError, match="had another"):
         privatize_file(source, target, encoder(random_state=None), resume=True)
     assert not target.exists()
-
-
-def test_the_bar_sees_all_rows(source, tmp_path, people):
-    bars = []
-
-    class Bar:
-        def __init__(self, total):
-            self.total, self.rows, self.closed = total, 0, False
-            bars.append(self)
-
-        def update(self, rows):
-            self.rows += rows
-
-        def close(self):
-            self.closed = True
-
-    reports = privatize_file(source, tmp_path / "out.csv", encoder(), progress=Bar)
-    estimate_file(reports, encoder(), progress=Bar)
-    stop(source, tmp_path / "two.csv", encoder())
-    privatize_file(source, tmp_path / "two.csv", encoder(), resume=True, progress=Bar)
-    assert [(bar.total, bar.rows, bar.closed) for bar in bars] == [
-        (n, people.num_rows, True) for n in (people.num_rows, None, people.num_rows)
-    ]
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])

@@ -140,14 +140,6 @@ def test_rows_are_of_the_model(source, tmp_path, form, monkeypatch):
     assert set(frame["born"].astype(str)) <= {str(day) for day in pd.date_range("2000-01-01", "2004-01-01").date}
 
 
-def test_progress_is_shown_for_each_pass(source, tmp_path):
-    bars = Bars()
-    synthesize_file(source, tmp_path / "out.parquet", made(marginals="tree"), n_samples=10, progress=bars)
-    total = None if source.suffix == ".csv" else N
-    reading = [total, "reading", N, "closed"]
-    assert bars.lines == [reading, reading, [10, "writing", 10, "closed"]]
-
-
 class TestText:
     """What a CSV file holds is decided by the domain, value by value."""
 
@@ -183,16 +175,6 @@ class TestText:
         for wrong in (["size"], "age"):
             with pytest.raises(ValueError, match="the domain has no columns"):
                 self.run(source, tmp_path / "two.csv", real_columns=wrong)
-
-    def test_numbers_are_clipped_and_text_is_not(self, tmp_path):
-        source = test_table_file.write(tmp_path / "in.csv", [self.ROW | {"age": "1e300"}] * 100)
-        assert self.run(source, tmp_path / "out.csv", handle_unknown="clip").count({"age": (90, None)}) > 50
-        for text in ("secret", "1_000", "nAn", "0x10"):
-            source = test_table_file.write(tmp_path / "in.csv", [self.ROW] * 50 + [self.ROW | {"age": text}])
-            for policy in ("clip", "ignore", "error"):
-                with pytest.raises(ValueError, match="column 'age' holds text that is no number") as caught:
-                    self.run(source, tmp_path / "two.csv", handle_unknown=policy)
-                assert text not in str(caught.value)
 
     def test_a_null_and_declared_text(self, tmp_path):
         source = test_table_file.write(tmp_path / "in.csv", [self.ROW, self.ODD] * 50)
@@ -287,31 +269,6 @@ class TestRefusals:
     )
     def test_parameters(self, rows, tmp_path, ledger, options, error, match):
         self.refuse(write(rows, tmp_path / "in.parquet"), ledger, match, error, **options)
-
-    def test_kinds(self, rows, tmp_path):
-        source, target = write(rows, tmp_path / "in.parquet"), tmp_path / "out.csv"
-        for synthesizer, match in (
-            (object(), "synthesizer must be a DPMarginalSynthesizer"),
-            (made(domain=None), "domain must be a Domain or a mapping"),
-            (made(discover=0.1), "discover"),
-        ):
-            with pytest.raises(TypeError, match=match):
-                synthesize_file(source, target, synthesizer)
-        with pytest.raises(TypeError, match="target must be a str or a path"):
-            synthesize_file(source, None, made())
-        assert only_the_source(source)
-
-    def test_what_appears_meanwhile_is_not_overwritten(self, source, tmp_path):
-        target = tmp_path / "out.csv"
-
-        class Late(Bars):
-            def close(self):
-                target.write_text("of somebody else")
-
-        with pytest.raises(FileExistsError, match="never overwritten"):
-            synthesize_file(source, target, made(marginals="independent"), progress=Late())
-        assert target.read_text() == "of somebody else"
-        assert sorted(path.name for path in tmp_path.iterdir()) == [source.name, "out.csv"]
 
 
 class TestPersons:

@@ -287,6 +287,15 @@ def test_categories_that_dask_does_not_know_are_no_declaration(dask_frame):
 # Kinds of columns
 
 
+def test_an_index_shows_no_value_of_rows_that_are_not_released(people):
+    frame = people.slice(0, 4).to_pandas().assign(who=["a", "b", "SECRET", "SECRET"], place="x")
+    frame = frame.set_index(["who", "place"])[:2]
+    with pytest.warns(PrivacyLeakWarning, match="the row index passes through"):
+        released = privatize(frame, encoder(), keep=["number"])
+    assert released.index.get_level_values("who").tolist() == ["a", "b"]
+    assert "SECRET" not in released.index.levels[0]
+
+
 def test_dictionaries_that_differ_between_batches(people):
     halves = [
         pa.record_batch({"d": pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), values)})

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
-from skdp.base import read_frame
 from skdp.domain import Domain
 from skdp.engines import synthesize_file
 
@@ -47,17 +46,6 @@ def test_an_interval_says_whether_its_numbers_are_real(tmp_path, real, whole):
         assert Domain.from_toml(synthesizer.domain_.to_toml())["wage"].real == real
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_times_with_a_zone_are_values_like_others(people, tmp_path, form):
-    values = [*pd.to_datetime(ZONED, utc=True, format="ISO8601")]
-    made = synthesize_file(
-        people, tmp_path / f"out.{form}", DPMarginalSynthesizer(9.0, domain={"seen": [*values, None]}, random_state=0)
-    )
-    frame = read_frame(made, Domain({"seen": [*values, None]}))
-    assert frame["seen"].dropna().isin(values).all()
-    assert frame["seen"].value_counts().tolist() == pytest.approx([200] * 3, abs=10)
-
-
 def test_a_full_disk_does_not_lose_a_model_that_is_saved(people, tmp_path, monkeypatch):
     def fill_the_disk(self, n_samples):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -87,3 +75,13 @@ def test_the_model_is_saved_where_nothing_is(people, tmp_path):
     assert model.read_text() == "mine"
     synthesize_file(people, out, synthesizer, save=tmp_path / "new")
     assert DPMarginalSynthesizer.load(tmp_path / "new").n_rows_ == synthesizer.n_rows_
+
+
+def test_what_cannot_be_saved_is_refused_before_the_charge(people, tmp_path):
+    ledger = PrivacyLedger(epsilon=10)
+    domain = {"age": Interval(0, 70, bins=7)}
+    synthesizer = DPMarginalSynthesizer(domain=domain, marginals=[frozenset({"age"})], ledger=ledger)
+    with pytest.raises(TypeError, match="a frozenset cannot be saved"):
+        synthesize_file(people, tmp_path / "out.csv", synthesizer, save=tmp_path / "model")
+    assert ledger.spent.epsilon == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv"]
