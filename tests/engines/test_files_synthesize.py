@@ -176,6 +176,16 @@ class TestText:
             with pytest.raises(ValueError, match="the domain has no columns"):
                 self.run(source, tmp_path / "two.csv", real_columns=wrong)
 
+    def test_numbers_are_clipped_and_text_is_not(self, tmp_path):
+        source = test_table_file.write(tmp_path / "in.csv", [self.ROW | {"age": "1e300"}] * 100)
+        assert self.run(source, tmp_path / "out.csv", handle_unknown="clip").count({"age": (90, None)}) > 50
+        for text in ("secret", "1_000", "nAn", "0x10"):
+            source = test_table_file.write(tmp_path / "in.csv", [self.ROW] * 50 + [self.ROW | {"age": text}])
+            for policy in ("clip", "ignore", "error"):
+                with pytest.raises(ValueError, match="column 'age' holds text that is no number") as caught:
+                    self.run(source, tmp_path / "two.csv", handle_unknown=policy)
+                assert text not in str(caught.value)
+
     def test_a_null_and_declared_text(self, tmp_path):
         source = test_table_file.write(tmp_path / "in.csv", [self.ROW, self.ODD] * 50)
         synthesizer = self.run(source, tmp_path / "out.csv", handle_unknown="error", n_samples=200)
