@@ -56,7 +56,6 @@ from skdp.engines._atomic import Progress as Progress
 from skdp.engines._privatize import privatize
 from skdp.engines._registry import open_table as open_table
 from skdp.engines._tally import tally
-from skdp.engines._tally import tally_batches as tally_batches
 from skdp.engines.files import (
     estimate_file,
     privatize_file,
