@@ -50,7 +50,7 @@ from skdp.evaluation import (
     errors_by_trust,
     privacy_curve,
 )
-from skdp.metrics import debiased_fairness, expected_l2_error, fairness_report
+from skdp.metrics import debiased_fairness, fairness_report
 
 # %% [markdown]
 # The table is the census data Adult. Years of education stand in for the name of the degree; the census weight is no
@@ -264,7 +264,7 @@ repairs.round(0).astype(int)
 
 # %%
 standard_error = pd.Series(
-    {epsilon: expected_l2_error(randomizer(epsilon).fit(cells), [n / 4] * 4) / 2 for epsilon in EPSILONS}
+    {epsilon: np.sqrt(randomizer(epsilon).fit(cells).count_variances([n / 4] * 4).mean()) for epsilon in EPSILONS}
 )
 EPSILON = min(epsilon for epsilon, error in standard_error.items() if error <= 0.01 * n)
 print(f"smallest ε that satisfies this: {EPSILON:g}")

@@ -2,11 +2,9 @@
 
 import itertools
 import math
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 
@@ -15,7 +13,6 @@ from skdp.local import NumericPerturber, SubsetSelectionEncoder, UnaryEncodingTr
 from skdp.metrics import debiased_fairness, fairness_report, joint_distribution
 from skdp.metrics.private_groups._reports import GroupReports, find_privileged
 from skdp.oracles import RandomizedResponse, SubsetSelection, UnaryEncoding
-from skdp.testing import check_intervals
 from tests.conftest import each
 
 SEX = {"sex": ["Female", "Male"]}
@@ -132,19 +129,6 @@ def test_the_joint_distribution_of_one_column_is_the_estimate_of_its_counts():
         np.testing.assert_allclose(own["count"], encoder.estimate_counts(reports[true == label])["count"])
 
 
-def test_repaired_counts_are_not_negative_and_keep_the_number_of_rows():
-    people, true, predicted = table(60)
-    encoder = RandomizedResponseEncoder(0.3, strategy="joint", categories=BOTH, random_state=0)
-    reports = encoder.fit_transform(people)
-    raw = joint_distribution(true, predicted, reports, encoder)
-    repaired = joint_distribution(true, predicted, reports, encoder, postprocess="simplex")
-    assert (raw["count"] < 0).any()
-    assert (repaired["count"] >= 0).all()
-    sizes = [column["count"].groupby(level=["y_true", "y_pred"]).sum() for column in (raw, repaired)]
-    np.testing.assert_allclose(*sizes)
-    pd.testing.assert_series_equal(raw["std_error"], repaired["std_error"])
-
-
 @pytest.mark.parametrize(
     "make",
     [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder, FrequencyOracleEncoder],
@@ -176,36 +160,6 @@ def test_without_noise_it_is_the_report_on_known_groups(make, strategy):
         np.testing.assert_allclose(found.loc[found["group"] == name, "value"], rates, atol=1e-9)
 
 
-def test_a_difference_of_reported_groups_is_the_true_one_times_the_factor_of_the_notes():
-    """Exact: the expected counts of reports, by the channel in fractions."""
-    oracle = RandomizedResponse(3, 0.8)
-    channel = oracle.channel()
-    privileged = [0, 2]
-    #        y, ŷ:  (0, 0) (0, 1) (1, 0) (1, 1)
-    true = [[Fraction(c) for c in row] for row in ([70, 10, 25, 30], [40, 20, 6, 60], [90, 35, 11, 77])]
-    seen = [[sum(channel[v][r] * true[v][c] for v in range(3)) for c in range(4)] for r in range(3)]
-
-    def pick(counts, inside):
-        return [sum(counts[v][c] for v in range(3) if (v in privileged) == inside) for c in range(4)]
-
-    own = sum(channel[0][r] for r in privileged)
-    other = sum(channel[1][r] for r in privileged)
-    assert own == sum(channel[2][r] for r in privileged)
-    for over, under in (((1, 3), range(4)), ((3,), (2, 3)), ((1,), (0, 1))):
-        differences, sizes = [], []
-        for counts in (true, seen):
-            both = [pick(counts, inside) for inside in (False, True)]
-            rates = [sum(row[c] for c in over) / sum(row[c] for c in under) for row in both]
-            differences.append(rates[0] - rates[1])
-            sizes.append([sum(row[c] for c in under) for row in both])
-        share = sizes[0][1] / sum(sizes[0])
-        reported = own * share + other * (1 - share)
-        assert reported == sizes[1][1] / sum(sizes[1])
-        factor = (own - other) * share * (1 - share) / (reported * (1 - reported))
-        assert 0 < factor < 1
-        assert differences[1] == factor * differences[0]
-
-
 def test_inverting_expected_reports_gives_the_true_metrics():
     """Reports in the exact shares of the channel: the naive metrics shrink, the debiased ones are the true ones."""
     encoder = RandomizedResponseEncoder(math.log(3), categories=SEX, random_state=0)
@@ -233,17 +187,12 @@ def test_inverting_expected_reports_gives_the_true_metrics():
     "domain privileged marked",
     [
         (SEX, "Male", [0, 1]),
-        (SEX, ["Male"], [0, 1]),
-        (SEX, ("Male",), [0, 1]),
         ({"race": RACES}, {"White", "Other"}, [0, 1, 1]),
         ({"race": [*RACES, None]}, float("nan"), [0, 0, 0, 1]),
         ({"age": Interval(edges=[0, 38, 120])}, "[38, 120]", [0, 1]),
-        ({"code": [1, 2, 3]}, np.array([1, 3]), [1, 0, 1]),
         (BOTH, ("White", "Male"), [0, 0, 0, 0, 0, 1]),
         (BOTH, [("White", "Male"), ("Black", "Female")], [1, 0, 0, 0, 0, 1]),
-        (BOTH, (("White", "Male"), ("Black", "Female")), [1, 0, 0, 0, 0, 1]),
         (BOTH, {"sex": "Male", "race": ["White", "Other"]}, [0, 0, 0, 1, 0, 1]),
-        (SEX, {"sex": "Male"}, [0, 1]),
     ],
 )
 def test_privileged_groups_are_found_by_their_values(domain, privileged, marked):
@@ -258,8 +207,6 @@ def test_privileged_groups_are_found_by_their_values(domain, privileged, marked)
         (SEX, [], "some of the declared groups"),
         (SEX, ["Male", "Female"], "not all"),
         (BOTH, "Male", r"tuples with a value for each of \['race', 'sex'\]"),
-        (BOTH, ["White", "Male"], "tuples with a value"),
-        (BOTH, ("Male", "White"), "column 'race' does not declare"),
     ],
 )
 def test_privileged_values_that_do_not_fit_are_refused(domain, privileged, message):
@@ -279,22 +226,12 @@ def arguments(**changes):
     "changes error message",
     [
         ({"y_true": [1, 0]}, ValueError, "y_true, y_pred and reports must have the same length, got 2, 50 and 50"),
-        ({"y_pred": [None] * 50}, ValueError, "y_pred has missing values"),
-        ({"positive_label": "yes"}, ValueError, "neither y_true nor y_pred"),
         ({"y_pred": ["yes", "no"] * 25}, ValueError, "no label in common"),
-        ({"y_pred": [1, "no"] * 25}, ValueError, "labels of one kind, got number and string"),
         ({"privileged": "male"}, ValueError, "does not declare"),
         ({"columns": "race"}, ValueError, r"columns must be distinct ones of \['sex'\]"),
-        ({"columns": []}, ValueError, "columns must be"),
         ({"rows": "random"}, ValueError, "rows must be one of"),
         ({"confidence_level": 95}, ValueError, "confidence_level"),
-        ({"privileged": None, "by_group": False}, ValueError, "privileged must be given"),
-        ({"by_group": "yes"}, ValueError, "by_group must be True, False or None"),
-        ({"sample_weight": np.zeros(50)}, ValueError, "not 0 for all rows"),
-        ({"y_score": np.full(50, 2.0)}, ValueError, "y_score must hold probabilities"),
-        ({"control_features": [1, 2]}, ValueError, "control_features must have the same length"),
         ({"y_true": None}, TypeError, "y_true must be a column of values, got None"),
-        ({"y_pred": None}, TypeError, "y_pred must be a column of values, got None"),
         (
             {"y_true": [">50K", "<=50K"] * 25, "y_pred": [">50K.", "<=50K."] * 25, "positive_label": ">50K"},
             ValueError,
@@ -305,7 +242,6 @@ def arguments(**changes):
         ({"encoder": RandomizedResponseEncoder()}, NotFittedError, "not fitted"),
         ({"encoder": RandomizedResponseEncoder}, TypeError, "RandomizedResponseEncoder"),
         ({"encoder": NumericPerturber(bounds=(0, 1)).fit([[0.5]])}, TypeError, "NumericPerturber"),
-        ({"encoder": None}, TypeError, "NoneType"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes, error, message):
@@ -361,87 +297,4 @@ def test_a_ratio_that_is_infinite_by_noise_is_no_undefined_metric():
     assert all(impact["upper"].item() == np.inf for impact in infinite)
 
 
-def test_other_classes_than_the_positive_one_count_as_negative():
-    given = arguments()
-    words = np.array(["low", "high"])
-    named = {"y_true": np.where(given["y_true"] == 1, "high", np.where(np.arange(50) % 2, "low", "middle"))}
-    named["y_pred"] = words[given["y_pred"]]
-    expected = debiased_fairness(**given)
-    found = debiased_fairness(**given | named | {"positive_label": "high"})
-    pd.testing.assert_frame_equal(found, expected)
-    assert joint_distribution(named["y_true"], None, given["reports"], given["encoder"]).shape == (6, 3)
-
-
-def test_frames_of_any_library_give_the_same():
-    people, true, predicted = table(2_000)
-    encoder = RandomizedResponseEncoder(2.0, categories=SEX, random_state=0)
-    reports = encoder.fit_transform(people[["sex"]])
-    shared = {"encoder": encoder, "privileged": "Male", "positive_label": 1}
-    expected = debiased_fairness(true, predicted, reports, **shared)
-    found = debiased_fairness(pl.Series(true), pl.DataFrame({"p": predicted}), pl.from_pandas(reports), **shared)
-    pd.testing.assert_frame_equal(found, expected)
-    shuffled = reports.set_axis(np.random.default_rng(0).permutation(2_000))  # matched by position, not by index
-    pd.testing.assert_frame_equal(debiased_fairness(true, pd.Series(predicted), shuffled, **shared), expected)
-
-
-def few_women(seed, epsilon=0.5):
-    """1,000 rows of a population in which a tenth are women; 60 % of them are selected, and 16 % of the men."""
-    rng = np.random.default_rng(seed)
-    women, true = rng.random(1_000) < 0.1, rng.random(1_000) < 0.4
-    predicted = rng.random(1_000) < np.where(women, 0.6, 0.16)
-    people = pd.DataFrame({"sex": np.where(women, "Female", "Male")})
-    encoder = RandomizedResponseEncoder(epsilon, categories=SEX, random_state=seed)
-    given = {"privileged": "Male", "positive_label": True}
-    found = debiased_fairness(true, predicted, encoder.fit_transform(people), encoder, **given)[:10]
-    return found.set_index(found["metric"] + found["group"].fillna(""))
-
-
-POPULATION = pd.Series([0.6, 0.16] * 3 + [0.44, 3.75, 0.44, 0.44])
-
-
 LEAST, MOST = np.r_[np.zeros(6), -1, 0, -1, -1], np.r_[np.ones(6), 1, np.inf, 1, 1]
-
-
-@pytest.mark.long
-def test_intervals_cover_in_all_draws():
-    """Shown only where it stood out, disparate impact was biased and covered too rarely in the draws that show it."""
-    truth = POPULATION.set_axis(few_women(0).index)
-    found = check_intervals(few_women, truth, n_repeats=60, possible=(LEAST, MOST))
-    assert (found["shown"] == 1).all()
-
-
-@pytest.mark.long
-def test_showing_only_what_stands_out_is_noticed():
-    def selected(seed):
-        found = few_women(seed)
-        return found[found["std_error"] * 2 < found["value"].abs()]
-
-    with pytest.raises(AssertionError, match="disparate_impact: "):
-        check_intervals(selected, POPULATION.set_axis(few_women(0).index), n_repeats=60)
-
-
-def people(n=400):
-    rng = np.random.default_rng(0)
-    sex, site = rng.choice(["F", "M", "X"], n, p=[0.4, 0.4, 0.2]), rng.choice(["a", "b"], n)
-    true = rng.random(n) < 0.4
-    predicted = rng.random(n) < 0.2 + 0.2 * (sex == "M") + 0.3 * true
-    return pd.DataFrame({"sex": sex, "site": site, "true": true * 1, "predicted": predicted * 1})
-
-
-def test_each_declared_group_is_estimated_from_reports():
-    frame = people(6_000)
-    encoder = RandomizedResponseEncoder(3.0, categories={"sex": ["F", "M", "X"]}, random_state=0)
-    reports = encoder.fit_transform(frame[["sex"]])
-    given = {"privileged": "M", "positive_label": 1, "by_group": True}
-    found = debiased_fairness(frame["true"], frame["predicted"], reports, encoder, rows="fixed", **given)
-    known = fairness_report(frame["true"], frame["predicted"], frame["sex"], **given)
-    pd.testing.assert_frame_equal(found[["metric", "definition", "group"]], known[["metric", "definition", "group"]])
-    off = (found["value"] - known["value"]).abs() / found["std_error"].where(found["std_error"] > 0)
-    assert off.max() < 4
-    assert found[["lower", "upper"]].notna().all(axis=None)
-    # The covariance of two groups over the noise: differences are not those of independent rates.
-    two = debiased_fairness(
-        frame["true"], frame["predicted"], reports, encoder, privileged="M", positive_label=1, rows="fixed"
-    ).set_index("metric")
-    errors = two.loc["selection_rate", "std_error"]
-    assert two.loc["statistical_parity_difference", "std_error"] > 1.1 * np.hypot(*errors)

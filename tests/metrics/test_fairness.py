@@ -1,8 +1,6 @@
 """Group fairness of known groups: the values of aif360 and fairlearn, and what the functions read."""
 
-import math
 import warnings
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -73,35 +71,10 @@ def aif360_values(frame, privileged="Male", positive_label=1):
     ]
 
 
-def by_hand(unprivileged, privileged):
-    def rate(cells, true):
-        positive = sum(count for (y, p), count in cells.items() if p == 1 and y in true)
-        return Fraction(positive, sum(count for (y, _), count in cells.items() if y in true))
-
-    selection = [rate(cells, {0, 1}) for cells in (unprivileged, privileged)]
-    tpr = [rate(cells, {1}) for cells in (unprivileged, privileged)]
-    fpr = [rate(cells, {0}) for cells in (unprivileged, privileged)]
-    n = sum(unprivileged.values()) + sum(privileged.values())
-    benefits = {}
-    for cells in (unprivileged, privileged):
-        for (y, p), count in cells.items():
-            benefits[1 + p - y] = benefits.get(1 + p - y, 0) + count
-    mean = sum(benefit * count for benefit, count in benefits.items()) / n
-    shares = [(benefit / mean, count) for benefit, count in benefits.items() if benefit]
-    return [
-        float(selection[0] - selection[1]),
-        float(selection[0] / selection[1]),
-        float(tpr[0] - tpr[1]),
-        float((tpr[0] - tpr[1] + fpr[0] - fpr[1]) / 2),
-        sum(share * math.log(share) * count for share, count in shares) / n,
-    ]
-
-
 def test_the_values_are_aif360s_and_those_of_the_confusion_counts():
     frame = rows(Female=UNPRIVILEGED, Male=PRIVILEGED)
     # 40 of 100 against 65 of 100; 30 of 50 against 60 of 75; 10 of 50 against 5 of 25.
     assert values(frame)[:4] == pytest.approx([-0.25, 40 / 65, -0.2, -0.1])
-    assert values(frame) == pytest.approx(by_hand(UNPRIVILEGED, PRIVILEGED), rel=1e-12)
     assert values(frame) == pytest.approx(aif360_values(frame), rel=1e-12)
 
 
@@ -123,9 +96,6 @@ def test_the_values_are_aif360s_and_fairlearns_on_any_table(parts):
         theirs = aif360_values(frame, privileged="a")
     np.testing.assert_allclose(two, theirs, rtol=1e-9, atol=1e-12)
     if all(cells[0, 0] + cells[0, 1] and cells[1, 0] + cells[1, 1] for cells in parts):
-        together = {cell: sum(cells[cell] for cells in parts[1:]) for cell in parts[0]}
-        if two[1] == two[1] and not math.isinf(two[1]) and two[4] == two[4]:
-            assert two == pytest.approx(by_hand(together, parts[0]), rel=1e-9, abs=1e-12)
         np.testing.assert_allclose(each, fairlearn_values(frame), rtol=1e-9, atol=1e-12)
     elif all(cells[1, 0] + cells[1, 1] for cells in parts):
         np.testing.assert_allclose(each[2:4], fairlearn_values(frame)[2:4], rtol=1e-9, atol=1e-12)
@@ -196,16 +166,6 @@ def test_each_group_has_its_rates_and_is_compared_with_the_privileged():
         assert [lookup[name, group] for name in METRICS[:4]] == pytest.approx(values(pair)[:4])
 
 
-def test_several_privileged_values_are_one_group_that_the_others_are_compared_with():
-    cells = {"a": UNPRIVILEGED, "b": PRIVILEGED, "c": {(1, 1): 3, (1, 0): 7, (0, 1): 5, (0, 0): 15}}
-    frame = rows(**cells)
-    table = fairness_report(
-        frame["true"], frame["predicted"], frame["sex"], privileged=["b", "c"], positive_label=1, by_group=True
-    ).set_index(["metric", "group"])
-    assert table.loc[(METRICS[0], "a"), "value"] == pytest.approx(values(frame, privileged=["b", "c"])[0])
-    assert (METRICS[0], "c") not in table.index
-
-
 PEOPLE = {"sex": ["F", "F", "M", "M", "M", "F"], "race": ["B", "W", "W", "B", "W", "W"]}
 
 
@@ -246,24 +206,6 @@ def test_a_privileged_cell_of_several_columns(privileged):
         table = fairness_report(OUTCOME, predicted, pd.DataFrame(PEOPLE), privileged=privileged, **options)
         expected = fairness_report(OUTCOME, predicted, cell, privileged="yes", **options)
     pd.testing.assert_frame_equal(table, expected)
-
-
-def test_groups_are_in_the_order_of_declared_categories_and_only_those_that_occur():
-    sex = pd.Series(["b", "a", "b", "a"], dtype=pd.CategoricalDtype(["c", "b", "a"]))
-    table = fairness_report([1, 0, 0, 1], [1, 1, 1, 1], sex, positive_label=1)
-    assert table.loc[:1, "group"].tolist() == ["b", "a"]
-
-
-def test_of_many_labels_the_positive_one_is_compared_with_the_rest():
-    true, predicted = list("abcabcabca"), list("aacabbabcb")
-    sex = list("FFFFFMMMMM")
-    expected = fairness_report(
-        [x == "a" for x in true], [x == "a" for x in predicted], sex, privileged="M", positive_label=True
-    )
-    table = fairness_report(true, predicted, sex, privileged="M", positive_label="a")
-    pd.testing.assert_frame_equal(table, expected)
-    one_only = fairness_report(true, ["a"] * 10, sex, privileged="M", positive_label="a")
-    assert one_only["value"].tolist()[6:10] == [0, 1, 0, 0]
 
 
 @given(groups, st.sampled_from([0.5, 0.95, 0.999]))
@@ -327,16 +269,6 @@ def test_columns_of_any_library_are_matched_by_position(column):
     assert table["value"][6:].tolist() == values(frame)
 
 
-def test_groups_of_several_values_and_labels_of_other_kinds():
-    frame = rows(Female=UNPRIVILEGED, Male=PRIVILEGED)
-    expected = values(frame)
-    frame.loc[frame.index % 2 == 0, "sex"] = frame["sex"].str.lower()
-    assert values(frame, privileged=["Male", "male"]) == expected
-    frame["true"] = np.where(frame["true"] == 1, ">50K", "<=50K")
-    frame["predicted"] = np.where(frame["predicted"] == 1, ">50K", "<=50K")
-    assert values(frame, privileged={"Male", "male"}, positive_label=">50K") == expected
-
-
 @pytest.mark.parametrize(
     ("unprivileged", "privileged", "undefined"),
     [
@@ -371,18 +303,14 @@ TRUE, PREDICTED, GROUPS = [0, 1, 0, 1], [0, 1, 1, 1], ["a", "a", "b", "b"]
     "columns message",
     [
         ((TRUE, PREDICTED[1:], GROUPS), "same length, got 4, 3 and 4"),
-        ((TRUE, PREDICTED, GROUPS[1:]), "same length, got 4, 4 and 3"),
         (([0, 1, None, 1], PREDICTED, GROUPS), "y_true has missing values"),
-        ((TRUE, [0, 1, float("nan"), 1], GROUPS), "y_pred has missing values"),
         ((TRUE, PREDICTED, ["b", "b", "b", "b"]), "no row with a privileged value"),
         ((TRUE, PREDICTED, ["a", "a", "a", "a"]), "no row with a value that is not privileged"),
         ((TRUE, ["0", "1", "1", "1"], GROUPS), "no label in common"),
         (([0, 0, 2, 2], [0, 0, 2, 2], GROUPS), "positive_label"),
         ((["secret", "x", "y", "z"], PREDICTED, GROUPS), "^(?!.*secret).*label"),
         ((TRUE, PREDICTED, pd.DataFrame({"a": GROUPS, "b": GROUPS})), r"keys \['a', 'b'\], or a tuple of 2 values"),
-        ((TRUE, PREDICTED, pd.DataFrame(index=range(4))), "at least one column"),
         ((TRUE, np.zeros((4, 2)), GROUPS), "y_pred must be one column"),
-        (([], [], []), "positive_label"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(columns, message):
@@ -412,10 +340,6 @@ def test_missing_values_are_a_group_of_their_own(make):
         sorted(map(tuple, report[columns].round(9).astype(str).to_numpy().tolist())) for report in (found, expected)
     ]
     assert by_metric[0] == by_metric[1]
-    two = fairness_report(true, predicted, make(groups), privileged="a", positive_label=1)
-    pd.testing.assert_frame_equal(
-        two, fairness_report(true, predicted, [*"aaaabbbbbbbb"], **given | {"by_group": False})
-    )
     swapped = fairness_report(true, predicted, make(groups), privileged=[None], positive_label=1)
     pd.testing.assert_frame_equal(
         swapped, fairness_report(true, predicted, [*"bbbbaaaabbbb"], privileged="a", positive_label=1)
@@ -435,7 +359,6 @@ def test_the_group_of_missing_values_has_a_name_that_no_value_has():
     "parameters, message",
     [
         ({"by_group": False}, "privileged must be given"),
-        ({"by_group": "yes"}, "by_group must be True, False or None"),
         ({"simultaneous": "yes"}, "simultaneous must be True or False"),
         ({"simultaneous": True}, "simultaneous=True is about intervals: it needs a confidence_level"),
         ({"confidence_level": 1}, "confidence_level"),
@@ -444,8 +367,6 @@ def test_the_group_of_missing_values_has_a_name_that_no_value_has():
         ({"privileged": ["a", "b"], "by_group": True}, "no row with a value that is not privileged"),
         ({"sample_weight": np.zeros(4)}, "sample_weight must be at least 0, and not 0 for all rows"),
         ({"sample_weight": [np.inf] * 4}, "sample_weight must hold finite numbers"),
-        ({"sample_weight": ["a"] * 4}, "sample_weight must hold numbers"),
-        ({"sample_weight": [1] * 3}, "same length, got 4, 4, 4 and 3"),
         ({"y_score": [1.5] * 4}, "y_score must hold probabilities of the positive label"),
         ({"control_features": [1] * 3}, "control_features must have the same length as y_true, got 3 and 4"),
         ({"control_features": pd.DataFrame({"group": [1] * 4})}, "control_features has a column 'group'"),
@@ -469,10 +390,7 @@ def table_of(frame, **given):
     return fairness_report(frame["true"], frame["predicted"], frame["sex"], **{"positive_label": 1} | given)
 
 
-def test_weighted_values_are_fairlearns_and_aif360s():
-    from aif360.datasets import BinaryLabelDataset
-    from aif360.metrics import ClassificationMetric
-
+def test_weighted_values_are_fairlearns():
     frame, weights = people(), np.random.default_rng(1).integers(1, 4, 400)
     found = table_of(frame, sample_weight=weights)
     frame_of_rates = fairlearn_metrics.MetricFrame(
@@ -484,19 +402,6 @@ def test_weighted_values_are_fairlearns_and_aif360s():
     )
     for name in RATES:
         np.testing.assert_allclose(found.loc[found["metric"] == name, "value"], frame_of_rates.by_group[name])
-    datasets = [
-        BinaryLabelDataset(
-            df=pd.DataFrame({"group": (frame["sex"] == "M") * 1.0, "y": frame[name] * 1.0, "weight": weights}),
-            label_names=["y"],
-            protected_attribute_names=["group"],
-            instance_weights_name="weight",
-        )
-        for name in ("true", "predicted")
-    ]
-    theirs = ClassificationMetric(*datasets, unprivileged_groups=[{"group": 0}], privileged_groups=[{"group": 1}])
-    own = table_of(frame, privileged="M", sample_weight=weights).set_index("metric")["value"]
-    for name in ("statistical_parity_difference", "disparate_impact", "equal_opportunity_difference"):
-        assert own[name] == pytest.approx(getattr(theirs, name)())
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
@@ -529,17 +434,7 @@ def test_control_features_split_the_rows():
         control_features=frame["site"],
     )
     by_site = table_of(frame, control_features=frame["site"].to_numpy())
-    assert (
-        by_site.columns[0]
-        == "control_feature_0"
-        == fairlearn_metrics.MetricFrame(
-            metrics=fairlearn_metrics.selection_rate,
-            y_true=[1],
-            y_pred=[1],
-            sensitive_features=["a"],
-            control_features=["b"],
-        ).control_levels[0]
-    )
+    assert by_site.columns[0] == "control_feature_0"  # as fairlearn
     rates = by_site[by_site["metric"] == "selection_rate"]
     np.testing.assert_allclose(rates["value"], theirs.by_group.to_numpy(float))
     ranges = by_site[by_site["metric"] == "selection_rate_difference"]

@@ -151,17 +151,6 @@ def test_of_two_groups_that_are_apart_the_range_has_the_interval_of_the_differen
     assert table.loc["selection_rate_ratio", ends].tolist() == pytest.approx(inverse)
 
 
-@pytest.mark.parametrize("counts", [(0, 0, 0, 0), (20, 20, 20, 20), (10, 10, 10, 11)])
-@pytest.mark.filterwarnings("ignore:undefined")
-def test_groups_that_are_alike_may_still_differ(counts):
-    groups, predicted = np.repeat(list("abcd"), 20), np.concatenate([np.arange(20) < count for count in counts]) * 1
-    table = fairness_report(np.ones(80), predicted, groups, positive_label=1, confidence_level=0.95)
-    table = table.set_index("metric")
-    assert table.loc["selection_rate_difference", "lower"] == 0
-    assert 0.1 < table.loc["selection_rate_difference", "upper"] < 0.5
-    assert table.loc["selection_rate_ratio", "lower"] < 0.9
-
-
 def test_intervals_of_all_groups_at_once_are_those_of_a_higher_level():
     rng = np.random.default_rng(0)
     columns = rng.integers(2, size=90), rng.integers(2, size=90), rng.choice(list("abc"), 90)
@@ -357,7 +346,7 @@ def test_errors_are_those_of_the_influence_of_rows(rows):
         pytest.param(RandomizedResponse(5, 0.5), 2_000, "fixed", marks=pytest.mark.long),
         pytest.param(RandomizedResponse(3, 4.0), 150, "fixed", marks=pytest.mark.long),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__ if hasattr(value, "k") else str(value),
 )
 def test_all_metrics_are_covered_from_reports(oracle, n_rows, rows):
     # The seeds are fixed. With other ones, correct code fails with a probability of about 1e-5: some 30 intervals, each

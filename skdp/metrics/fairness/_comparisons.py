@@ -105,31 +105,26 @@ class PairsOfGroups:
 
 def _largest_of_pairs(value: Any, compare: Callable[[float], Estimate], places: list[int], level: float) -> Estimate:
     """Return the interval of the largest of the parameters that pairs of groups have."""
-    # Its upper end needs no more than the interval of one pair: the pair that has the largest parameter. The lower end
-    # must hold for all pairs that may have it, as the largest of their estimates is too large.
+    # Its upper end needs no more than the interval of one pair: of the pair that has the largest parameter. The lower
+    # end must hold for all pairs that may have it, as the largest of their estimates is too large.
     value, unknown = np.asarray(value), np.asarray(np.nan)
     usual = compare(level)[places]
     if np.isnan(value) or usual.value.size == 0:
         return Estimate(value, unknown, np.asarray(-np.inf), np.asarray(np.inf))
     n_rates, n_pairs = usual.value.shape
     n_likely = int(np.sum(usual.upper >= usual.lower.max()))
-    lower_level, upper_level = levels_of_largest(n_likely, n_pairs, n_rates, level)
+    lower_level = level_of_lower_end(n_likely, n_pairs, n_rates, level)
     lower = compare(lower_level).lower[places].max()
-    upper = compare(upper_level).upper[places].max()
-    return Estimate(value, unknown, np.asarray(lower), np.asarray(upper))
+    return Estimate(value, unknown, np.asarray(lower), np.asarray(usual.upper.max()))
 
 
 @cache
-def levels_of_largest(n_likely: int, n_pairs: int, n_rates: int, level: float) -> tuple[float, float]:
-    """Return the levels of the intervals of pairs that have the lower and the upper end of the largest one."""
-    # Of all pairs, n_pairs of each rate, n_likely may be the largest one.
-    #
-    # Two bounds of the quantile with which no lower end of these pairs is too large: Bonferroni's, and, of all pairs,
-    # Tukey's studentized range (Kramer 1956), whose level is Šidák's for several rates.
+def level_of_lower_end(n_likely: int, n_pairs: int, n_rates: int, level: float) -> float:
+    """Return the level of the intervals of pairs whose largest lower end is that of the largest parameter."""
+    # Of all pairs, n_pairs of each rate, n_likely may be the largest one. Two bounds of the quantile with which no
+    # lower end of these pairs is too large: Bonferroni's, and, of all pairs, Tukey's studentized range (Kramer 1956),
+    # whose level is Šidák's for several rates.
     bonferroni = -NormalDist().inv_cdf((1 - level) / 2 / n_likely)
     n_groups = (1 + math.isqrt(1 + 4 * n_pairs)) // 2
     tukey = studentized_range.ppf(level ** (1 / n_rates), n_groups, np.inf) / math.sqrt(2)
-    lower_tail = NormalDist().cdf(-min(bonferroni, tukey))
-    # If one pair is apart from the others, both tails together are 1 − level.
-    upper_tail = 1 - level - lower_tail
-    return 1 - 2 * lower_tail, 1 - 2 * upper_tail
+    return 1 - 2 * NormalDist().cdf(-min(bonferroni, tukey))

@@ -133,7 +133,7 @@ def fairness_report(
     - the largest rate against the smallest: the range of estimates is larger than that of the rates, the more so the
       more groups there are. So the end next to equality holds for all pairs that may be the most unequal ones, by
       Bonferroni's bound or Tukey's studentized range, whichever is shorter; the other end needs the interval of one
-      pair only, and gets the rest of the level;
+      pair only;
     - calibration gap: the score interval of a mean, with the variance of one average row more;
     - Theil index: the delta method on a logarithmic scale;
     - consistency: Wilson's interval with the number of rows that have the jackknife's error. Without a row, each row
