@@ -7,10 +7,11 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 
 from skdp import (
     DPPCA,
+    BudgetExceeded,
     DPCategoricalNB,
     DPGaussianNB,
     DPGroupBy,
@@ -174,6 +175,20 @@ def test_a_refit_that_stops_at_any_attribute_changes_nothing(estimator, X):
         patches.setattr(type(estimator), "__setattr__", set_attribute, raising=False)
 
     assert 0 < is_unchanged_wherever_it_stops(estimator, X, patch, 40) < 40
+
+
+@each("estimator, X", [(clone(estimator), X) for estimator, X in SUBJECTS if type(estimator).__name__[:2] == "DP"])
+def test_a_refit_that_the_ledger_refuses_changes_nothing(estimator, X):
+    fit(estimator, X)
+    if estimator.guarantee_.epsilon == 0:
+        return  # nothing is released
+    before = state(estimator)
+    estimator.set_params(ledger=PrivacyLedger(epsilon=1e-9))
+    with pytest.raises(BudgetExceeded):
+        fit(estimator, X)
+    after = state(estimator)
+    assert after.keys() == before.keys()
+    assert all(after[name] is before[name] for name in before)
 
 
 @each(
