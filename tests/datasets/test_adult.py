@@ -57,6 +57,8 @@ def test_every_row_is_there(raw, subset, rows, complete):
     assert adult.target.equals(adult.frame["income"])
     for name in adult.frame:
         read = int if name in NUMBERS else str
+        assert isinstance(adult.frame[name].dtype, pd.CategoricalDtype) == (read is str)
+        assert (adult.frame[name].dtype == np.int64) == (read is int)
         found = ["?" if value != value else value for value in adult.frame[name].astype(object).tolist()]
         assert found == [read(row[name]) for row in expected]
     dropped = load_adult(subset=subset, dropna=True).frame
