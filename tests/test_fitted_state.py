@@ -191,32 +191,6 @@ def test_a_refit_that_the_ledger_refuses_changes_nothing(estimator, X):
     assert all(after[name] is before[name] for name in before)
 
 
-@each(
-    "estimator, X",
-    [subject for subject in SUBJECTS if isinstance(subject[0], DPMean | DPLogisticRegression | DPLinearRegression)],
-)
-def test_a_refit_that_stops_after_its_charge_costs_and_changes_nothing(estimator, X):
-    class Stopping(PrivacyLedger):
-        def charge(self, guarantee, what):
-            super().charge(guarantee, what)
-            if self.stops:
-                raise Stop
-
-    ledger = Stopping(epsilon=100, delta=0.5)
-    ledger.stops = False
-    parameters = estimator.get_params(deep=False) | {"ledger": ledger}
-    estimator = type(estimator)(**parameters)
-    fit(estimator, X)
-    before, spent = state(estimator), ledger.spent[0]
-    ledger.stops = True
-    with pytest.raises(Stop):
-        fit(estimator, X)
-    after = state(estimator)
-    assert after.keys() == before.keys()
-    assert all(after[name] is before[name] for name in before)
-    assert ledger.spent[0] == 2 * spent
-
-
 def test_a_first_fit_that_stops_leaves_nothing():
     estimator = DPMean(bounds=BOUNDS)
     with pytest.MonkeyPatch.context() as patches:

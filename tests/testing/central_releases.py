@@ -127,7 +127,9 @@ RELEASES = {
     "mean, two sums": (DPMean(bounds=BOUNDS), NUMBERS),
     "mean, one count": (DPMean(bounds=BOUNDS, missing="error"), WHOLE),
     "standard scaler, missing values": (DPStandardScaler(bounds=BOUNDS), NUMBERS),
+    "standard scaler": (DPStandardScaler(bounds=BOUNDS, missing="error"), WHOLE),
     "components": (DPPCA(bounds=BOUNDS), WHOLE),
+    "imputer, mean": (DPSimpleImputer(bounds=BOUNDS), NUMBERS),
     "robust scaler": (DPRobustScaler(bounds=BOUNDS, candidates=20), NUMBERS),
     "imputer, most frequent": (DPSimpleImputer(strategy="most_frequent", categories=WORDS), JOBS),
     "logistic regression": (DPLogisticRegression(3.0, bounds=UNIT, classes=[0, 1], max_iter=5), CORNERS),
@@ -142,6 +144,7 @@ RELEASES = {
     "linear regression": (DPLinearRegression(3.0, delta=1e-6, bounds=UNIT, target_bounds=(0, 1)), CORNERS),
     "ridge regression, pure": (DPRidge(3.0, bounds=UNIT, target_bounds=(0, 1)), CORNERS),
     "Gaussian naive Bayes": (DPGaussianNB(bounds=UNIT, classes=[0, 1]), CORNERS),
+    "categorical naive Bayes": (DPCategoricalNB(categories=WORDS, classes=[0, 1]), JOBS.assign(y=[0, 1, 1, 0, 0, 1])),
     "ridge regression of persons": (
         DPRidge(3.0, delta=1e-6, bounds=UNIT, target_bounds=(0, 1), max_rows_per_person=2),
         CORNER_PERSONS,

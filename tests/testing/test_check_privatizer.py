@@ -97,21 +97,23 @@ class IgnoresTheSeed(Mutant):
         return lambda *purpose: fresh
 
 
-class CountsRows(Mutant):
-    """The number is not in the pickle."""
-
-    def fit(self, X, y=None):
-        super().fit(X, y)
-        self.n_samples_ = len(X)
-        return self
+class OutOfPickles:
+    def __init__(self, number):
+        self.number = number
 
     def __getstate__(self):
-        return {name: value for name, value in super().__getstate__().items() if name != "n_samples_"}
+        return {}
+
+
+class CountsRows(Mutant):
+    def fit(self, X, y=None):
+        self.count_ = OutOfPickles(len(X))
+        return super().fit(X, y)
 
 
 class ShowsRows(CountsRows):
     def __repr__(self, **parameters):
-        return f"{super().__repr__(**parameters)} fitted on {getattr(self, 'n_samples_', None)} rows"
+        return super().__repr__(**parameters) + (f" of {self.count_.number} rows" if hasattr(self, "count_") else "")
 
 
 class StoresRows(Mutant):
