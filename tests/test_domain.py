@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,23 +135,6 @@ def test_intervals_are_half_open_and_the_last_one_closed(number, code):
     assert Interval(edges=[0, 10, 25, 100]).encode(column).tolist() == [code]
 
 
-def test_the_middle_of_a_bin_of_numbers_lies_in_it():
-    interval = Interval(0, 1, bins=7)
-    assert interval.encode(np.array(interval.values)).tolist() == list(range(7))
-    assert Interval(edges=[0, 10, 25]).values == (5, 17.5)
-
-
-def test_an_interval_needs_numbers(make_frame):
-    table = read_table(make_frame({"x": ["secret", "other"]}))
-    domain = Domain({"x": Interval(0, 1, bins=2)})
-    if str(getattr(table.columns[0], "dtype", "")) == "object":  # decided value by value; pandas 2 reads text so
-        assert domain.encode(table.columns)[0].tolist() == [2, 2]
-    else:
-        with pytest.raises(ValueError, match="column 'x': expected numbers") as caught:
-            domain.encode(table.columns)
-        assert "secret" not in str(caught.value)
-
-
 def test_what_cannot_be_selected():
     domain = Domain({"a": [1], "b": [2]})
     with pytest.raises(ValueError, match=r"the domain has no columns \['c'\]; it has \['a', 'b'\]"):
@@ -172,10 +154,6 @@ def test_the_text_of_another_library_is_never_shown(monkeypatch):
     with pytest.raises(ValueError, match=r"column 'x' cannot be coded \(OSError\)") as caught:
         domain.encode([np.array([1.0])])
     assert "secret" not in str(caught.value)
-
-
-def test_narrow_floats_meet_the_edges_that_they_were_rounded_from():
-    assert Interval(edges=[0, 0.1, 0.3]).encode(np.array([0.1, 0.3], np.float32)).tolist() == [1, 1]
 
 
 class TestMissingNumbers:
@@ -261,11 +239,6 @@ class TestDates:
         assert [None if day is None else str(day)[:10] for day in values_of(back, "day")] == [
             "2020-07-02", None, "2021-07-02"
         ]  # fmt: skip
-
-    def test_middles_are_rounded_to_the_unit_of_the_column(self):
-        domain = Domain({"at": Interval(datetime(2020, 1, 1), datetime(2020, 1, 2), bins=3)})
-        decode = domain.decoders([pd.Series([], dtype=pd.ArrowDtype(pa.date32()))])[0]
-        assert pd.Series(decode(np.array([0, 2]))).tolist() == [date(2020, 1, 1)] * 2
 
 
 @each(

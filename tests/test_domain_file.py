@@ -117,12 +117,6 @@ def test_what_people_write_is_read():
     )
 
 
-def test_times_of_several_zones_are_the_same_instants():
-    zone = dt.timezone(dt.timedelta(hours=1, seconds=7))
-    domain = Domain({"x": [dt.datetime(2020, 1, 1, 12, tzinfo=zone)]})
-    assert "2020-01-01T10:59:53+00:00" in domain.to_toml()
-
-
 @each(
     "columns, error, match",
     [

@@ -92,10 +92,3 @@ def test_each_name_is_that_of_its_room():
     namespace = {}
     exec("from skdp import *", namespace)
     assert namespace.keys() >= set(skdp.__all__)
-
-
-def test_another_name_is_no_attribute():
-    with pytest.raises(AttributeError, match="module 'skdp' has no attribute 'DPMaen'"):
-        skdp.DPMaen  # noqa: B018
-    with pytest.raises(ImportError, match="cannot import name 'DPMaen'"):
-        exec("from skdp import DPMaen", {})

@@ -58,14 +58,15 @@ def test_local_model():
 @pytest.mark.long
 def test_local_sensitivity():
     found = run("02_local_sensitivity")
-    for shares in (found["share_of_corrected"], found["share_of_adaptive"]):
-        assert max(shares.values()) <= 1 + 1e-6
+    assert max(found["share_of_corrected"].values()) <= 1 + 1e-9
+    assert max(found["share_of_adaptive"].values()) <= 1 + 1e-6
     assert 0.999 < found["found"] / found["delta"] <= 1 + 1e-6
     assert np.abs(found["losses"]).max() <= 1
     # 4,000 draws: the standard error of a mean size is below 2 %.
     for noise, sizes in found["drawn"].items():
         assert sizes.mean() == pytest.approx(found["mean_size"][noise], rel=0.1)
-    assert found["of_ratio"][0.5] <= 1 < 1.9 < found["of_ratio"][1.0]
+    assert found["of_ratio"][0.5] <= 1
+    assert found["of_ratio"][1.0] > 1.9
     assert found["moved"] <= found["width"]
     assert set(found["table"][["ε = 0.1", "ε = 1"]].idxmin()) == {"two sums (DPMean)"}
 
@@ -129,9 +130,6 @@ def test_fairness_under_ldp():
     for row in found["repeated"].values():
         assert abs(row["mean"] - row["true"]) < 4 * row["± its error"]
     assert (found["change"].groupby("epsilon")["accuracy"].mean() < 0).all()
-    assert all(weights is None or (weights > 0).all() for weights in found["weighted"].values())
-    small = found["small"]
-    assert (small["upper (ε = 1)"] - small["lower (ε = 1)"]).idxmin() == found["white_men"]
 
 
 @pytest.mark.long
@@ -143,7 +141,6 @@ def test_whole_table():
     assert times["joint"] > 10
     assert found["pairs"].plan_.strategy == "overlapping"
     assert found["distance"] < 0.1
-    assert sorted(found["scores"].values()) == [*found["scores"].values()]
 
 
 @pytest.mark.long

@@ -197,9 +197,6 @@ PATHS = {
         UnaryEncodingTransformer(EPSILON, categories=declared(table))
     ).fit_transform(table),
     "rows in batches": lambda table: next(made(table).fit(table).sample_batches(50)),
-    "transformed to polars": lambda table: (
-        made(only(table, *LIBRARIES)).set_output(transform="polars").fit_transform(table)
-    ),
     "redrawn": redrawn,
     "resampled features": resampled(0),
     "resampled target": resampled(1),
@@ -222,7 +219,6 @@ OF_FILES = {
     "Parquet to Feather": through_file("parquet", "feather", privatized),
     "Feather to Parquet": through_file("feather", "parquet", privatized),
     "Parquet to synthetic Parquet": through_file("parquet", "parquet", synthesized),
-    "Parquet to synthetic Feather": through_file("parquet", "feather", synthesized),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -39,20 +40,21 @@ def local(kind):
     )
 
 
-def synthesizer(values, ledger, unknown="ignore"):
-    return DPMarginalSynthesizer(domain={"age": values}, handle_unknown=unknown, ledger=ledger)
+def central(kind, declared="domain", **parameters):
+    return lambda values, ledger, unknown="ignore": kind(
+        **{declared: {"age": values}}, handle_unknown=unknown, ledger=ledger, **parameters
+    )
 
 
-LOCAL = [local(RandomizedResponseEncoder), local(UnaryEncodingTransformer), local(FrequencyOracleEncoder)]
-CENTRAL = [
-    lambda values, ledger, unknown="ignore": DPHistogram(domain={"age": values}, handle_unknown=unknown, ledger=ledger),
-    lambda values, ledger, unknown="ignore": DPGroupBy(
-        "age", keys={"age": values}, statistics="count", handle_unknown=unknown, ledger=ledger
-    ),
-    lambda values, ledger, unknown="ignore": DPSimpleImputer(
-        strategy="most_frequent", categories={"age": values}, handle_unknown=unknown, ledger=ledger
-    ),
-    synthesizer,
+SYNTHESIZER = central(DPMarginalSynthesizer)
+MAKERS = [
+    local(RandomizedResponseEncoder),
+    local(UnaryEncodingTransformer),
+    local(FrequencyOracleEncoder),
+    central(DPHistogram),
+    central(partial(DPGroupBy, "age", statistics="count"), "keys"),
+    central(DPSimpleImputer, "categories", strategy="most_frequent"),
+    SYNTHESIZER,
 ]
 
 
@@ -60,7 +62,7 @@ def released(estimator, table):
     return estimator.fit_transform(table) if hasattr(estimator, "tally") else estimator.fit(table)
 
 
-@each("make", LOCAL + CENTRAL)
+@each("make", MAKERS)
 def test_a_dtype_that_can_hold_none_of_the_declared_values_is_refused(make):
     """With 'uniform', 5,000 numbers against categories of text became coin flips without a word."""
     ledger = PrivacyLedger(epsilon=9)
@@ -93,7 +95,10 @@ def test_a_dtype_that_can_hold_one_is_not(column, values):
     assert [len(code) for code in codes] == [len(column)]
 
 
-@each("make, advice", [(LOCAL[0], "The last resort is .*'uniform'.* equal counts"), (synthesizer, "'clip'")])
+@each(
+    "make, advice",
+    [(local(RandomizedResponseEncoder), "The last resort is .*'uniform'.* equal counts"), (SYNTHESIZER, "'clip'")],
+)
 def test_the_error_shows_what_is_declared_and_what_to_do(make, advice):
     ledger = PrivacyLedger(epsilon=9)
     people = pd.DataFrame({"age": ["young", "secret"]})

@@ -20,7 +20,6 @@ from skdp.randomness import (
     exponential_mechanism,
     permute_and_flip,
     rounded_gaussian,
-    rounded_laplace,
 )
 
 TOP = 10
@@ -99,14 +98,6 @@ class EmptyCellsAreExact(Curator):
         return np.where(counts == 0, 0, noisy)
 
 
-class ScaleOfTheData(Curator):
-    """The noise of a mean has the scale 10 / n."""
-
-    def answer(self, values):
-        place = rounded_laplace(self._source, Fraction(int(1000 * values.mean())), Fraction(1000 * TOP, len(values)))
-        return place / 1000
-
-
 class BoundsOfTheData(Curator):
     """The sensitivity is the largest value."""
 
@@ -126,14 +117,6 @@ class ShowsTheCount(Curator):
 
     def answer(self, values):
         self.n_samples_ = len(values)
-        return super().answer(values)
-
-
-class KeepsTheRows(Curator):
-    """The rows are a private attribute."""
-
-    def answer(self, values):
-        self._rows = values
         return super().answer(values)
 
 

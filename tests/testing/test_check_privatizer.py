@@ -290,12 +290,6 @@ class ReturnsATrueColumn(Mutant):
         return released
 
 
-class MakesEverythingPandas(Mutant):
-    def transform(self, X, **ids):
-        released = super().transform(X, **ids)
-        return released if isinstance(released, np.ndarray) else pd.DataFrame(dict(released.to_dict()))
-
-
 class IgnoresSetOutput(Mutant):
     def set_output(self, *, transform=None):
         return self
@@ -484,7 +478,6 @@ MUTANTS = [
     (CollectsLazyFrames, {}, "check_lazy_frames_are_refused"),
     (ReversesRows, {}, "check_rows_stay_in_place"),
     (DropsTheIndex, {}, "check_frames_in_and_out"),
-    (MakesEverythingPandas, {}, "check_frames_in_and_out"),
     (IgnoresSetOutput, {}, "check_set_output"),
     (KeepsAttrs, {}, "check_nothing_else_is_carried_over"),
     (KeepsMetadata, {}, "check_nothing_else_is_carried_over"),

@@ -88,13 +88,6 @@ class Wholesale(DPMean):
         return X - X.mean() if isinstance(X, pd.DataFrame) else X
 
 
-class Copying(DPMean):
-    def fit(self, X, y=None):
-        super().fit(X)
-        self._like = None if isinstance(X, pd.DataFrame) else X[:0]
-        return self
-
-
 class RefusedButSet(DPMean):
     def fit(self, X, y=None):
         try:
@@ -159,7 +152,6 @@ class HalfRefitted(DPMean):
         (ChargedAfterwards, "check_each_fit_is_charged_once_and_first"),
         (RefusedButSet, "check_over_the_budget_nothing_is_released"),
         (Hoarding, "check_nothing_of_the_table_stays"),
-        (Copying, "check_nothing_else_is_carried_over"),
         (Forgiving, "check_mistakes_cost_nothing_and_show_nothing"),
         (KeepingTheLeast, "check_nothing_exact_is_shown"),
         (NamingTheCause, "check_an_object_among_the_values_is_not_shown"),

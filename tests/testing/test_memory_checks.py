@@ -82,11 +82,6 @@ class MemoWithoutKey(Memo):
         return super().report(codes, records)
 
 
-class MemoOfTheBatch(Memo):
-    def _digests(self, context, purpose, records, *values):
-        return super()._digests(context, f"{purpose} {len(records)}", records, *values)
-
-
 class DrawsFreshCoins(Mutant):
     memo = ForgetfulMemo
 
@@ -105,10 +100,6 @@ class ForgetsTheRecord(Mutant):
 
 class IgnoresTheKey(Mutant):
     memo = MemoWithoutKey
-
-
-class LooksAtTheBatch(Mutant):
-    memo = MemoOfTheBatch
 
 
 class StoresTheIds(Mutant):
@@ -154,7 +145,6 @@ class StatesTooLittleForChanges(Mutant):
 MUTANTS = [
     (DrawsFreshCoins, "check_records_repeat_themselves"),
     (DrawsFreshCoins, "check_repeated_reports_keep_the_guarantee"),
-    (LooksAtTheBatch, "check_records_repeat_themselves"),
     (IgnoresTheKey, "check_records_repeat_themselves"),
     (ForgetsTheRecord, "check_records_repeat_themselves"),
     (ForgetsTheRecord, "check_calls_draw_fresh_coins"),
