@@ -10,7 +10,6 @@ import pytest
 
 import skdp.domain
 from skdp.domain import Interval
-from skdp.domain._bins import _Guess
 
 EDGES = [
     np.linspace(0, 100, 11),
@@ -20,6 +19,7 @@ EDGES = [
     np.linspace(1e15, 1e15 + 7, 8),
     np.linspace(-8e307, 8e307, 9),
     np.array([0, 18, 65, 120.0]),
+    np.linspace(0, 1, 11) ** 1.5,
     np.array([0, 1, 2, 3.6, 4.0]),
     np.array([5.0, 6.0]),
     np.array([-5e-324, 0.0, 5e-324]),
@@ -52,11 +52,6 @@ def test_bins_are_what_comparing_says(edges, missing, dtype):
     with np.errstate(over="ignore"):
         values = np.concatenate([*near, inside, ends]).astype(dtype)
     assert interval.encode(values).tolist() == compared(values, narrow, missing).tolist()
-
-
-def test_only_even_edges_are_guessed():
-    uneven = [place for place, edges in enumerate(EDGES) if _Guess.of(edges) is None]
-    assert uneven == [6, 7, 9]
 
 
 def test_the_vectors_of_clients_hold():

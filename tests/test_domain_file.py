@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skdp import Domain, Interval
-from skdp.coding import kind_of
 from tests.conftest import each
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -118,12 +117,6 @@ def test_what_people_write_is_read():
     )
 
 
-def test_times_of_several_zones_are_the_same_instants():
-    zone = dt.timezone(dt.timedelta(hours=1, seconds=7))
-    domain = Domain({"x": [dt.datetime(2020, 1, 1, 12, tzinfo=zone)]})
-    assert "2020-01-01T10:59:53+00:00" in domain.to_toml()
-
-
 @each(
     "columns, error, match",
     [
@@ -144,7 +137,6 @@ def test_what_toml_cannot_hold_is_refused(columns, error, match):
 WRONG = {
     "[columns.x": (ValueError, "not a TOML file: .*at the end of a table"),
     "": (ValueError, r"no column; .* \[columns.NAME\]"),
-    "columns = 3": (ValueError, "no column"),
     "[columns]": (ValueError, "no column"),
     "[column.x]\nvalues = [1]": (ValueError, r"unknown key 'column'; .* \[columns.NAME\]"),
     "[columns]\nx = [1]": (TypeError, "column 'x': expected values.* got a list"),
@@ -160,13 +152,8 @@ WRONG = {
     ),
     "[columns.x]\nvalues = 'ab'": (TypeError, "column 'x': values must be a list .* got text"),
     "[columns.x]\nvalues = [[1]]": (TypeError, "column 'x': values must be a flat list"),
-    "[columns.x]\nvalues = []": (ValueError, "column 'x': expected at least one value"),
-    "[columns.x]\nvalues = [1, 1.0]": (ValueError, "column 'x': expected distinct values"),
-    "[columns.x]\nvalues = [1, 'a']": (TypeError, "column 'x': expected values of one kind, got number and string"),
-    "[columns.x]\nvalues = [inf]": (ValueError, "column 'x': expected finite numbers"),
     "[columns.x]\nvalues = [1]\nmissing = 'yes'": (TypeError, "column 'x': missing must be true, false, .* got text"),
     "[columns.x]\nvalues = [1]\nmissing = 2": (ValueError, "column 'x': missing must be .* from 0 to 1, got 2"),
-    "[columns.x]\nvalues = [1]\nmissing = -1": (ValueError, "column 'x': missing must be .* from 0 to 1, got -1"),
     "[columns.x]\nlow = 'a'\nhigh = 2\nbins = 3": (TypeError, "column 'x': low must be a number or a date, got text"),
     "[columns.x]\nlow = 1\nhigh = true\nbins = 3": (
         TypeError,
@@ -177,18 +164,12 @@ WRONG = {
         "column 'x': bins must be a whole number, got a number with a point",
     ),
     "[columns.x]\nlow = 1\nhigh = 2\nbins = true": (TypeError, "column 'x': bins must be a whole .* got a boolean"),
-    "[columns.x]\nlow = 1\nhigh = 2\nbins = 0": (ValueError, "column 'x': .* at least 1"),
-    "[columns.x]\nlow = 2\nhigh = 1\nbins = 3": (ValueError, "column 'x': .* must increase"),
-    "[columns.x]\nlow = 1\nhigh = inf\nbins = 3": (ValueError, "column 'x': .* finite"),
     "[columns.x]\nlow = 1\nhigh = 1" + "0" * 400 + "\nbins = 3": (ValueError, "column 'x': high is beyond the range"),
     "[columns.x]\nedges = [1, 2020-01-01]": (TypeError, "column 'x': the edges .* must be all numbers, all dates"),
-    "[columns.x]\nedges = [2020-01-01, 2020-01-02T00:00:00]": (TypeError, "column 'x': the edges .* must be all"),
     "[columns.x]\nedges = [00:00:00, 06:00:00]": (TypeError, "column 'x': edges must be numbers or dates, got a time"),
     "[columns.x]\nlow = 2020-01-01\nhigh = 3\nbins = 3": (TypeError, "column 'x': low and high .* must be all"),
     "[columns.x]\nedges = [2020-01-01T00:00:00Z, 2021-01-01T00:00:00Z]": (ValueError, "column 'x': .* time zone"),
-    "[columns.x]\nlow = 2020-01-01\nhigh = 2020-01-03\nbins = 3": (ValueError, "column 'x': .* must increase"),
     "[columns.x]\nedges = 3": (TypeError, "column 'x': edges must be a list .* got a whole number"),
-    "[columns.x]\nedges = [1]": (ValueError, "column 'x': .* at least 2 edges"),
 }
 
 
@@ -197,9 +178,3 @@ def test_a_wrong_file_is_explained(text):
     error, match = WRONG[text]
     with pytest.raises(error, match=match):
         Domain.from_toml(text)
-
-
-def test_kinds_stay_apart():
-    domain = Domain({"a": [0, 1], "b": [False, True], "c": ["0", "1"], "d": [0.0, 1.0]})
-    again = Domain.from_toml(domain.to_toml())
-    assert [kind_of(again[name].values[0]) for name in again.columns] == ["number", "boolean", "string", "number"]

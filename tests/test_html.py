@@ -37,37 +37,14 @@ def test_text_is_escaped(thing):
     assert html.escape(EVIL) in shown
 
 
-def test_a_membership_attack_shows_its_intervals_and_a_known_bound():
-    known, unknown = (
-        MembershipResult("nearest", 0.7, 0.65, 0.75, 0.3, 0.2, 0.4, bound, 400, 1200)._repr_html_()
-        for bound in (0.4621, float("nan"))
-    )
-    for shown in (known, unknown):
-        texts = ("nearest", "0.7000 (0.6500 to 0.7500)", "0.3000 (0.2000 to 0.4000)", "400 members, 1,200 non-members")
-        assert all(text in shown for text in (*texts, "not private"))
-    assert "largest expected advantage" in known
-    assert "0.4621" in known
-    assert "largest expected advantage" not in unknown
-    assert "nan" not in unknown
-
-
-def test_a_guarantee_names_what_holds():
-    shown = PrivacyGuarantee(1.5, 1e-6, relation="add_remove", trust="central", secure=False)._repr_html_()
-    assert all(text in shown for text in ("1.5", "0.000001", "central", "added or removed", "NOT SECURE"))
-    assert "rho" not in shown
-
-
-def test_a_domain_shows_few_values_of_many():
-    shown = Domain({"code": range(1000), "age": Interval(edges=[0, 38, 120])})._repr_html_()
-    assert '<td style="text-align: left">1000</td>' in shown
-    assert "0, 1, 2, 3, 4, 5, 6, 7, …" in shown
-    assert "[0, 38), [38, 120]" in shown
-    assert "2,000 cells" in shown
-
-
-def test_an_audit_says_its_verdict():
+def test_what_decides_is_said():
+    assert "NOT SECURE" in PrivacyGuarantee(1.5, 1e-6, secure=False)._repr_html_()
     assert "REJECTED" in AuditResult(1.2, 1.0, 0.999999, 1000)._repr_html_()
     assert "not refuted" in AuditResult(0.9, 1.0, 0.999999, 1000)._repr_html_()
+    attack = MembershipResult("nearest", 0.7, 0.65, 0.75, 0.3, 0.2, 0.4, float("nan"), 400, 1200)._repr_html_()
+    assert "0.7000 (0.6500 to 0.7500)" in attack
+    assert "nan" not in attack
+    assert "0, 1, 2, 3, 4, 5, 6, 7, …" in Domain({"code": range(1000)})._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -42,17 +42,6 @@ ALIKE = [
     HadamardResponseEncoder(),
     FrequencyOracleEncoder(),
 ]
-PARAMETER_CHECKS = [
-    "check_estimator_cloneable",
-    "check_estimator_repr",
-    "check_parameters_default_constructible",
-    "check_no_attributes_set_in_init",
-    "check_get_params_invariance",
-    "check_set_params",
-    "check_dict_unchanged",
-    "check_transformer_general",
-    "check_estimators_pickle",
-]
 OTHERS = [
     *ALIKE,
     RandomizedResponseEncoder(strategy="joint"),
@@ -63,14 +52,21 @@ OTHERS = [
     LocalTableEncoder(purpose="model"),
 ]
 
-# check_estimator leaves these out; they are public functions of the same module.
-DATAFRAME_CHECKS = [
+SHARED_CHECKS = [
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_parameters_default_constructible",
+    "check_no_attributes_set_in_init",
+    "check_get_params_invariance",
+    "check_set_params",
+    "check_dict_unchanged",
+    "check_transformer_general",
+    "check_estimators_pickle",
+    # check_estimator leaves these out; they are public functions of the same module.
     "check_transformer_get_feature_names_out",
     "check_transformer_get_feature_names_out_pandas",
     "check_set_output_transform_pandas",
     "check_dataframe_column_names_consistency",
-]
-OUTPUT_CHECKS = [
     "check_set_output_transform",
     "check_set_output_transform_polars",
     "check_global_output_transform_pandas",
@@ -100,19 +96,7 @@ def test_scikit_learn_checks_of_other_parameters(estimator, check):
     check(estimator)
 
 
-@each("check", PARAMETER_CHECKS)
-@pytest.mark.parametrize("estimator", ALIKE, ids=repr)
-def test_parameters(estimator, check):
-    getattr(estimator_checks, check)(type(estimator).__name__, estimator)
-
-
+@each("check", SHARED_CHECKS)
 @pytest.mark.parametrize("estimator", ESTIMATORS + ALIKE, ids=repr)
-@pytest.mark.parametrize("check", DATAFRAME_CHECKS)
-def test_dataframe_checks(estimator, check):
-    getattr(estimator_checks, check)(type(estimator).__name__, estimator)
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS + ALIKE, ids=repr)
-@pytest.mark.parametrize("check", OUTPUT_CHECKS)
-def test_output_checks(estimator, check):
+def test_parameters_and_outputs(estimator, check):
     getattr(estimator_checks, check)(type(estimator).__name__, estimator)

@@ -17,92 +17,18 @@ import polars as pl
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from skdp import Domain, Interval, PrivacyGuarantee, RandomizedResponseEncoder
+from skdp import PrivacyGuarantee, RandomizedResponseEncoder
 from skdp.local import (
-    FrequencyOracleEncoder,
-    HadamardResponseEncoder,
-    LocalHashingEncoder,
-    LocalTableEncoder,
-    NumericPerturber,
     OnFitOnly,
-    RapporEncoder,
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
 from skdp.local.protocol import ValueProtocol
 from skdp.oracles import RandomizedResponse
-from skdp.randomness import SeededSource, uniform_integers
-from skdp.testing import _privatizer, check_privatizer, privatizer_checks
+from skdp.randomness import SeededSource
+from skdp.testing import check_privatizer, privatizer_checks
 
-KEEPING = {
-    "split": RandomizedResponseEncoder(),
-    "joint": RandomizedResponseEncoder(0.5, strategy="joint", handle_unknown="uniform"),
-    "interval": RandomizedResponseEncoder(
-        3.0, strategy="joint", categories={"age": Interval(0, 100, bins=4), "sex": ["f", "m"]}, handle_unknown="uniform"
-    ),
-    "missing": RandomizedResponseEncoder(1.5, categories={"job": ["clerk", None]}, handle_unknown=None),
-    "seeded": RandomizedResponseEncoder(categories=[["a", "b"], [True, False]], random_state=3),
-    "large epsilon": RandomizedResponseEncoder(150.0, categories=Domain({"a": [0.5, 1.5, None]})),
-    "sampled": RandomizedResponseEncoder(2.0, strategy="sample"),
-    "bits": UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25),
-    "unbiased bits": UnaryEncodingTransformer(2.0, variant="symmetric", output="unbiased"),
-    "sets": SubsetSelectionEncoder(2.0),
-    "sampled sets": SubsetSelectionEncoder(2.0, strategy="sample"),
-    "buckets": LocalHashingEncoder(2.0, strategy="joint"),
-    "indices": HadamardResponseEncoder(2.0),
-    "best oracle": FrequencyOracleEncoder(2.0),
-    "sketch": FrequencyOracleEncoder(2.0, oracle="count_mean_sketch"),
-    "numbers": NumericPerturber(grid_size=16),
-    "ends": NumericPerturber(mechanism="laplace", grid_size=1),
-    "windows": NumericPerturber(mechanism="distribution", grid_size=16),
-    "square waves": NumericPerturber(mechanism="square_wave", grid_size=16),
-    "table": LocalTableEncoder(2.0),
-    "table of values": LocalTableEncoder(2.0, purpose="model"),
-    "sampled numbers": NumericPerturber(6.0, strategy="sample", n_sampled=2, grid_size=16),
-    "Laplace noise": NumericPerturber(mechanism="laplace", grid_size=16),
-}
-# In `make test` labels, and bits, numbers and features in tests of their own; all in `make test-long`.
-OFTEN = ["interval"]
-TRANSFORMERS = [
-    pytest.param(estimator, id=name, marks=[] if name in OFTEN else pytest.mark.long)
-    for name, estimator in KEEPING.items()
-]
 CHECKS = [name for name, _ in privatizer_checks(RandomizedResponseEncoder())]
-
-
-@pytest.mark.parametrize("estimator", TRANSFORMERS)
-def test_what_keeps_the_contract_passes(estimator):
-    check_privatizer(estimator)
-
-
-WORDS = RapporEncoder(2.0, n_bits=8), pd.DataFrame({"a": ["x", "y", "z"], "b": ["u", "v", "u"]})
-ABOUT_WORDS = [
-    "check_guarantee_is_stated",
-    "check_reports_keep_the_guarantee",
-    "check_calls_draw_fresh_coins",
-    "check_nothing_private_is_stored",
-    "check_nothing_else_is_carried_over",
-    "check_errors_hide_values",
-    "check_ledger_is_charged_once_and_first",
-]
-
-
-@pytest.mark.parametrize("name", ABOUT_WORDS)
-def test_words_without_a_domain_keep_the_contract_too(name):
-    dict(privatizer_checks(*WORDS))[name]()
-
-
-@pytest.mark.long
-def test_words_without_a_domain_keep_all_of_the_contract():
-    check_privatizer(*WORDS)
-
-
-@pytest.fixture
-def few_checks(monkeypatch):
-    """Run no others where it is about how they are run."""
-    few = ["check_guarantee_is_stated", "check_reports_follow_the_channel", "check_no_column_passes_through"]
-    few += ["check_frames_in_and_out", "check_set_output", "check_nothing_else_is_carried_over"]
-    monkeypatch.setattr(_privatizer, "_ALL", {name: _privatizer._ALL[name] for name in CHECKS if name in few})
 
 
 class Mutant(RandomizedResponseEncoder):
@@ -171,16 +97,29 @@ class IgnoresTheSeed(Mutant):
         return lambda *purpose: fresh
 
 
+class OutOfPickles:
+    def __init__(self, number):
+        self.number = number
+
+    def __getstate__(self):
+        return {}
+
+
+class CountsRows(Mutant):
+    def fit(self, X, y=None):
+        self.count_ = OutOfPickles(len(X))
+        return super().fit(X, y)
+
+
+class ShowsRows(CountsRows):
+    def __repr__(self, **parameters):
+        return super().__repr__(**parameters) + (f" of {self.count_.number} rows" if hasattr(self, "count_") else "")
+
+
 class StoresRows(Mutant):
     def fit(self, X, y=None):
-        super().fit(X, y)
         self._rows = X
-        return self
-
-
-class StoresRowsOutOfThePickle(StoresRows):
-    def __getstate__(self):
-        return {name: value for name, value in super().__getstate__().items() if name != "_rows"}
+        return super().fit(X, y)
 
 
 class StoresRowsElsewhere(Mutant):
@@ -191,30 +130,12 @@ class StoresRowsElsewhere(Mutant):
         return super().transform(X, **ids)
 
 
-class CountsRows(Mutant):
-    def transform(self, X, **ids):
-        released = super().transform(X, **ids)
-        self.n_samples_ = len(X)
-        return released
-
-
-class CountsRowsOutOfThePickle(CountsRows):
-    def __getstate__(self):
-        return {name: value for name, value in super().__getstate__().items() if name != "n_samples_"}
-
-
-class ShowsRows(StoresRowsOutOfThePickle):
-    def __repr__(self, **parameters):
-        shown = super().__repr__(**parameters)
-        return f"{shown} fitted on {len(self._rows)} rows" if hasattr(self, "_rows") else shown
-
-
 class EchoingProtocol(ValueProtocol):
     def prepare(self, table):
-        for name, column, codes in zip(table.names, table.columns, self.domain.encode(table.columns), strict=True):
-            for place in np.flatnonzero(codes == len(self.domain[name])):
-                raise ValueError(f"column {name!r} holds {list(column)[place]!r}")
-        return super().prepare(table)
+        try:
+            return super().prepare(table)
+        except ValueError:
+            raise ValueError(f"undeclared: {[list(column) for column in table.columns]}") from None
 
 
 class EchoesTheValue(BrokenProtocol):
@@ -239,12 +160,6 @@ class WarnsOfAValue(Mutant):
         return super().fit(X, y)
 
 
-class WarnsOfARareValue(Mutant):
-    def transform(self, X):
-        warnings.warn(f"{X.iloc[:, 0].value_counts().idxmin()} is rare", stacklevel=2)
-        return super().transform(X)
-
-
 class LogsAValue(Mutant):
     def transform(self, X):
         logging.getLogger("mutant").debug("the first row is %s", np.asarray(X)[0])
@@ -257,12 +172,6 @@ class EchoesTheReport(Mutant):
             return super().tally(reports)
         except Exception:
             raise ValueError(f"no reports: {reports}") from None
-
-
-class StumblesOverReports(Mutant):
-    def tally(self, reports):
-        assert isinstance(reports, pd.DataFrame)
-        return super().tally(reports)
 
 
 class PassesMissingThrough(Mutant):
@@ -291,13 +200,6 @@ class StatesLessEpsilon(Mutant):
 class StatesMoreThanAsked(Mutant):
     def _make_oracle(self, k, epsilon):
         return RandomizedResponse(k, 2 * epsilon)
-
-
-class SaysLittleOfIts(Mutant):
-    def fit(self, X, y=None):
-        super().fit(X, y)
-        self.guarantee_ = PrivacyGuarantee(self.guarantee_.epsilon, mechanism="?", secure=self.guarantee_.secure)
-        return self
 
 
 class AlwaysSaysSecure(Mutant):
@@ -329,13 +231,6 @@ class ChargesTooLate(Mutant):
         if ledger is not None:
             ledger.charge(self.guarantee_, "late")
         return released
-
-
-class ChargesTwice(Mutant):
-    def transform(self, X, **ids):
-        if self._ledger is not None:
-            self._ledger.charge(self.guarantee_, "once more")
-        return super().transform(X, **ids)
 
 
 class ChargesBeforeItLooks(Mutant):
@@ -395,12 +290,6 @@ class ReturnsATrueColumn(Mutant):
         return released
 
 
-class MakesEverythingPandas(Mutant):
-    def transform(self, X, **ids):
-        released = super().transform(X, **ids)
-        return released if isinstance(released, np.ndarray) else pd.DataFrame(dict(released.to_dict()))
-
-
 class IgnoresSetOutput(Mutant):
     def set_output(self, *, transform=None):
         return self
@@ -424,17 +313,6 @@ class ReleasesCategoricals(Mutant):
         import polars as pl
 
         return released.with_columns(pl.col(pl.Enum, pl.String).cast(pl.Categorical))
-
-
-class ListsItsCategoriesAsTheyCome(Mutant):
-    def transform(self, X, **ids):
-        released = super().transform(X, **ids)
-        if isinstance(released, pd.DataFrame):
-            for name in released.columns[released.dtypes == "category"]:
-                true = X[name].dropna().unique().tolist()
-                others = released[name].cat.categories.difference(true).tolist()
-                released[name] = released[name].cat.set_categories([*true, *others])
-        return released
 
 
 class KeepsMetadata(Mutant):
@@ -532,24 +410,6 @@ class LeavesOneBitTrue(UnaryEncodingTransformer):
         return released
 
 
-class DrawsItsOwnBitTwice(UnaryEncodingTransformer):
-    """The bit of the true value has a second chance, as in an old version of a known library."""
-
-    def transform(self, X, **ids):
-        released = super().transform(X, **ids)
-        if isinstance(released, pd.DataFrame):
-            again = super().transform(X, **ids)
-            start = 0
-            for name, size in zip(self.domain_.columns, self.domain_.sizes, strict=True):
-                codes = self.domain_[name].encode(X[name]).astype(int)
-                rows, places = np.arange(len(X)), start + codes
-                bits = released.to_numpy().copy()
-                bits[rows, places] |= again.to_numpy()[rows, places]
-                released = pd.DataFrame(bits, index=released.index, columns=released.columns)
-                start += size
-        return released
-
-
 class LeavesTheOrderOfDrawing(SubsetSelectionEncoder):
     """A set leaves as a list, the true value first, as in a known library."""
 
@@ -567,41 +427,6 @@ class LeavesTheOrderOfDrawing(SubsetSelectionEncoder):
         return pd.DataFrame(columns, index=X.index)
 
 
-class WrongBranchProtocol(ValueProtocol):
-    """The truth is reported where the coin says lie."""
-
-    def randomise(self, codes, records, randomness):
-        reports = super().randomise(codes, records, randomness)
-        return [
-            np.where(report == column, (column + 1) % oracle.k, column).astype(report.dtype)
-            for report, column, oracle in zip(reports, codes, self.oracles, strict=True)
-        ]
-
-
-class TakesTheWrongBranch(BrokenProtocol):
-    protocol = WrongBranchProtocol
-
-
-class AmplifiedProtocol(ValueProtocol):
-    """One column of a record is reported, with the epsilon that sampling seems to allow, the others are made up."""
-
-    def randomise(self, codes, records, randomness):
-        d, source = len(self.oracles), randomness("sampled")
-        chosen = uniform_integers(source, len(codes), len(codes[0]))
-        amplified = [
-            RandomizedResponse(oracle.k, math.log(d * math.expm1(self.guarantee.epsilon) + 1))
-            for oracle in self.oracles
-        ]
-        return [
-            np.where(chosen == place, oracle.report(column, source), uniform_integers(source, oracle.k, column.size))
-            for place, (oracle, column) in enumerate(zip(amplified, codes, strict=True))
-        ]
-
-
-class AmplifiesTheSample(BrokenProtocol):
-    protocol = AmplifiedProtocol
-
-
 class RoundsToCertainty(Mutant):
     """In floats, e^eps / (e^eps + k - 1) is 1 from epsilon = 38 on."""
 
@@ -615,11 +440,6 @@ class RoundsToCertainty(Mutant):
 
 
 MUTANTS = [
-    (LeavesTheOrderOfDrawing, {"subset_size": 2}, "check_reports_keep_the_guarantee"),
-    (TakesTheWrongBranch, {}, "check_reports_follow_the_channel"),
-    (TakesTheWrongBranch, {}, "check_estimates_are_unbiased"),
-    (AmplifiesTheSample, {}, "check_reports_keep_the_guarantee"),
-    (RoundsToCertainty, {"epsilon": 80.0}, "check_channel_keeps_the_guarantee"),
     (KeepsItsCoins, {}, "check_calls_draw_fresh_coins"),
     (KeepsSeededRandomness, {}, "check_calls_draw_fresh_coins"),
     (KeepsSeededRandomness, {}, "check_seeds_replay"),
@@ -631,47 +451,37 @@ MUTANTS = [
     (ForgetsTheColumn, {}, "check_columns_draw_their_own_coins"),
     (IgnoresTheSeed, {}, "check_seeds_replay"),
     (StoresRows, {}, "check_nothing_private_is_stored"),
-    (StoresRowsOutOfThePickle, {}, "check_nothing_private_is_stored"),
     (StoresRowsElsewhere, {}, "check_nothing_private_is_stored"),
     (CountsRows, {}, "check_nothing_private_is_stored"),
-    (CountsRowsOutOfThePickle, {}, "check_nothing_private_is_stored"),
     (ShowsRows, {}, "check_displays_hide_values"),
     (EchoesTheValue, {}, "check_errors_hide_values"),
     (EchoesInTheCause, {}, "check_errors_hide_values"),
+    (ChargesBeforeItLooks, {}, "check_errors_hide_values"),
     (WarnsOfAValue, {}, "check_warnings_hide_values"),
-    (WarnsOfARareValue, {}, "check_warnings_hide_values"),
     (LogsAValue, {}, "check_warnings_hide_values"),
     (EchoesTheReport, {}, "check_report_errors_hide_values"),
-    (StumblesOverReports, {}, "check_report_errors_hide_values"),
-    (ChargesBeforeItLooks, {}, "check_errors_hide_values"),
-    (PassesMissingThrough, {}, "check_missing_values_are_hidden"),
     (PassesMissingThrough, {"handle_unknown": "uniform"}, "check_missing_values_are_hidden"),
+    (RoundsToCertainty, {"epsilon": 80.0}, "check_channel_keeps_the_guarantee"),
     (StatesLessEpsilon, {}, "check_channel_keeps_the_guarantee"),
     (StatesMoreThanAsked, {}, "check_guarantee_is_stated"),
-    (SaysLittleOfIts, {}, "check_guarantee_is_stated"),
     (AlwaysSaysSecure, {}, "check_guarantee_is_stated"),
     (ReadsTheData, {}, "check_guarantee_is_stated"),
     (LiesInItsChannel, {}, "check_reports_follow_the_channel"),
     (LiesInItsChannel, {}, "check_reports_keep_the_guarantee"),
-    (LeavesOneBitTrue, {}, "check_reports_keep_the_guarantee"),
+    (LeavesTheOrderOfDrawing, {"subset_size": 2}, "check_reports_keep_the_guarantee"),
     (LeavesOneBitTrue, {}, "check_no_column_passes_through"),
-    (DrawsItsOwnBitTwice, {}, "check_reports_keep_the_guarantee"),
+    (ReturnsATrueColumn, {}, "check_no_column_passes_through"),
     (ChargesTooLate, {}, "check_ledger_is_charged_once_and_first"),
-    (ChargesTwice, {}, "check_ledger_is_charged_once_and_first"),
     (ChargesAtFit, {}, "check_ledger_is_charged_once_and_first"),
     (ChargesTooLate, {}, "check_budget_is_kept"),
     (IgnoresTheBudget, {}, "check_budget_is_kept"),
     (CollectsLazyFrames, {}, "check_lazy_frames_are_refused"),
     (ReversesRows, {}, "check_rows_stay_in_place"),
     (DropsTheIndex, {}, "check_frames_in_and_out"),
-    (MakesEverythingPandas, {}, "check_frames_in_and_out"),
     (IgnoresSetOutput, {}, "check_set_output"),
-    (ReturnsATrueColumn, {}, "check_no_column_passes_through"),
-    (ReturnsATrueColumn, {}, "check_reports_follow_the_channel"),
     (KeepsAttrs, {}, "check_nothing_else_is_carried_over"),
-    (ReleasesCategoricals, {}, "check_nothing_else_is_carried_over"),
-    (ListsItsCategoriesAsTheyCome, {}, "check_nothing_else_is_carried_over"),
     (KeepsMetadata, {}, "check_nothing_else_is_carried_over"),
+    (ReleasesCategoricals, {}, "check_nothing_else_is_carried_over"),
     (StoresAnEmptyTable, {}, "check_nothing_else_is_stored"),
     (EstimatesWithBias, {}, "check_estimates_are_unbiased"),
     (UnderstatesErrors, {}, "check_standard_errors_are_right"),
@@ -683,67 +493,38 @@ MUTANTS = [
     (FailsRarely, {}, "check_calls_are_alike"),
     (LeavesTheFirstRow, {}, "check_calls_are_alike"),
 ]
-# Of each check the first fault in `make test`; all in `make test-long`.
-FIRST = {name: kind for kind, _, name in reversed(MUTANTS)}
-STATISTICAL = ["check_standard_errors_are_right", "check_estimates_are_unbiased"]
-FAULTS = [
-    pytest.param(
-        kind,
-        parameters,
-        name,
-        id=f"{kind.__name__}-{name}",
-        marks=[] if FIRST[name] is kind and name not in STATISTICAL else pytest.mark.long,
-    )
-    for kind, parameters, name in MUTANTS
-]
 
 
-@pytest.mark.parametrize(("mutant", "parameters", "name"), FAULTS)
+@pytest.mark.parametrize(("mutant", "parameters", "name"), MUTANTS)
 def test_each_fault_is_caught_by_the_check_for_it(mutant, parameters, name):
-    checks = dict(privatizer_checks(mutant(**parameters)))
     with pytest.raises(AssertionError) as caught:
-        checks[name]()
+        dict(privatizer_checks(mutant(**parameters)))[name]()
     assert str(caught.value).startswith(f"{mutant.__name__}: {name}: ")
-    # It is the fault that is caught, and no mishap of the mutant.
-    assert caught.value.__cause__ is None
+    assert caught.value.__cause__ is None, "it is a mishap of the mutant, and not its fault, that is caught"
 
 
 def test_every_check_catches_something():
     assert {name for _, _, name in MUTANTS} == set(CHECKS)
 
 
-@pytest.mark.long
-def test_the_results_are_a_table_and_nothing_global_is_left_changed():
+def test_the_results_are_a_table_of_all_checks_and_nothing_global_is_left_changed():
     state, draw = np.random.get_state()[1].tolist(), SeededSource.bytes  # noqa: NPY002
-    results = check_privatizer(NumericPerturber(grid_size=8), on_fail=None)
-    assert results.columns.tolist() == ["check", "status", "reason", "seconds"]
-    assert results["check"].tolist() == CHECKS
-    assert set(results["status"]) == {"passed", "skipped"}
-    assert "check_reports_follow_the_channel: the output is not" in results["reason"].str.cat()
+    expected = {"check_reports_keep_the_guarantee": "known", "check_frames_in_and_out": "known"}
+    results = check_privatizer(DropsTheIndex(), on_fail=None, expected_failed_checks=expected).set_index("check")
+    assert results.index.tolist() == CHECKS
+    assert results.columns.tolist() == ["status", "reason", "seconds"]
+    assert results.loc["check_guarantee_is_stated", ["status", "reason"]].tolist() == ["passed", ""]
+    assert results.loc["check_frames_in_and_out", ["status", "reason"]].tolist() == ["xfail", "known"]
+    unexpected = results.loc["check_reports_keep_the_guarantee", ["status", "reason"]].tolist()
+    assert unexpected == ["failed", "check_reports_keep_the_guarantee: passes after all"]
     assert np.random.get_state()[1].tolist() == state  # noqa: NPY002
     assert SeededSource.bytes is draw
 
 
-@pytest.mark.usefixtures("few_checks")
-def test_the_first_failure_raises_or_all_are_listed():
-    with pytest.raises(
-        AssertionError, match="ReturnsATrueColumn: check_reports_follow_the_channel: the reports of size"
-    ):
+def test_the_first_failure_raises():
+    failure = "ReturnsATrueColumn: check_reports_follow_the_channel: the reports of size"
+    with pytest.raises(AssertionError, match=failure):
         check_privatizer(ReturnsATrueColumn())
-    failed = check_privatizer(ReturnsATrueColumn(), on_fail=None).query("status == 'failed'")["check"].tolist()
-    assert failed[0] == "check_reports_follow_the_channel"
-    assert "check_no_column_passes_through" in failed
-
-
-@pytest.mark.usefixtures("few_checks")
-def test_failures_may_be_expected_and_then_must_fail():
-    expected = dict.fromkeys(
-        check_privatizer(DropsTheIndex(), on_fail=None).query("status == 'failed'")["check"], "known"
-    )
-    results = check_privatizer(DropsTheIndex(), expected_failed_checks=expected).set_index("check")
-    assert results.loc["check_frames_in_and_out", ["status", "reason"]].tolist() == ["xfail", "known"]
-    with pytest.raises(AssertionError, match="check_guarantee_is_stated: passes after all"):
-        check_privatizer(DropsTheIndex(), expected_failed_checks=expected | {"check_guarantee_is_stated": "?"})
 
 
 def test_what_lets_true_rows_out_fails():
@@ -756,23 +537,6 @@ def test_what_lets_true_rows_out_fails():
     ):
         with pytest.raises(AssertionError, match=name):
             checks[name]()
-
-
-@pytest.mark.parametrize(
-    "X",
-    [
-        pd.DataFrame({"a": ["x", None, "y"], "b": [1, 2, 2]}),
-        pl.DataFrame({"a": ["x", None, "y"], "b": [1, 2, 2]}),
-        [["x", 1], [None, 2], ["y", 2]],
-    ],
-    ids=["pandas", "polars", "list"],
-)
-def test_rows_of_ones_own(X):
-    names = ["x0", "x1"] if isinstance(X, list) else ["a", "b"]
-    subject = next(check for _, check in privatizer_checks(RandomizedResponseEncoder(), X)).args[-1].args[-1]
-    assert subject.values == dict(zip(names, [["x", None, "y"], [1, 2]], strict=True))
-    for name in ("check_guarantee_is_stated", "check_reports_follow_the_channel", "check_frames_in_and_out"):
-        dict(privatizer_checks(RandomizedResponseEncoder(), X))[name]()
 
 
 def test_an_estimator_is_never_fitted_or_changed_itself():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,29 +13,12 @@ from skdp.testing import check_curator, curator_checks
 X = pd.DataFrame({"a": np.linspace(0, 1, 30), "b": np.linspace(0, 0.5, 30)})
 
 
-class Silent(DPMean):
-    def fit(self, X, y=None):
-        super().fit(X)
-        del self.guarantee_
-        return self
-
-    def __sklearn_is_fitted__(self):
-        return True
-
-
 class Overspending(DPMean):
     def fit(self, X, y=None):
         super().fit(X)
         self.guarantee_ = PrivacyGuarantee(
             2 * self.epsilon, relation="add_remove", trust="central", scope=("a", "b"), mechanism="m"
         )
-        return self
-
-
-class Untrusted(DPMean):
-    def fit(self, X, y=None):
-        super().fit(X)
-        self.guarantee_ = PrivacyGuarantee(self.epsilon, scope=("a", "b"), mechanism="two sums")
         return self
 
 
@@ -58,13 +39,6 @@ class ChargedAfterwards(NeverCharged):
         return self
 
 
-class Counting(DPMean):
-    def fit(self, X, y=None):
-        super().fit(X)
-        self.n_samples_seen_ = len(X)
-        return self
-
-
 class Hoarding(DPMean):
     def fit(self, X, y=None):
         super().fit(X)
@@ -79,14 +53,6 @@ class Forgiving(DPMean):
         except (TypeError, ValueError):
             self.mean_ = np.zeros(1)
             return self
-
-
-class Talkative(DPPCA):
-    def fit(self, X, y=None):
-        try:
-            return super().fit(X)
-        except TypeError as error:
-            raise TypeError(f"{error}: {X}") from None
 
 
 class Strict(DPMean):
@@ -122,13 +88,6 @@ class Wholesale(DPMean):
         return X - X.mean() if isinstance(X, pd.DataFrame) else X
 
 
-class Copying(DPMean):
-    def fit(self, X, y=None):
-        super().fit(X)
-        self._like = None if isinstance(X, pd.DataFrame) else X[:0]
-        return self
-
-
 class RefusedButSet(DPMean):
     def fit(self, X, y=None):
         try:
@@ -154,24 +113,10 @@ class ReadingLabels(DPMean):
         return self
 
 
-class CountingInFloats(DPMean):
-    def fit(self, X, y=None):
-        super().fit(X)
-        self.weight_ = float(np.shape(X)[0])
-        return self
-
-
 class KeepingTheLeast(DPMean):
     def fit(self, X, y=None):
         super().fit(X)
         self._origin = {"least": np.sort(np.asarray(X, float), axis=None)[:1].tolist()}
-        return self
-
-
-class WarningOfTheLargest(DPMean):
-    def fit(self, X, y=None):
-        super().fit(X)
-        warnings.warn(f"the largest number is {np.max(np.asarray(X, float), initial=0)}", UserWarning, stacklevel=2)
         return self
 
 
@@ -202,37 +147,34 @@ class HalfRefitted(DPMean):
         (FollowingDtypes, "check_dtypes_do_not_matter"),
         (ReadingLabels, "check_labels_and_metadata_do_not_matter"),
         (HalfRefitted, "check_a_failed_refit_changes_nothing"),
-        (Silent, "check_guarantee_is_stated"),
         (Overspending, "check_guarantee_is_stated"),
-        (Untrusted, "check_guarantee_is_stated"),
         (NeverCharged, "check_each_fit_is_charged_once_and_first"),
         (ChargedAfterwards, "check_each_fit_is_charged_once_and_first"),
         (RefusedButSet, "check_over_the_budget_nothing_is_released"),
-        (Counting, "check_nothing_of_the_table_stays"),
         (Hoarding, "check_nothing_of_the_table_stays"),
-        (Copying, "check_nothing_else_is_carried_over"),
         (Forgiving, "check_mistakes_cost_nothing_and_show_nothing"),
-        (CountingInFloats, "check_nothing_exact_is_shown"),
         (KeepingTheLeast, "check_nothing_exact_is_shown"),
-        (WarningOfTheLargest, "check_nothing_exact_is_shown"),
         (NamingTheCause, "check_an_object_among_the_values_is_not_shown"),
-        (Talkative, "check_an_object_among_the_values_is_not_shown"),
-        (Strict, "check_tables_of_no_rows_and_of_one_are_answered"),
         (Constant, "check_every_fit_draws_coins_of_its_own"),
         (Unrepeatable, "check_a_seed_repeats"),
         (Wholesale, "check_transform_draws_nothing"),
     ],
 )
-def test_each_mistake_is_found_by_its_check(mistaken, check, monkeypatch):
-    chosen = [part.func for name, part in curator_checks(mistaken(bounds=(0, 1)), X) if name == check]
-    monkeypatch.setattr("skdp.testing._curator.CHECKS", chosen)
+def test_each_mistake_is_found_by_its_check(mistaken, check):
+    with pytest.raises(AssertionError):
+        dict(curator_checks(mistaken(bounds=(0, 1)), X))[check]()
+
+
+@pytest.mark.parametrize(
+    ("mistaken", "check"),
+    [
+        (ChargedAfterwards, "check_each_fit_is_charged_once_and_first"),
+        (Strict, "check_tables_of_no_rows_and_of_one_are_answered"),
+    ],
+)
+def test_the_first_check_that_fails_is_named(mistaken, check):
     with pytest.raises(AssertionError, match=f"{mistaken.__name__}: {check}: "):
         check_curator(mistaken(bounds=(0, 1)), X)
-
-
-def test_the_first_check_that_fails_is_named():
-    with pytest.raises(AssertionError, match="ChargedAfterwards: check_each_fit_is_charged_once_and_first: "):
-        check_curator(ChargedAfterwards(bounds=(0, 1)), X)
 
 
 class InCategories(DPMarginalSynthesizer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -25,30 +26,13 @@ from skdp.randomness import (
     rounded_student_t,
 )
 from skdp.testing import check_curator, check_sensitivity, curator_checks, replay_release
-from tests.conftest import each
+from tests.conftest import each, often
 from tests.testing import broken_curators as broken
-from tests.testing.central_releases import RELEASES, neighbours_of
+from tests.testing.central_releases import LONG_RELEASES, RELEASES, fitted, neighbours_of
 
 ONLY = pd.DataFrame({"value": [1.0, 2.0]})
 LAZY = pl.from_pandas(ONLY).lazy()
 CLAIM = PrivacyGuarantee(1.0, relation="add_remove", trust="central")
-# In `make test-long`: those of several rounds, and of the same noise in other units.
-SLOW = (
-    "min-max",
-    "discretizer",
-    "median",
-    "binarizer",
-    "bins",
-    "delta",
-    "mu",
-    "auto",
-    "propose",
-    "bound",
-    "found",
-    "rho",
-    "given",
-    "resampler",
-)
 
 
 @each("fault", broken.FAULTS)
@@ -73,15 +57,13 @@ def test_the_statistic_without_a_fault_passes():
     assert (found.epsilon, found.findings, found.passed) == (1.0, (), True)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.long if any(word in name for word in SLOW) else []) for name in RELEASES],
-)
+@pytest.mark.parametrize("name", often(RELEASES | LONG_RELEASES, RELEASES))
 def test_the_noise_of_this_library_covers_the_sensitivity(name):
-    release, table = RELEASES[name]
+    model, table = (RELEASES | LONG_RELEASES)[name]
+    release = partial(fitted, model) if hasattr(model, "fit") else model
     shares = []
-    for turn, (one, other) in enumerate(neighbours_of(name, table)):
-        found = replay_release(release, one, other, random_state=turn)
+    for one, other in neighbours_of(table):
+        found = replay_release(release, one, other)
         assert found.findings == ()
         assert len(found.draws)
         shares.append(found.epsilon / found.guarantee.epsilon)
@@ -111,6 +93,15 @@ def test_the_loss_of_noise_is_that_of_the_difference_and_the_scale(noise, epsilo
     assert not found.passed
 
 
+def test_the_losses_of_cubes_are_those_of_their_largest_numbers_added_up():
+    def release(table):
+        total = int(table.sum())
+        return np.array([[total, len(table)], [total, total]]) + cube_noise(SeededSource(0), 5, 2, 2)
+
+    found = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
+    assert found.draws[["difference", "epsilon"]].to_numpy().tolist() == [[20.0, 4.0]]
+
+
 @pytest.mark.parametrize("sampler", [exponential_mechanism, permute_and_flip])
 def test_the_loss_of_a_choice_is_the_spread_of_the_changes(sampler):
     def choice(table):
@@ -129,8 +120,10 @@ def test_noise_of_a_private_scale_is_compared_as_a_law():
     assert replay_release(mean(rounded_laplace), X, ONE_LESS, guarantee=stated).passed
     assert not replay_release(mean(rounded_laplace), X, ONE_LESS, guarantee=CLAIM).passed  # its tails are unbounded
     assert replay_release(mean(rounded_student_t, 3), X, ONE_LESS, guarantee=CLAIM).passed
-    low = PrivacyGuarantee(0.01, relation="add_remove", trust="central")
+    low = replace(CLAIM, epsilon=0.002)
     assert not replay_release(mean(rounded_student_t, 3), X, ONE_LESS, guarantee=low).passed
+    # The scale alone, 1,003 instead of 1,002, loses 3 ln(1003 / 1002) = 0.003.
+    assert not replay_release(mean(rounded_student_t, 3), X - X, ONE_LESS - ONE_LESS, guarantee=low).passed
 
 
 @each(
@@ -192,21 +185,19 @@ def test_noise_that_is_scaled_is_not_followed():
 def test_frames_of_other_libraries_and_arrays():
     for table in (pl.DataFrame({"value": X}), pa.table({"value": X}), X[:, np.newaxis].astype(float)):
         check_sensitivity(DPMean(bounds=(0, 10)), table)
-    for table, error in (([[1.0], [2.0]], "X must be a dataframe or an array, got list"), (LAZY, "lazy frames")):
-        with pytest.raises(TypeError, match=error):
-            check_sensitivity(DPMean(bounds=(0, 10)), table)
 
 
-def test_a_table_without_rows_beside_its_target_is_refused():
-    model = DPLogisticRegression(bounds=(0, 10), classes=[1, 2])
-    for table in (ONLY, pl.from_pandas(ONLY), pa.Table.from_pandas(ONLY), ONLY.to_numpy(), ONLY["value"].to_numpy()):
+def test_tables_that_cannot_be_checked_are_refused():
+    mean, model = DPMean(bounds=(0, 10)), DPLogisticRegression(bounds=(0, 10), classes=[1, 2])
+    with pytest.raises(TypeError, match="X must be a dataframe or an array, got list"):
+        check_sensitivity(mean, [[1.0], [2.0]])
+    with pytest.raises(TypeError, match="lazy frames"):
+        check_sensitivity(mean, LAZY)
+    with pytest.raises(TypeError, match=r"X must be a pandas\.DataFrame, got ndarray"):
+        check_curator(mean, ONLY.to_numpy())
+    for table in (ONLY, pl.from_pandas(ONLY), pa.Table.from_pandas(ONLY), ONLY["value"].to_numpy()):
         with pytest.raises(ValueError, match="two columns or more, the last of them the target, got 1"):
             check_sensitivity(model, table)
-
-
-def test_a_curator_is_checked_on_a_frame_of_pandas():
-    with pytest.raises(TypeError, match=r"X must be a pandas.DataFrame, got ndarray"):
-        check_curator(DPMean(bounds=(0, 10)), ONLY.to_numpy())
 
 
 def test_replacing_a_row_loses_twice_as_much():
