@@ -49,7 +49,7 @@ from skdp.evaluation import (
     count_study,
     privacy_curve,
 )
-from skdp.metrics import debiased_fairness, expected_l2_error, fairness_report
+from skdp.metrics import debiased_fairness, fairness_report
 from skdp.privacy import Shuffled
 
 # %% [markdown]
@@ -209,7 +209,7 @@ plt.show()
 
 # %%
 def reports_error(epsilon):
-    return expected_l2_error(randomizer(epsilon).fit(cells), true_counts)
+    return np.sqrt(randomizer(epsilon).fit(cells).count_variances(true_counts).sum())
 
 
 def curator_error(epsilon):
@@ -281,7 +281,7 @@ repairs.round(0).astype(int)
 
 # %%
 standard_error = pd.Series(
-    {epsilon: expected_l2_error(randomizer(epsilon).fit(cells), [n / 4] * 4) / 2 for epsilon in EPSILONS}
+    {epsilon: np.sqrt(randomizer(epsilon).fit(cells).count_variances([n / 4] * 4).mean()) for epsilon in EPSILONS}
 )
 EPSILON = min(epsilon for epsilon, error in standard_error.items() if error <= 0.01 * n)
 print(f"smallest ε that satisfies this: {EPSILON:g}")

@@ -97,11 +97,13 @@ def test_age_sex_study():
     assert found["true_counts"].tolist() == [8196, 14831, 6499, 15696]
     assert (found["recovered"] == found["truth"]).all()
     summary, repairs = found["summary"], found["repairs"]
-    exact = found["expected_l2_error"](found["encoder"], found["true_counts"])
+    exact = found["encoder"].count_variances(found["true_counts"]).sum() ** 0.5
     assert math.isclose(exact, summary.loc[1.0, "l2_rms_expected"])
     assert summary["coverage"].between(0.93, 0.97).all()
     assert math.isclose(repairs.loc["simplex", "mean total"], found["n"])
     assert repairs["rms L2 error"].idxmin() == "simplex"
+    assert found["shares"][1] < 0.5
+    assert found["shares"][10] > 0.75
     leak, honest = found["leak"], found["honest"]
     assert leak.accuracy == 1
     assert leak.carriers.index[0] == "age_sex_cat"

@@ -3,7 +3,7 @@
 Fairness metrics and model weights are also estimated from privatised groups, without bias.
 """
 
-from skdp.metrics._counts import expected_l2_error, l1_count_error, l2_count_error, percent_error, total_variation
+from skdp.metrics._counts import count_error, percent_error
 from skdp.metrics.fairness import fairness_report, to_aif360
 from skdp.metrics.private_groups import (
     debiased_fairness,
@@ -13,37 +13,23 @@ from skdp.metrics.private_groups import (
     private_reweighing,
     private_threshold_optimizer,
 )
-from skdp.metrics.tables import (
-    marginal_error,
-    marginal_errors,
-    marginal_table,
-    random_range_queries,
-    range_query_error,
-    train_on_synthetic,
-    value_errors,
-    workload_error,
-)
+from skdp.metrics.tables import marginal_error, marginal_errors, range_query_error, train_on_synthetic, value_errors
+from skdp.metrics.tables import marginal_table as marginal_table
 
 __all__ = [
+    "count_error",
     "debiased_fairness",
-    "expected_l2_error",
     "fairness_report",
     "joint_distribution",
-    "l1_count_error",
-    "l2_count_error",
     "marginal_error",
     "marginal_errors",
-    "marginal_table",
     "percent_error",
     "posterior_groups",
     "private_parity",
     "private_reweighing",
     "private_threshold_optimizer",
-    "random_range_queries",
     "range_query_error",
     "to_aif360",
-    "total_variation",
     "train_on_synthetic",
     "value_errors",
-    "workload_error",
 ]

@@ -9,85 +9,68 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.base import read_array
+from skdp.base import check_choice, read_array
 from skdp.coding import is_missing, plain
-from skdp.local import ReportTransformer
 
 Numbers = NDArray[np.float64]
 
 
-def l1_count_error(true: ArrayLike, estimate: ArrayLike) -> float:
-    """Compute the sum of the absolute errors of the counts.
+def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> float:
+    """Compute the distance between true and estimated counts.
 
     Parameters
     ----------
     true, estimate : array-like of shape (n_cells,)
         True and estimated counts. Two pandas Series are matched by label, otherwise by position.
+    metric : {"l1", "l2", "total_variation"}, default="l1"
+        "l1": the sum of the absolute errors. "l2": the Euclidean distance, which weighs large errors more.
+        "total_variation": half the sum of the absolute differences between the shares, which is the largest error in
+        the share of any set of cells: 0 to 1, or more where unbiased estimates are negative.
 
     Returns
     -------
     float
-        The sum of ``|estimate - true|``.
+        The distance, at least 0.
 
     Raises
     ------
     ValueError
-        If the counts are not 1-D, of different lengths or labels, not numeric, missing or infinite.
+        If the counts are not 1-D, of different lengths or labels, not numeric, missing or infinite; for
+        "total_variation", if either do not add up to a positive number.
 
     See Also
     --------
-    l2_count_error : Weighs large errors more.
-    total_variation : The same for shares instead of counts.
-    expected_l2_error : The expected error before anything is released.
+    percent_error : The error of each count.
 
     Notes
     -----
     **Privacy.** The result depends on the true counts and is not protected: for data that is not sensitive.
 
+    The expected "l2" error of a local transformer's unbiased estimates, its root mean square, is
+    ``np.sqrt(encoder.count_variances(counts).sum())``.
+
     Examples
     --------
-    >>> l1_count_error([50, 30, 20], [45, 36, 19])
+    >>> count_error([50, 30, 20], [45, 36, 19])
     12.0
+    >>> count_error([50, 30, 20], [47, 34, 20], metric="l2")
+    5.0
+    >>> count_error([50, 30, 20], [4, 4, 2], metric="total_variation")
+    0.1
 
     Two Series may have their rows in different orders:
 
     >>> import pandas as pd
-    >>> l1_count_error(pd.Series({"no": 7, "yes": 3}), pd.Series({"yes": 3.5, "no": 6.5}))
+    >>> count_error(pd.Series({"no": 7, "yes": 3}), pd.Series({"yes": 3.5, "no": 6.5}))
     1.0
     """
+    check_choice("metric", metric, ("l1", "l2", "total_variation"))
     left, right, _ = _pair(true, estimate)
+    if metric == "l2":
+        return float(np.linalg.norm(right - left))
+    if metric == "total_variation":
+        return float(np.abs(_shares(right, "estimate") - _shares(left, "true")).sum() / 2)
     return float(np.abs(right - left).sum())
-
-
-def l2_count_error(true: ArrayLike, estimate: ArrayLike) -> float:
-    """Compute the Euclidean distance between true and estimated counts.
-
-    Parameters
-    ----------
-    true, estimate : array-like of shape (n_cells,)
-        True and estimated counts. Two pandas Series are matched by label, otherwise by position.
-
-    Returns
-    -------
-    float
-        The square root of the sum of ``(estimate - true)**2``.
-
-    Raises
-    ------
-    ValueError
-        If the counts are not 1-D, of different lengths or labels, not numeric, missing or infinite.
-
-    Notes
-    -----
-    **Privacy.** The result depends on the true counts and is not protected: for data that is not sensitive.
-
-    Examples
-    --------
-    >>> l2_count_error([50, 30, 20], [47, 34, 20])
-    5.0
-    """
-    left, right, _ = _pair(true, estimate)
-    return float(np.linalg.norm(right - left))
 
 
 @overload
@@ -137,86 +120,6 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | N
     if index is not None:
         return pd.Series(percent, index=index, name="percent_error")
     return percent if percent.ndim else float(percent)
-
-
-def total_variation(true: ArrayLike, estimate: ArrayLike) -> float:
-    """Compare two tables of counts as distributions.
-
-    Parameters
-    ----------
-    true, estimate : array-like of shape (n_cells,)
-        True and estimated counts. Two pandas Series are matched by label, otherwise by position.
-
-    Returns
-    -------
-    float
-        Half the sum of the absolute differences between the shares: the largest error in the share of any set of cells.
-        0 to 1, or more where unbiased estimates are negative.
-
-    Raises
-    ------
-    ValueError
-        If the counts are not 1-D, of different lengths or labels, not numeric, missing or infinite, or if either do not
-        add up to a positive number.
-
-    Notes
-    -----
-    **Privacy.** The result depends on the true counts and is not protected: for data that is not sensitive.
-
-    Examples
-    --------
-    >>> total_variation([50, 30, 20], [4, 4, 2])
-    0.1
-    """
-    left, right, _ = _pair(true, estimate)
-    return float(np.abs(_shares(right, "estimate") - _shares(left, "true")).sum() / 2)
-
-
-def expected_l2_error(encoder: ReportTransformer, counts: ArrayLike) -> float:
-    """Compute the expected L2 error of unbiased estimates from the encoder's variances.
-
-    Parameters
-    ----------
-    encoder : fitted local transformer
-        An object with a method ``count_variances(counts)``.
-    counts : array-like of shape (n_cells,)
-        True (or supposed) counts in the order of the rows of `estimate_counts`. Labels are ignored: reindex a Series
-        with another order first.
-
-    Returns
-    -------
-    float
-        The root mean square of `l2_count_error` over the random bits: ``sqrt(sum(count_variances(counts)))``.
-
-    Raises
-    ------
-    NotFittedError, TypeError, ValueError
-        If the encoder is not fitted or has no ``count_variances``, or the counts are not 1-D, not numeric, missing or
-        infinite, or do not fit it.
-
-    Notes
-    -----
-    **Privacy.** For supposed counts (a uniform distribution, last year's publication) the result is public. For true
-    counts it is not protected.
-
-    Examples
-    --------
-    >>> import math
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder
-    >>> people = pd.DataFrame({"sales": ["yes", "no"]})
-    >>> encoder = RandomizedResponseEncoder(math.log(3), categories={"sales": ["yes", "no"]}).fit(people)
-    >>> round(expected_l2_error(encoder, [3_650, 28_911]), 1)
-    221.0
-    """
-    variances = getattr(encoder, "count_variances", None)
-    if not callable(variances):
-        name = encoder.__name__ if isinstance(encoder, type) else type(encoder).__name__
-        raise TypeError(f"encoder must have a method count_variances, as the local transformers do; {name} has none")
-    numbers = _numbers(counts, "counts")
-    if numbers.ndim != 1:
-        raise ValueError(f"counts must be 1-D, got {numbers.ndim} dimensions")
-    return float(np.sqrt(np.sum(variances(numbers))))
 
 
 def _pair(true: Any, estimate: Any, *, scalars: bool = False) -> tuple[Numbers, Numbers, pd.Index | None]:

@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 
 from skdp import Domain, Interval
 from skdp.evaluation import MarginalDisplay
-from skdp.metrics import marginal_error, marginal_table, value_errors, workload_error
+from skdp.metrics import marginal_error, marginal_table, value_errors
 from tests.conftest import each, few_kinds
 
 REAL = {
@@ -78,8 +78,8 @@ def test_two_columns_are_two_heat_maps_of_one_scale():
 def test_titles_state_the_distances():
     real, synthetic = pd.DataFrame(REAL), pd.DataFrame(SYNTHETIC)
     display = MarginalDisplay.from_tables(real, synthetic, [("sex", "smokes"), "age"], domain=DOMAIN)
-    one = workload_error(real, synthetic, [("age",)], domain=DOMAIN)
-    two = workload_error(real, synthetic, [("sex", "smokes")])
+    one = marginal_error(real, synthetic, workload=[("age",)], domain=DOMAIN)
+    two = marginal_error(real, synthetic, workload=[("sex", "smokes")])
     assert display.errors == pytest.approx({("sex", "smokes"): two, ("age",): one})
     titles = [axes.get_title(loc="left") for axes in display.axes_]
     within = value_errors(real, synthetic, columns=["age"], domain=DOMAIN)["distance"][0]

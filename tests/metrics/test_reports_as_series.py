@@ -34,17 +34,13 @@ REPORTS = ENCODER.transform(PEOPLE[["group"]])
 KINDS = {
     "series": REPORTS["group"],
     "series without a name": REPORTS["group"].rename(None),
-    "series of another index": REPORTS["group"].set_axis(range(600, 1200)),
     "categories": REPORTS["group"].astype("category"),
     "array": REPORTS["group"].to_numpy(),
-    "array of objects": REPORTS["group"].to_numpy(object),
     "array of one column": REPORTS.to_numpy(),
     "list": REPORTS["group"].tolist(),
     "polars": pl.Series("group", REPORTS["group"].tolist()),
-    "polars without a name": pl.Series(REPORTS["group"].tolist()),
     "polars frame": pl.DataFrame({"group": REPORTS["group"].tolist()}),
     "arrow": pa.array(REPORTS["group"].tolist()),
-    "arrow chunks": pa.chunked_array([REPORTS["group"].tolist()[:99], REPORTS["group"].tolist()[99:]]),
     "arrow table": pa.table({"group": REPORTS["group"].tolist()}),
 }
 
@@ -75,17 +71,6 @@ def test_a_single_column_of_any_kind_is_the_table(function):
     expected = np.asarray(FUNCTIONS[function](REPORTS), object)
     for reports in KINDS.values():
         np.testing.assert_array_equal(np.asarray(FUNCTIONS[function](reports), object), expected)
-
-
-def test_fairlearn_trains_on_a_series():
-    from fairlearn.reductions import ExponentiatedGradient
-    from sklearn.linear_model import LogisticRegression
-
-    model = ExponentiatedGradient(LogisticRegression(), private_parity(ENCODER, constraints="demographic_parity"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # fairlearn's own, about pandas
-        model.fit(PEOPLE[["score"]], TRUE, sensitive_features=REPORTS["group"])
-        assert len(model.predict(PEOPLE[["score"]], random_state=0)) == 600
 
 
 def test_a_series_of_other_reports_is_refused():
@@ -149,30 +134,3 @@ def test_other_labels_need_one(function, names):
     ):
         LABELLED[function](true, predicted)
     LABELLED[function](true, predicted, positive_label=names[1])
-
-
-def test_a_display_and_a_curve_take_the_default():
-    pytest.importorskip("matplotlib")
-    from sklearn.compose import make_column_transformer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder
-    from sklearn.tree import DecisionTreeClassifier
-
-    from skdp.evaluation import FairnessDisplay, privacy_curve
-
-    FairnessDisplay.from_predictions(TRUE, PREDICTED, GROUPS)
-    private = RandomizedResponseEncoder(categories={"group": ["a", "b"]})
-    step = make_column_transformer((make_pipeline(private, OneHotEncoder()), ["group"]), remainder="passthrough")
-    model = make_pipeline(step, DecisionTreeClassifier(max_depth=2))
-    options = {
-        "param_name": "columntransformer__pipeline__randomizedresponseencoder__epsilon",
-        "epsilons": [1.0],
-        "scoring": "statistical_parity_difference",
-        "sensitive_features": "group",
-        "privileged": "b",
-        "random_state": 0,
-    }
-    curve = privacy_curve(model, PEOPLE, TRUE, **options)
-    pd.testing.assert_frame_equal(privacy_curve(model, PEOPLE, TRUE, positive_label=1, **options), curve)
-    with pytest.raises(ValueError, match="positive_label must be given"):
-        privacy_curve(model, PEOPLE, np.where(TRUE == 1, "yes", "no"), **options)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPMarginalSynthesizer, DPMean, PrivacyGuarantee
+from skdp import DPPCA, DPMarginalSynthesizer, DPMean, PrivacyGuarantee
 from skdp.privacy import BudgetExceeded
 from skdp.testing import check_curator, curator_checks
 
@@ -120,7 +120,7 @@ class KeepingTheLeast(DPMean):
         return self
 
 
-class NamingTheCause(DPMean):
+class NamingTheCause(DPPCA):
     def fit(self, X, y=None):
         try:
             return super().fit(X)

@@ -90,8 +90,8 @@ class FairnessDisplay(PanelDisplay):
     ['selection rate', 'true positive rate', 'false positive rate', 'Differences (0 is parity)', 'Ratios (1 is parity)']
     >>> display.data.loc[:1, ["metric", "group", "value", "lower", "upper"]].round(2)
                metric   group  value  lower  upper
-    0  selection_rate  Female   0.25   0.01   0.76
-    1  selection_rate    Male   0.75   0.24   0.99
+    0  selection_rate  Female   0.25   0.01   0.81
+    1  selection_rate    Male   0.75   0.19   0.99
     """
 
     def __init__(self, reports: Mapping[str, pd.DataFrame], *, confidence_level: float | None = None) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skdp.coding import kind_of
 from skdp.domain import Domain, DomainLike, Interval
 from skdp.evaluation.displays._style import COLOURS, INK, PanelDisplay, check_count, check_table, import_pyplot
-from skdp.metrics import marginal_errors, marginal_table, total_variation, value_errors
+from skdp.metrics import count_error, marginal_errors, marginal_table, value_errors
 from skdp.typing import AxesLike, TableLike
 
 _MOST_NUMBERS = 30  # more distinct ones are cut into this number of bins
@@ -35,7 +35,7 @@ class MarginalDisplay(PanelDisplay):
     Parameters
     ----------
     marginals : mapping of tuple of column names to DataFrame
-        The shares to draw, of one or two columns each, as returned by `marginal_table`.
+        The shares to draw, of one or two columns each, with the columns real and synthetic and one row for each cell.
     edges : mapping of column name to tuple of float, optional
         The edges of columns that are cut into bins.
     values : mapping of column name to float, optional
@@ -58,7 +58,6 @@ class MarginalDisplay(PanelDisplay):
 
     See Also
     --------
-    skdp.metrics.marginal_table : The numbers behind a panel.
     skdp.metrics.marginal_error : The mean distance over all marginals.
     skdp.metrics.value_errors : The distances of numbers and dates, also within bins.
 
@@ -160,7 +159,10 @@ class MarginalDisplay(PanelDisplay):
     @property
     def errors(self) -> dict[tuple[Any, ...], float]:  # numpydoc ignore=RT01
         """The total-variation distance of each marginal."""
-        return {names: total_variation(table["real"], table["synthetic"]) for names, table in self.marginals.items()}
+        return {
+            names: count_error(table["real"], table["synthetic"], metric="total_variation")
+            for names, table in self.marginals.items()
+        }
 
     def plot(self, *, max_values: int = 15, ax: AxesLike | None = None) -> MarginalDisplay:
         """Draw the marginals.

@@ -5,7 +5,7 @@ from skdp.metrics.fairness._aif360 import import_optional as import_optional
 from skdp.metrics.fairness._aif360 import is_collection as is_collection
 from skdp.metrics.fairness._aif360 import read_column as read_column
 from skdp.metrics.fairness._aif360 import to_aif360 as to_aif360
-from skdp.metrics.fairness._comparisons import compare as compare
+from skdp.metrics.fairness._comparisons import compare_with_last as compare_with_last
 from skdp.metrics.fairness._intervals import Estimate as Estimate
 from skdp.metrics.fairness._intervals import Numbers as Numbers
 from skdp.metrics.fairness._intervals import proportion as proportion

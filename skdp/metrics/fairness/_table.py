@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
-from skdp.metrics.fairness._comparisons import compare, either
-from skdp.metrics.fairness._intervals import Estimate, Numbers, combine, ratio, theil
-from skdp.metrics.fairness._ranges import Rates, compare_extremes
+from skdp.metrics.fairness._comparisons import compare_extremes, compare_with_last
+from skdp.metrics.fairness._intervals import Estimate, Numbers, theil
 from skdp.metrics.fairness._rates import Mask, RateSums
 
 CONVENTION = "difference = unprivileged − privileged, ratio = unprivileged / privileged, + is the positive label"
@@ -53,9 +52,6 @@ _RANGES = tuple(
 _THEIL = Metric("theil_index", "Theil index", "mean of b/μ·ln(b/μ), b = 1 + ŷ − y")
 CONSISTENCY = Metric("consistency", "consistency", "1 − mean |ŷ − that of 5 neighbours|")
 LABELS = {one.name: one.label for one in (*RATES, *COMPARISONS, *_RANGES, _THEIL, CONSISTENCY)}
-_OF_RANGE = ((0,), (1,), (2,), (1, 2))
-"""The rates that each pair of `_RANGES` compares."""
-
 Row = tuple[Metric, str, Any, Estimate]
 """A metric, its definition, its group and its estimate."""
 
@@ -105,19 +101,19 @@ class Precision:
 def measure(sums: RateSums, benefits: tuple[Numbers, Numbers], groups: Groups, precision: Precision) -> Iterator[Row]:
     """Estimate all metrics."""
     n_groups = len(groups.names)
-    rates, _ = sums.estimate(precision.rows, precision.of(n_groups))
-    n_rates = sums.top.shape[-2]
+    rates = sums.estimate(precision.rows, precision.of(n_groups))
+    n_rates = len(sums.top)
     for place, metric in enumerate(RATES[:n_rates]):
         for group, name in enumerate(groups.names):
-            yield metric, metric.definition, name, rates[..., place, group]
+            yield metric, metric.definition, name, rates[place, group]
     if groups.compared is not None:
         names = [groups.names[place] if groups.by_group else None for place in groups.compared]
         chosen = sums[np.append(groups.compared, sums.top.shape[-1] - 1)]
-        estimates = compare(chosen, precision.rows, precision.of(len(names)))
+        estimates = compare_with_last(chosen, precision.rows, precision.of(len(names)))
         word = "group" if groups.by_group else "unprivileged"
         for metric, estimate in zip(COMPARISONS, estimates, strict=True):
             for place, name in enumerate(names):
-                yield metric, metric.definition.format(word), name, estimate[..., place]
+                yield metric, metric.definition.format(word), name, estimate[place]
     if groups.by_group and n_groups > 1:
         yield from _ranges(sums, n_groups, precision)
     first, second = benefits
@@ -126,56 +122,13 @@ def measure(sums: RateSums, benefits: tuple[Numbers, Numbers], groups: Groups, p
 
 def _ranges(sums: RateSums, n_groups: int, precision: Precision) -> Iterator[Row]:
     """Compare the largest rate with the smallest, as fairlearn does."""
-    # Noise that takes a row from one group gives it to another: differences vary more than if it were independent.
-    free, _ = sums.unlimited(precision.rows, precision.level)
-    apart = sums.of_differences(free.value)
     sums = sums[slice(n_groups)]
-    present = sums.defined[..., 0, :].reshape(-1, sums.top.shape[-1]).any(axis=0)
-    present |= not present.any()  # if no row has a weight, nothing is known of any group
-    sums = sums[np.flatnonzero(present)]
-    # All groups at once, where one of them cannot be distinguished from none.
-    wide, bounded = sums.estimate(precision.rows, precision.level ** (1 / max(2 * present.sum(), 1)))
-    rates, _ = sums.estimate(precision.rows, precision.level)
-    noisier = replace(sums, noise=apart[..., np.newaxis, np.newaxis] * sums.noise)
-    moments, known = noisier.for_ends(precision.rows).moments(precision.rows), not sums.noise.any()
-    parts = [Rates(wide.value[..., k, :], moments[..., k, :, :], sums.bottom[..., k, :], known) for k in range(3)]
-    names = iter(_RANGES)
-    for chosen in _OF_RANGE:
-        usual = np.asarray(bounded[..., chosen, :].all(axis=(-1, -2)))
-        for quotient in (False, True):
-            metric = next(names)
-            level = precision.level if precision.intervals else None
-            found = compare_extremes([parts[k] for k in chosen], level, quotient=quotient)
-            found = either(usual, found, *_outer_ends(wide[..., chosen, :], rates[..., chosen, :], quotient))
-            yield metric, metric.definition, None, _open(found, rates[..., chosen, :], quotient).within(0, 1)
-
-
-def _open(found: Estimate, rates: Estimate, quotient: bool) -> Estimate:
-    """Give the end of an inequality a distance, where the estimates are alike."""
-    # Estimates that are more alike than is likely at any inequality would leave no interval. The end of two groups that
-    # is the farthest from equality is also one of the most unequal groups, which it covers.
-    first, second = rates[..., :, np.newaxis], rates[..., np.newaxis, :]
-    same = np.eye(rates.value.shape[-1], dtype=bool)
-    if quotient:
-        ends = ratio(second, first).lower
-        end = np.where(same | np.isnan(ends), np.inf, ends).min(axis=(-3, -2, -1))
-        alike = (found.value == 1) | (found.value == found.lower)
-        return replace(found, lower=np.where(alike, np.minimum(end, found.lower), found.lower))
-    end = np.where(same, -np.inf, combine((1, first), (-1, second)).upper).max(axis=(-3, -2, -1))
-    alike = (found.value == 0) | (found.value == found.upper)
-    return replace(found, upper=np.where(alike, np.maximum(end, found.upper), found.upper))
-
-
-def _outer_ends(wide: Estimate, rates: Estimate, quotient: bool) -> tuple[Numbers, Numbers]:
-    """Return the ends that follow from intervals of the rates."""
-    # That all groups are closer than they are takes simultaneous intervals; that the most unequal two are farther
-    # apart takes their own, and all pairs are tried.
-    low_ends, high = wide.lower.max(axis=-1), wide.upper.min(axis=-1)
-    low, high_ends = rates.lower.min(axis=-1), rates.upper.max(axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if quotient:
-            return (low / high_ends).min(axis=-1), np.minimum(high / low_ends, 1).min(axis=-1)
-    return np.maximum(low_ends - high, 0).max(axis=-1), (high_ends - low).max(axis=-1)
+    has_rows = sums.defined[0]
+    if has_rows.any():  # if no row has a weight, nothing is known of any group
+        sums = sums[np.flatnonzero(has_rows)]
+    estimates = compare_extremes(sums, precision.rows, precision.of(1))
+    for metric, estimate in zip(_RANGES, estimates, strict=True):
+        yield metric, metric.definition, None, estimate
 
 
 def write_table(

@@ -112,15 +112,14 @@ def debiased_fairness(
     gives the variance for ``rows="fixed"``. A ratio of unbiased sums has a bias of the order of its variance, far below
     its standard error.
 
-    The interval of a rate a / b contains all t in [0, 1] for which ``a − t b``, of mean 0, is at most z standard errors
-    from 0 (Fieller 1954). The ends of differences and of the ratio are combined from those of the rates, with their
-    correlation (Zou 2008, Donner and Zou 2012), or, where b is not significantly different from 0, are those of all
-    pairs of rates in their intervals, and cover more than was asked for; of average odds, those of all pairs of
-    differences whose standard scores have squares that add up to z² at most. Between the largest and the smallest rate,
-    the distribution of the estimates is taken to be normal, with independent groups, or, where a group is not
-    significantly different from none, the interval follows from those of the rates. Without noise, all intervals for
-    sampled rows are about those of `fairness_report`, of which groups known from reports without noise are a special
-    case.
+    **Intervals.** That of a rate a / b is Fieller's: all t for which ``a − t b``, of mean 0, is at most z standard
+    errors from 0 ([2]_; with known groups, Wilson's score interval). Differences, ratios and average odds combine these
+    by MOVER, with the correlation that the noise gives two groups ([3]_, [4]_), and the largest rate is compared with
+    the smallest as by `fairness_report`. Intervals of 95 % cover in at least 93 % of tables from 50 rows of a group on,
+    for sampled and for fixed rows. Where b is not significantly different from 0, as the group may have no rows, the
+    interval of a rate is the whole possible range, and those of comparisons are what follows from the rates'. Of fixed
+    rows, few may have a report that is not true; so intervals add the noise of two more rows of each kind, whose
+    reports are as uncertain as a coin, as Agresti and Coull [5]_ add successes and failures.
 
     **Selection.** No metric is hidden where its divisor is small: shown only in the draws in which the noise made the
     group large, it would be biased.
@@ -134,6 +133,12 @@ def debiased_fairness(
     ----------
     .. [1] H. Mozannar, M. Ohannessian, N. Srebro (2020). Fair learning with private demographic data. ICML.
        arXiv:2002.11651
+    .. [2] E. C. Fieller (1954). Some problems in interval estimation. JRSS B 16.
+    .. [3] G. Y. Zou (2007). Toward using confidence intervals to compare correlations. Psychological Methods 12.
+    .. [4] A. Donner, G. Y. Zou (2012). Closed-form confidence intervals for functions of the normal mean and standard
+       deviation. Statistical Methods in Medical Research 21.
+    .. [5] A. Agresti, B. A. Coull (1998). Approximate is better than "exact" for interval estimation of binomial
+       proportions. The American Statistician 52.
 
     Examples
     --------
@@ -154,11 +159,11 @@ def debiased_fairness(
     2              true_positive_rate  unprivileged  0.605      0.019  0.568  0.641
     3              true_positive_rate    privileged  0.801      0.013  0.776  0.826
     4             false_positive_rate  unprivileged  0.017      0.009  0.001  0.035
-    5             false_positive_rate    privileged  0.089      0.008  0.075  0.104
+    5             false_positive_rate    privileged  0.089      0.008  0.075  0.105
     6   statistical_parity_difference          None -0.127      0.022 -0.170 -0.085
     7                disparate_impact          None  0.712      0.043  0.630  0.800
-    8    equal_opportunity_difference          None -0.196      0.028 -0.251 -0.140
-    9         average_odds_difference          None -0.134      0.016 -0.165 -0.102
+    8    equal_opportunity_difference          None -0.196      0.028 -0.252 -0.141
+    9         average_odds_difference          None -0.134      0.016 -0.165 -0.103
     10                    theil_index          None  0.163      0.004  0.155  0.171
     """
     check_choice("rows", rows, get_args(Rows))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.metrics.fairness import RateSums, compare
+from skdp.metrics.fairness import RateSums, compare_with_last
 from skdp.metrics.private_groups._reports import check_encoder, find_privileged
 from skdp.oracles import FrequencyOracle
 
@@ -28,20 +28,25 @@ def parity_half_width(
 ) -> float:
     """Return half the width of the interval of `debiased_fairness` for the expected reports."""
     oracle, inside = _oracle_of(encoder, privileged, columns)
-    sizes = n_rows * np.array([1 - share, share])
+    shares_of_groups = np.array([1 - share, share])
+    sizes = n_rows * shares_of_groups
     selected = sizes * np.array(rates)
-    variances = np.array(indicator_variances(oracle, inside))
-    # What the noise adds to one of two groups, it takes from the other.
+    # The rows of each group that a sample draws, and their noise, as moments of `variance_at`. What the noise adds to
+    # one of two groups, it takes from the other.
+    variance_of_others, variance_of_privileged = indicator_variances(oracle, inside)
+    variances = np.array([variance_of_others, variance_of_privileged])
     every, counted = variances @ sizes, variances @ selected
-    if rows == "fixed" and 0 < selected.sum() < n_rows:
-        # Ends of given rows add the noise of one more row of each kind, at least that of a report that is a coin.
-        few = max(every / n_rows, float(oracle.p - oracle.q) ** -2 / 4)
-        every, counted = every + 2 * few, counted + few
-    noise = np.array([every, counted, counted]) * np.ones((2, 1))
+    noise_moments = np.array([every, counted, counted])
     drawn = sizes[:, np.newaxis] * [-1, -0.5, 0]
-    three = [np.stack([part] * 3) for part in (selected, sizes, drawn, noise, noise * [[-1], [1]])]
-    found = compare(RateSums(*three, *np.ones((2, 3, 2), bool)), rows, level)[0]
-    return float(found.upper[0] - found.lower[0]) / 2
+    signs = np.array([[1, -1], [-1, 1]])
+    noise = signs[:, :, np.newaxis] * noise_moments
+    coin = float(oracle.p - oracle.q) ** -2 / 4  # the variance of a report that is as uncertain as a coin
+    two_rows = np.full((2, 1), coin) * [4, 2, 2]
+    some = np.ones(2, bool)
+    # The sums of all rates are the same, as only the selection rate is read.
+    fields = [np.stack([part] * 3) for part in (selected, sizes, drawn, noise, two_rows, sizes, some, some)]
+    parity, *_ = compare_with_last(RateSums(*fields), rows, level)
+    return float(parity.upper[0] - parity.lower[0]) / 2
 
 
 def _oracle_of(encoder: Any, privileged: Any, columns: Any) -> tuple[FrequencyOracle, NDArray[np.bool_]]:

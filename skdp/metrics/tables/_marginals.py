@@ -37,6 +37,8 @@ def marginal_error(
     domain: DomainLike | None = None,
     n_marginals: int | None = None,
     random_state: int | np.random.RandomState | None = None,
+    workload: Iterable[Sequence[ColumnName]] | None = None,
+    weights: ArrayLike | None = None,
 ) -> float:
     """Compute the mean total-variation distance of all marginals of some columns.
 
@@ -57,12 +59,16 @@ def marginal_error(
         Number of distinct random marginals to compare instead of all (at most all).
     random_state : int, RandomState instance or None, default=None
         Seed of their choice; pass an int to compare several synthetic tables by the same marginals.
+    workload : iterable of tuples of column names, optional
+        The marginals, of any number of columns each, instead of those that `order`, `columns` and `n_marginals` choose.
+    weights : array-like of shape (n_marginals,), optional
+        Weight of each marginal of the workload, at least 0; by default all equal.
 
     Returns
     -------
     float
         The mean of ``marginal_errors(...)["error"]``: 0 if all shares are equal, 1 if no cell of a marginal has rows of
-        both tables.
+        both tables. With weights, ``sum(weight * error) / sum(weight)``.
 
     Raises
     ------
@@ -74,7 +80,6 @@ def marginal_error(
     --------
     marginal_errors : The error of each marginal.
     value_errors : The errors of numbers and dates within bins, which this one does not see.
-    workload_error : The same for a list of marginals, with weights.
     range_query_error : The error of the answers to queries.
 
     Notes
@@ -83,7 +88,13 @@ def marginal_error(
     marginals does not affect privacy.
 
     The total-variation distance of two marginals is half the sum of the absolute differences of their shares. Some
-    papers report the L1 distance, which is twice as large.
+    papers report the L1 distance, which is twice as large. The workload error of AIM [1]_ is the L1 distance, divided
+    by the number of marginals instead of the sum of the weights: with weights of mean 1, twice this one.
+
+    References
+    ----------
+    .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
+       differentially private synthetic data. Proceedings of the VLDB Endowment 15(11).
 
     Examples
     --------
@@ -92,7 +103,13 @@ def marginal_error(
     >>> synthetic = pd.DataFrame({"sex": ["F", "F", "M", "M"], "smokes": ["no", "yes", "no", "yes"]})
     >>> marginal_error(real, synthetic, order=1), marginal_error(real, synthetic, order=2)
     (0.0, 0.5)
+    >>> marginal_error(real, synthetic, workload=[("sex",), ("sex", "smokes")], weights=[1, 3])
+    0.375
     """
+    if workload is not None:
+        return _workload_error(real, synthetic, workload, domain, weights)
+    if weights is not None:
+        raise ValueError("weights are of the marginals of a workload: give both")
     options: dict[str, Any] = {"columns": columns, "n_marginals": n_marginals, "random_state": random_state}
     return float(marginal_errors(real, synthetic, order=order, domain=domain, **options)["error"].mean())
 
@@ -170,62 +187,7 @@ def _known(distance: float) -> float:
     return -1.0 if math.isnan(distance) else distance
 
 
-def workload_error(
-    real: TableLike,
-    synthetic: TableLike,
-    workload: Iterable[Sequence[ColumnName]],
-    *,
-    domain: DomainLike | None = None,
-    weights: ArrayLike | None = None,
-) -> float:
-    """Compute the mean total-variation distance of the marginals of a workload.
-
-    Parameters
-    ----------
-    real, synthetic : dataframe or 2-D array-like of shape (n_rows, n_columns)
-        The real and the synthetic rows, with at least the columns of the workload.
-    workload : iterable of tuples of column names
-        The marginals, of any number of columns each.
-    domain : Domain or mapping of column name to values or Interval, optional
-        The values of columns, as in `marginal_error`.
-    weights : array-like of shape (n_marginals,), optional
-        Weight of each marginal, at least 0; by default all equal.
-
-    Returns
-    -------
-    float
-        The weighted mean, ``sum(weight * distance) / sum(weight)``, from 0 to 1.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `marginal_error`, or if the workload or the weights do not fit.
-
-    See Also
-    --------
-    marginal_error : The same for all marginals of some columns.
-
-    Notes
-    -----
-    **Privacy.** The result depends on the real rows and is not protected: for data that is not sensitive.
-
-    The workload error of AIM [1]_ has the L1 distance in place of the total-variation distance, which is twice as
-    large, and divides by the number of marginals instead of the sum of the weights. With weights of mean 1 it is twice
-    this one.
-
-    References
-    ----------
-    .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
-       differentially private synthetic data. Proceedings of the VLDB Endowment 15(11).
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> real = pd.DataFrame({"sex": ["F", "F", "M", "M"], "smokes": ["no", "no", "yes", "yes"]})
-    >>> synthetic = pd.DataFrame({"sex": ["F", "F", "M", "M"], "smokes": ["no", "yes", "no", "yes"]})
-    >>> workload_error(real, synthetic, [("sex",), ("sex", "smokes")], weights=[1, 3])
-    0.375
-    """
+def _workload_error(real: Any, synthetic: Any, workload: Iterable[Any], domain: Any, weights: Any) -> float:
     marginals = [_check_marginal(marginal) for marginal in workload]
     if not marginals:
         raise ValueError("workload must have at least one marginal")
@@ -274,49 +236,7 @@ def marginal_table(
     *,
     domain: DomainLike | None = None,
 ) -> pd.DataFrame:
-    """Compare one marginal of two tables cell by cell, as shares.
-
-    Parameters
-    ----------
-    real, synthetic : dataframe or 2-D array-like of shape (n_rows, n_columns)
-        The real and the synthetic rows, with at least these columns.
-    columns : sequence of column names
-        The columns of the marginal.
-    domain : Domain or mapping of column name to values or Interval, optional
-        The values of columns, as in `marginal_error`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per cell, including those without rows, the last column fastest; the columns ``real`` and ``synthetic``
-        each add up to 1. The index has the values (of an `Interval`, the bins as text). Missing (None) and "outside the
-        domain", if there are such rows, follow after the values of a column.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `marginal_error`, or if there are more than four million cells.
-
-    See Also
-    --------
-    marginal_error : The mean distance of many marginals.
-    total_variation : The distance of one.
-
-    Notes
-    -----
-    **Privacy.** The real shares are not protected: for data that is not sensitive.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import Interval
-    >>> real, synthetic = pd.DataFrame({"age": [20, 36, 50, 60]}), pd.DataFrame({"age": [30, 70]})
-    >>> marginal_table(real, synthetic, ["age"], domain={"age": Interval(edges=[0, 38, 120])})
-               real  synthetic
-    age
-    [0, 38)     0.5        0.5
-    [38, 120]   0.5        0.5
-    """
+    """Return the real and the synthetic shares of all cells of a marginal, one row each."""
     marginal = _check_marginal(columns)
     pair = pair_tables(read_pair(real, synthetic), marginal, domain)
     labels = [pair.labels[name] for name in marginal]

@@ -55,8 +55,10 @@ def range_query_error(
         `columns` or `queries`, at least those).
     queries : iterable of mappings, optional
         Mappings from column name to condition: a tuple ``(low, high)`` for ``low <= value < high`` (None for no bound),
-        or a list of values, with None for missing. By default random ones, from `random_range_queries`, to which the
-        next five parameters apply.
+        or a list of values, with None for missing. By default random ones, to which the next five parameters apply:
+        each has `order` distinct columns, all sets of columns being equally likely. The range of a column of numbers is
+        between two edges of the bins (of an `Interval`) or two values, all pairs being equally likely, and without a
+        bound from the lowest or to the highest one; the set of values of another column has a uniform size.
     n_queries : int, default=100
         Number of queries.
     order : int, default=2
@@ -80,7 +82,6 @@ def range_query_error(
 
     See Also
     --------
-    random_range_queries : The queries.
     marginal_error : The error of all cells of marginals.
 
     Notes
@@ -98,7 +99,8 @@ def range_query_error(
     tables = read_pair(real, synthetic)
     if queries is None:
         names = check_columns(tables, columns)
-        queries = _draw_queries(tables[0], names, n_queries, order, domain, random_state)
+        options: dict[str, Any] = {"n_queries": n_queries, "order": order, "domain": domain}
+        queries = random_range_queries(real, columns=names, random_state=random_state, **options)
     checked = [_check_query(query) for query in queries]
     if not checked:
         raise ValueError("queries must have at least one query")
@@ -115,57 +117,10 @@ def random_range_queries(
     columns: Iterable[ColumnName] | None = None,
     domain: DomainLike | None = None,
     random_state: int | np.random.RandomState | None = 0,
-) -> list[dict[ColumnName, Any]]:
-    """Draw random range-count queries for a table.
-
-    Each query has `order` distinct columns, all sets of columns being equally likely. For a numeric column the
-    condition is a range ``(low, high)`` between two edges of the bins (of an `Interval`) or two values, all pairs being
-    equally likely; a range from the lowest or to the highest value has no bound there. For other columns it is a set of
-    values: its size is uniform, from one to all, and all sets of this size are equally likely.
-
-    Parameters
-    ----------
-    real : dataframe or 2-D array-like of shape (n_rows, n_columns)
-        The table from which the values of columns outside of `domain` are taken.
-    n_queries, order, columns, domain, random_state : see there
-        As for `range_query_error`. The values of a column that `domain` leaves out are those that occur in the table.
-
-    Returns
-    -------
-    list of dict
-        The queries, in the format of `range_query_error`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the table has no rows or lacks a column, or the parameters do not fit the columns.
-
-    See Also
-    --------
-    range_query_error : The error of their answers.
-
-    Notes
-    -----
-    **Privacy.** Unless `domain` has all columns, the queries contain values of the real table, which are not protected.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import Interval
-    >>> domain = {"age": Interval(0, 100, bins=10), "sex": ["F", "M"]}
-    >>> for query in random_range_queries(pd.DataFrame({"age": [20], "sex": ["F"]}), n_queries=3, domain=domain):
-    ...     print(query)
-    {'age': (40.0, 90.0), 'sex': ['F', 'M']}
-    {'age': (20.0, 50.0), 'sex': ['F']}
-    {'age': (10.0, 40.0), 'sex': ['F', 'M']}
-    """
-    table, _ = read_pair(real, real)
-    return _draw_queries(table, check_columns((table, table), columns), n_queries, order, domain, random_state)
-
-
-def _draw_queries(
-    table: Table, names: list[Any], n_queries: Any, order: Any, domain: Any, random_state: Any
 ) -> list[dict[Any, Any]]:
+    """Draw the queries of `range_query_error`, whose conditions are values of the real table or of the domain."""
+    table, _ = read_pair(real, real)
+    names = check_columns((table, table), columns)
     check_size(n_queries, least=1, name="n_queries")
     check_order(order, names)
     declared = read_declared(domain, table)

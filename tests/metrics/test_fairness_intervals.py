@@ -1,0 +1,424 @@
+"""Intervals of fairness metrics: published examples, exact coverage over all outcomes, and coverage of reports."""
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.exceptions import UndefinedMetricWarning
+
+from skdp import RandomizedResponseEncoder
+from skdp.local import UnaryEncodingTransformer
+from skdp.metrics import debiased_fairness, fairness_report
+from skdp.metrics.fairness import (
+    Groups,
+    Labels,
+    Precision,
+    compare_with_last,
+    consistency_rows,
+    measure,
+    sums_of_estimated,
+    sums_of_known,
+)
+from skdp.oracles import HadamardResponse, RandomizedResponse, UnaryEncoding
+from skdp.randomness import SeededSource
+
+RATES = ["selection_rate", "true_positive_rate", "false_positive_rate"]
+EXTREMES = [f"{name}_{kind}" for name in [*RATES, "equalized_odds"] for kind in ("difference", "ratio")]
+
+
+def sums_of_counts(counts):
+    """Return the sums of known groups that have these (selected, other) rows, all truly positive."""
+    repeats = np.ravel(counts)
+    codes = np.repeat(np.repeat(np.arange(len(counts)), 2), repeats)
+    predicted = np.repeat(np.tile([True, False], len(counts)), repeats)
+    labels = Labels(np.ones(len(codes), bool), predicted, np.ones(len(codes)))
+    return sums_of_known(codes, np.eye(len(counts), dtype=bool), labels)
+
+
+def contains(estimate, truth):
+    return (estimate.lower <= truth + 1e-9) & (truth - 1e-9 <= estimate.upper)
+
+
+# Known groups
+
+
+@pytest.mark.filterwarnings("ignore:undefined")
+def test_a_difference_of_rates_has_the_interval_of_newcombes_example():
+    """Newcombe (1998), table II, case (a), method 10: 56 of 70 against 48 of 80."""
+    predicted = np.repeat([1, 0, 1, 0], [56, 14, 48, 32])
+    table = fairness_report(
+        np.ones(150), predicted, ["a"] * 70 + ["b"] * 80, privileged="b", positive_label=1, confidence_level=0.95
+    )
+    parity = table.set_index("metric").loc["statistical_parity_difference"]
+    assert [round(parity[name], 4) for name in ("value", "lower", "upper")] == [0.2, 0.0524, 0.3339]
+
+
+@pytest.mark.parametrize("n_groups", [1, 20])
+@pytest.mark.parametrize("n_rows", [5, 50])
+def test_rates_of_known_groups_are_covered_at_every_rate(n_groups, n_rows):
+    """Clopper and Pearson: also of few rows, rates near 0, and all groups at once."""
+    counts, rates = np.arange(n_rows + 1), np.linspace(0.002, 0.998, 60)[:, np.newaxis]
+    level = 0.95 ** (1 / n_groups)
+    sums = sums_of_counts(np.stack([counts, n_rows - counts], axis=1))
+    rate = sums.estimate("sampled", level)[0]
+    coverage = (contains(rate, rates) * stats.binom.pmf(counts, n_rows, rates)).sum(axis=1)
+    assert coverage.min() >= level
+    assert coverage.mean() < 1
+
+
+def test_differences_and_ratios_are_covered_summed_over_all_outcomes():
+    x, y = np.arange(51), np.arange(61)
+    intervals = []  # (61, 2, 2, 51): by the count of the second group, metric, end, and count of the first one
+    for count in y:
+        sums = sums_of_counts([*np.stack([x, 50 - x], axis=1), (count, 60 - count)])
+        found = compare_with_last(sums, "sampled", 0.95)[:2]
+        intervals.append([[one.lower, one.upper] for one in found])
+    (difference_ends, ratio_ends) = np.transpose(intervals, (1, 2, 3, 0))
+    shares = []
+    for p, q in itertools.product([0.02, 0.1, 0.3, 0.5, 0.8], repeat=2):
+        weight = np.outer(stats.binom.pmf(x, 50, p), stats.binom.pmf(y, 60, q))
+        for (lower, upper), truth in ((difference_ends, p - q), (ratio_ends, p / q)):
+            shares.append(weight[(lower <= truth + 1e-9) & (truth - 1e-9 <= upper)].sum())
+    assert min(shares) > 0.93
+    assert np.mean(shares) < 0.97
+
+
+def test_the_interval_of_a_ratio_ends_where_that_of_a_difference_meets_0():
+    """Donner and Zou (2012), by the definition: the distances of ``top − R bottom`` from 0 add up as squares."""
+    sums = sums_of_counts([(7, 13), (10, 15)])
+    rates, _ = sums.estimate_noisy("sampled", 0.9)
+    top, bottom = rates[0, 0], rates[0, 1]
+    impact = compare_with_last(sums, "sampled", 0.9)[1]
+    low, high = impact.lower[0], impact.upper[0]
+    distance = np.hypot(top.value - top.lower, low * (bottom.upper - bottom.value))
+    assert top.value - low * bottom.value == pytest.approx(distance)
+    distance = np.hypot(top.upper - top.value, high * (bottom.value - bottom.lower))
+    assert high * bottom.value - top.value == pytest.approx(distance)
+
+
+def draws_of_known(sizes, tpr, fpr, n_draws, rng):
+    """Yield tables of metrics of groups of these sizes, half of whose rows are positive."""
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    groups = Groups.of(range(len(sizes)), None, by_group=True)
+    for _ in range(n_draws):
+        true = rng.random(len(codes)) < 0.5
+        predicted = rng.random(len(codes)) < np.where(true, np.take(tpr, codes), np.take(fpr, codes))
+        labels = Labels(true, predicted, np.ones(len(codes)))
+        rows = measure(
+            sums_of_known(codes, groups.members, labels), labels.benefits(), groups, Precision("sampled", 0.95)
+        )
+        yield {row[0].name: row[3] for row in rows if row[0].name in EXTREMES}
+
+
+@pytest.mark.parametrize(
+    ("tpr", "fpr"),
+    [
+        ((0.3, 0.3, 0.3), (0.3, 0.3, 0.3)),
+        ((0.2, 0.5, 0.8), (0.1, 0.2, 0.4)),
+        pytest.param((0.4, 0.4, 0.8, 0.8), (0.1, 0.3, 0.3, 0.3), marks=pytest.mark.long),
+    ],
+    ids=str,
+)
+def test_the_largest_and_the_smallest_rate_are_compared_with_coverage(tpr, fpr):
+    # The seed is fixed. With others, correct code fails with a probability of 1e-6: 8 metrics, each at 1e-7.
+    n_draws = 100
+    draws = list(draws_of_known([100] * len(tpr), tpr, fpr, n_draws, np.random.default_rng(0)))
+    truths = {}
+    for name, rates in zip(RATES, (np.add(tpr, fpr) / 2, np.array(tpr), np.array(fpr)), strict=True):
+        truths |= {f"{name}_difference": np.ptp(rates), f"{name}_ratio": rates.min() / rates.max()}
+    truths["equalized_odds_difference"] = max(truths[f"{name}_difference"] for name in RATES[1:])
+    truths["equalized_odds_ratio"] = min(truths[f"{name}_ratio"] for name in RATES[1:])
+    for name, truth in truths.items():
+        assert sum(contains(draw[name], truth) for draw in draws) >= stats.binom.ppf(1e-7, n_draws, 0.94)
+        assert all(0 <= draw[name].lower <= draw[name].value <= draw[name].upper <= 1 for draw in draws)
+    widths = [draw["selection_rate_difference"].upper - draw["selection_rate_difference"].lower for draw in draws]
+    assert np.mean(widths) < 0.31  # of two groups it is .27
+
+
+@pytest.mark.filterwarnings("ignore:undefined")
+def test_of_two_groups_that_are_apart_the_range_has_the_interval_of_the_difference():
+    predicted = np.repeat([1, 0, 1, 0], [70, 40, 30, 70])
+    given = {"privileged": "b", "by_group": True, "positive_label": 1, "confidence_level": 0.95}
+    table = fairness_report(np.ones(210), predicted, ["a"] * 110 + ["b"] * 100, **given).set_index("metric")
+    ends = ["value", "lower", "upper"]
+    parity, impact = table.loc["statistical_parity_difference", ends], table.loc["disparate_impact", ends]
+    assert table.loc["selection_rate_difference", ends].tolist() == pytest.approx(parity.tolist())
+    inverse = [1 / impact["value"], 1 / impact["upper"], 1 / impact["lower"]]
+    assert table.loc["selection_rate_ratio", ends].tolist() == pytest.approx(inverse)
+
+
+def test_intervals_of_all_groups_at_once_are_those_of_a_higher_level():
+    rng = np.random.default_rng(0)
+    columns = rng.integers(2, size=90), rng.integers(2, size=90), rng.choice(list("abc"), 90)
+    given = {"privileged": "a", "by_group": True, "positive_label": 1}
+
+    def table(level, **more):
+        return fairness_report(*columns, confidence_level=level, **given, **more).set_index("metric")
+
+    together, third, half = table(0.9, simultaneous=True), table(0.9 ** (1 / 3)), table(0.9 ** (1 / 2))
+    pd.testing.assert_frame_equal(together.loc[RATES], third.loc[RATES])
+    pairs = ["statistical_parity_difference", "disparate_impact", "average_odds_difference"]
+    pd.testing.assert_frame_equal(together.loc[pairs], half.loc[pairs])
+
+
+def test_the_theil_index_is_covered_summed_over_all_outcomes():
+    n, shares = 60, np.array([0.1, 0.75, 0.15])  # of the benefits 0, 1 and 2
+    group = Groups.of(["all"], None, by_group=True)
+
+    def theil(counts):
+        true, predicted = np.repeat([[1, 0], [1, 1], [0, 1]], counts, axis=0).T == 1
+        labels = Labels(true, predicted, np.ones(len(true)))
+        sums = sums_of_known(np.zeros(len(true), int), group.members, labels)
+        return list(measure(sums, labels.benefits(), group, Precision("sampled", 0.95)))[-1][3]
+
+    truth = theil((shares * n * 100).astype(int)).value
+    squares, inside, total = 0.0, 0.0, 0.0
+    for unlucky, lucky in itertools.product(range(n + 1), repeat=2):
+        counts = (unlucky, n - unlucky - lucky, lucky)
+        if min(counts) < 0 or (mass := stats.multinomial.pmf(counts, n, shares)) < 1e-5:
+            continue
+        estimate = theil(counts)
+        total += mass
+        squares += mass * (estimate.value - truth) ** 2
+        inside += mass * contains(estimate, truth)
+    assert math.sqrt(squares) == pytest.approx(theil((shares * n).astype(int)).std_error, rel=0.04)
+    assert 0.92 < inside / total < 0.97
+
+
+@pytest.mark.parametrize("depends_on", ["the row", "the label"])
+def test_rates_of_weighted_rows_are_covered(depends_on):
+    """Also where no row of a group is counted, whose weight would be another one."""
+    rng, n_draws = np.random.default_rng(0), 60
+    rate = 0.04 if depends_on == "the label" else 0.5
+    truth = 3 * 0.04 / (3 * 0.04 + 0.96) if depends_on == "the label" else 0.5
+    inside = []
+    for _ in range(n_draws):
+        predicted = rng.random(500) < rate
+        weights = np.where(predicted, 3.0, 1.0) if depends_on == "the label" else rng.integers(1, 4, 500) * 1.0
+        labels = Labels(predicted, predicted, weights)
+        sums = sums_of_known(np.arange(500) % 10, np.eye(10, dtype=bool), labels)
+        inside.append(contains(sums.estimate("sampled", 0.95)[0], truth))
+    assert np.mean(inside) > 0.93
+    assert np.mean(inside) < 0.995
+
+
+def test_a_row_of_weight_2_is_two_rows_for_values_but_not_for_intervals():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"true": rng.integers(2, size=300), "predicted": rng.integers(2, size=300)})
+    frame["group"] = rng.choice(["a", "b"], 300)
+    weights = rng.integers(0, 4, 300)
+
+    def table(rows, **more):
+        given = {"privileged": "a", "positive_label": 1, "confidence_level": 0.95}
+        return fairness_report(rows["true"], rows["predicted"], rows["group"], **given, **more)
+
+    weighted, repeated = table(frame, sample_weight=weights), table(frame.loc[frame.index.repeat(weights)])
+    np.testing.assert_allclose(weighted["value"], repeated["value"])
+    assert (weighted["std_error"] > 1.05 * repeated["std_error"]).all()
+    for factor in (1e-300, 0.1, 1e200):
+        pd.testing.assert_frame_equal(table(frame, sample_weight=weights * factor), weighted)
+    pd.testing.assert_frame_equal(table(frame, sample_weight=np.full(300, 3)), table(frame))
+
+
+@pytest.mark.filterwarnings("ignore:undefined")
+def test_the_calibration_gap_has_the_interval_of_a_mean():
+    rng = np.random.default_rng(2)
+    true, scores, group = rng.random(300) < 0.4, rng.beta(2, 3, 300), rng.choice(["a", "b"], 300)
+    table = fairness_report(true, ~true, group, positive_label=True, y_score=scores, confidence_level=0.95)
+    own = table[table["metric"] == "calibration_gap"].set_index("group")
+    gaps = pd.Series(true - scores).groupby(group).agg(["mean", "std", "size"])
+    np.testing.assert_allclose(own["value"], gaps["mean"])
+    np.testing.assert_allclose(own["std_error"], gaps["std"] / gaps["size"] ** 0.5, rtol=0.02)
+    assert ((own["upper"] - own["lower"]) / 2 / own["std_error"]).between(1.96, 2.06).all()  # as Student's
+
+
+def consistency(features, predicted, level):
+    ((*_, estimate),) = consistency_rows(features, predicted, np.arange(len(predicted)), Precision("sampled", level))
+    return estimate
+
+
+def test_the_error_of_a_consistency_is_the_jackknifes():
+    rng = np.random.default_rng(3)
+    for n in (6, 7, 25):
+        features, predicted = rng.normal(size=(n, 2)), rng.random(n) < 0.5
+        others = [np.arange(n) != row for row in range(n)]
+        left = np.array([consistency(features[rows], predicted[rows], 0.9).value for rows in others])
+        assert consistency(features, predicted, 0.9).std_error ** 2 == pytest.approx((n - 1) * left.var())
+
+
+def test_the_interval_of_a_consistency_covers_and_is_never_a_point():
+    rng, found = np.random.default_rng(0), []
+    for _ in range(50):
+        features = rng.normal(size=(50, 2))
+        found.append(consistency(features, rng.random(50) < 0.2 + 0.6 * (features[:, 0] > 0), 0.9))
+    assert np.mean([contains(one, np.mean([one.value for one in found])) for one in found]) > 0.85
+    alike = consistency(rng.normal(size=(50, 2)), np.zeros(50, bool), 0.9)
+    assert (alike.value, alike.std_error, alike.upper) == (1, 0, pytest.approx(1))
+    assert 0.85 < alike.lower < 0.97
+    few = consistency(np.zeros((4, 1)), np.zeros(4, bool), 0.9)
+    assert np.isnan(few.value)
+    assert (few.lower, few.upper) == (0, 1)
+
+
+# Groups known from reports
+
+
+def sums_of_reports(oracle, codes, labels, source, members=None):
+    indicators = oracle.unbiased(oracle.report(codes.astype(np.uint8), source))
+    indicators += (1 - indicators.sum(axis=1, keepdims=True)) / oracle.k
+    members = np.eye(oracle.k, dtype=bool) if members is None else members
+    return sums_of_estimated([(slice(None), indicators)], members, labels)
+
+
+def people(oracle_k, n_rows, rng):
+    """Return groups, the last one the largest, and labels that depend on them."""
+    shares = np.linspace(1, 2, oracle_k)
+    codes = rng.choice(oracle_k, n_rows, p=shares / shares.sum())
+    true = rng.random(n_rows) < 0.3 + 0.4 * codes / oracle_k
+    predicted = rng.random(n_rows) < 0.2 + 0.3 * codes / oracle_k + 0.3 * true
+    return codes, Labels(true, predicted, np.ones(n_rows))
+
+
+@pytest.mark.parametrize("rows", ["fixed", "sampled"])
+def test_an_interval_of_a_rate_ends_where_it_is_z_standard_errors_away(rows):
+    """Fieller (1954), by the definition, from the variance of randomised response by hand."""
+    n, coin = 3_000, math.exp(1) / (math.exp(1) - 1) ** 2  # the variance of one row's indicator
+    codes, labels = people(2, n, np.random.default_rng(0))
+    sums = sums_of_reports(RandomizedResponse(2, 1.0), codes, labels, SeededSource(0))
+    rates = sums.estimate(rows, 0.9)
+    most = ((math.exp(1) + 1) / (math.exp(1) - 1) / 2) ** 2  # two more rows of each kind, whose reports are coins
+    for rate, mask in enumerate([np.ones(n, bool), labels.true, ~labels.true]):
+        selected = labels.predicted[mask]
+        for group in (0, 1):
+            top, bottom = sums.top[rate, group], sums.bottom[rate, group]
+            for t in (rates.lower[rate, group], rates.upper[rate, group]):
+                variance = coin * np.sum((selected - t) ** 2) + 2 * most * ((1 - t) ** 2 + t**2)
+                variance += bottom * t * (1 - t) * (rows == "sampled")
+                assert abs(top - t * bottom) == pytest.approx(1.6448536 * math.sqrt(variance))
+
+
+TWO = Groups.of(["unprivileged", "privileged"], np.array([False, True]), by_group=False)
+
+
+def metrics_of(sums, rows):
+    """Return rates, differences and ratio, in the order of the table, and their standard errors."""
+    found = list(measure(sums, (np.ones(3), np.ones(3)), TWO, Precision(rows, 0.95)))[:10]
+    return np.array([row[3].value for row in found], float), np.array([row[3].std_error for row in found], float)
+
+
+@pytest.mark.parametrize("rows", ["fixed", "sampled"])
+def test_errors_are_those_of_the_influence_of_rows(rows):
+    """The delta method, by the slopes of the metrics in the number of rows of each group and labels."""
+    rng, n = np.random.default_rng(0), 300
+    cells, own = rng.integers(4, size=n), rng.choice([-0.6, 1.6], n, p=[0.4, 0.6])
+    labels = Labels(cells // 2 == 1, cells % 2 == 1, np.ones(n))
+    counts = np.stack([np.bincount(cells, 1 - own), np.bincount(cells, own)]).ravel()
+    group, true, predicted = np.indices((2, 2, 2)).reshape(3, -1)
+
+    def metrics(counts):
+        sums = sums_of_known(group, TWO.members, Labels(true == 1, predicted == 1, counts))
+        return metrics_of(sums, "sampled")[0]
+
+    steps = 1e-5 * np.eye(8)
+    slopes = np.array([(metrics(counts + step) - metrics(counts - step)) / 2e-5 for step in steps])
+    slopes = slopes.reshape(2, 4, 10)[:, cells]
+    if rows == "sampled":
+        influence = slopes[0] * (1 - own)[:, np.newaxis] + slopes[1] * own[:, np.newaxis]
+        variance = (influence**2).sum(axis=0)
+    else:
+        variance = (own**2 - own) @ (slopes[1] - slopes[0]) ** 2
+    sums = sums_of_estimated([(slice(None), np.stack([1 - own, own], axis=1))], TWO.members, labels)
+    value, std_error = metrics_of(sums, rows)
+    np.testing.assert_allclose(value, metrics(counts))
+    np.testing.assert_allclose(std_error**2, variance, rtol=0.1)  # two more rows of each kind
+
+
+@pytest.mark.parametrize(
+    ("oracle", "n_rows", "rows"),
+    [
+        (RandomizedResponse(2, 1.0), 600, "sampled"),
+        (UnaryEncoding(3, 2.0), 600, "fixed"),
+        pytest.param(HadamardResponse(4, 1.5), 2_000, "sampled", marks=pytest.mark.long),
+        pytest.param(RandomizedResponse(5, 0.5), 2_000, "fixed", marks=pytest.mark.long),
+        pytest.param(RandomizedResponse(3, 4.0), 150, "fixed", marks=pytest.mark.long),
+    ],
+    ids=lambda value: type(value).__name__ if hasattr(value, "k") else str(value),
+)
+def test_all_metrics_are_covered_from_reports(oracle, n_rows, rows):
+    # The seeds are fixed. With other ones, correct code fails with a probability of about 1e-5: some 30 intervals, each
+    # at 3e-7, of a coverage of 94 %.
+    rng, source, n_draws = np.random.default_rng(0), SeededSource(1), 100
+    groups = Groups.of(range(oracle.k), np.arange(oracle.k) == oracle.k - 1, by_group=True)
+    codes, labels = people(oracle.k, 200_000, rng)
+    inside = []
+    for _ in range(n_draws):
+        drawn = rng.integers(len(codes), size=n_rows)
+        sums = sums_of_reports(oracle, codes[drawn], labels[drawn], source, groups.members)
+        found = list(measure(sums, labels[drawn].benefits(), groups, Precision(rows, 0.95)))[:-1]
+        whole = (codes, labels) if rows == "sampled" else (codes[drawn], labels[drawn])
+        if rows == "fixed" or not inside:
+            exact = sums_of_known(whole[0], groups.members, whole[1])
+            truths = list(measure(exact, whole[1].benefits(), groups, Precision("sampled", 0.95)))[:-1]
+        inside.append([contains(row[3], truth[3].value) for row, truth in zip(found, truths, strict=True)])
+    assert (np.sum(inside, axis=0) >= stats.binom.ppf(3e-7, n_draws, 0.94)).all()
+
+
+def test_noise_that_moves_rows_between_two_groups_widens_their_difference():
+    labels = Labels(np.ones(4_000, bool), np.arange(4_000) % 4 < 2, np.ones(4_000))
+    sums = sums_of_reports(RandomizedResponse(2, 1.0), np.arange(4_000) % 2, labels, SeededSource(0))
+    rates = sums.estimate("fixed", 0.95)
+    parity = compare_with_last(sums, "fixed", 0.95)[0]
+    assert parity.std_error[0] == pytest.approx(rates.std_error[0].sum(), rel=0.01)  # the errors are opposite
+    assert (parity.upper - parity.lower)[0] > 1.3 * np.hypot(*(rates.upper - rates.lower)[0])
+
+
+@pytest.mark.parametrize("rows", ["fixed", "sampled"])
+@pytest.mark.parametrize("make", [RandomizedResponseEncoder, UnaryEncodingTransformer])
+def test_where_a_group_may_have_no_rows_nothing_is_excluded(make, rows):
+    """Five positive rows in 600 cannot be told from none in a group."""
+    rng = np.random.default_rng(0)
+    sex = pd.DataFrame({"sex": rng.choice(["Female", "Male"], 600)})
+    true, predicted = np.arange(600) < 5, rng.random(600) < 0.4
+    encoder = make(1.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    reports = encoder.fit_transform(sex)
+    given = {"privileged": "Male", "by_group": True, "positive_label": True, "rows": rows}
+    table = debiased_fairness(true, predicted, reports, encoder, **given)
+    assert table[["lower", "upper"]].notna().all(axis=None)
+    widths = (table["upper"] - table["lower"]).groupby(table["metric"]).max()
+    assert widths[["true_positive_rate", "true_positive_rate_difference", "equalized_odds_ratio"]].tolist() == [1, 1, 1]
+    assert widths["equal_opportunity_difference"] > 1
+    assert widths["false_positive_rate"] < 0.5
+
+
+@pytest.mark.parametrize("rows", ["fixed", "sampled"])
+def test_values_are_between_their_ends_and_ends_are_possible(rows):
+    oracle, rng = RandomizedResponse(3, 0.3), np.random.default_rng(0)
+    groups = Groups.of(range(3), np.array([False, False, True]), by_group=True)
+    least = {"statistical_parity_difference": -1, "equal_opportunity_difference": -1, "average_odds_difference": -1}
+    for seed in range(10):
+        codes, labels = people(3, 60, rng)
+        sums = sums_of_reports(oracle, codes, labels, SeededSource(seed), groups.members)
+        for metric, _, _, estimate in measure(sums, labels.benefits(), groups, Precision(rows, 0.95)):
+            most = np.inf if metric.name in ("disparate_impact", "theil_index") else 1
+            assert least.get(metric.name, 0) <= estimate.lower <= estimate.value <= estimate.upper <= most
+
+
+def test_if_nobody_is_selected_a_rate_of_sampled_rows_may_still_be_above_0():
+    rng = np.random.default_rng(0)
+    encoder = RandomizedResponseEncoder(3.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    reports = encoder.fit_transform(pd.DataFrame({"sex": rng.choice(["Female", "Male"], 3_000)}))
+    labels = rng.random(3_000) < 0.5, np.zeros(3_000, bool)
+    given = {"privileged": "Male", "positive_label": True}
+    with pytest.warns(UndefinedMetricWarning, match="disparate_impact"):
+        sampled = debiased_fairness(*labels, reports, encoder, **given).drop([7, 10])
+    assert (sampled["upper"] > 1e-3).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        fixed = debiased_fairness(*labels, reports, encoder, rows="fixed", **given).drop([7, 10])
+    assert sampled["value"].eq(0).all()
+    assert fixed["std_error"].lt(2e-3).all()
+    assert (sampled["upper"] - sampled["lower"] >= fixed["upper"] - fixed["lower"]).all()
