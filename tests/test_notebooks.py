@@ -102,6 +102,8 @@ def test_age_sex_study():
     assert summary["coverage"].between(0.93, 0.97).all()
     assert math.isclose(repairs.loc["simplex", "mean total"], found["n"])
     assert repairs["rms L2 error"].idxmin() == "simplex"
+    assert found["shares"][1] < 0.5
+    assert found["shares"][10] > 0.75
     leak, honest = found["leak"], found["honest"]
     assert leak.accuracy == 1
     assert leak.carriers.index[0] == "age_sex_cat"

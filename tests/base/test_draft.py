@@ -189,6 +189,7 @@ def test_no_column_is_dropped_without_a_word():
         domain = draft_domain(frame)
     text = draft_domain_toml(frame)
     assert "kept" in domain.columns
+    assert "words" not in domain.columns
     assert "words" in draft(frame, max_values=110).columns
     assert caught[0].filename == __file__
     assert "name 1" not in str(caught[0].message) + text

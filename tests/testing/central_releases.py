@@ -186,6 +186,7 @@ LONG_RELEASES = {
         CORNER_PERSONS,
     ),
     "synthesizer, auto": (synthesizer(), CODED),
+    "synthesizer, auto, mu": (synthesizer(MU), CODED),
     "synthesizer, given marginals": (synthesizer(marginals=[("a", "b"), ("b", "c")]), CODED),
     "resampler": (resampled, CODED),
     "scaler of persons, bounds found, mu": (DPStandardScaler(MU, bounds="private", max_rows_per_person=2), PERSONS),
