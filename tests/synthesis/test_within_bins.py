@@ -1,8 +1,8 @@
-"""Numbers and dates within bins: columns in order keep their means."""
+"""Numbers and dates within bins: columns in order keep their means, and dates are days if the edges are."""
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 
 import numpy as np
 import pandas as pd
@@ -101,3 +101,14 @@ def test_an_exchange_leaves_rows_in_the_bins_of_the_model():
     counts = np.bincount(cells, minlength=len(EQUAL) * len(UNEQUAL))
     expected = synthesizer.marginal(["start", "end"])["count"].to_numpy() * N / synthesizer.n_rows_
     assert (np.abs(counts - expected) <= 6 * np.sqrt(expected) + 1).all()
+
+
+def test_python_dates_follow_the_edges_and_not_the_data():
+    """A column of objects has no dtype that says dates; its values must not decide."""
+    days = [date(2020, 1, 1), date(2020, 3, 1)]
+    times = [datetime(2020, 1, 1), datetime(2020, 3, 1)]
+    for edges, kind in ((days, date), (times, datetime)):
+        domain = {"day": Interval(edges[0], edges[-1], bins=2)}
+        for values in (days, times):
+            rows = fitted(pd.DataFrame({"day": values * 50}, dtype=object), domain, None).sample(20)
+            assert {type(value) for value in rows["day"]} == {kind}
