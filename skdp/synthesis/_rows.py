@@ -140,6 +140,9 @@ class ModelRows(ModelAnswers):
         count of a value of probability p has variance ``n_samples * p * (1 - p)``; in larger ones, the count of a value
         of the column that is drawn first has a variance of at most 1/2 a batch.
 
+        Under a rule ``(column, "<=", column)`` of `structural_zeros`, rows of a batch exchange numbers within bins.
+        Where there is none to exchange with, in batches of less than some hundred rows, means move.
+
         Examples
         --------
         >>> import pandas as pd

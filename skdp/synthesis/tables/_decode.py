@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from skdp.coding import dates_like, kind_of
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import Table
-from skdp.synthesis.tables._draws import Order, draw, fixed, keep_order, round_as_declared, spread
+from skdp.synthesis.tables._draws import draw, round_as_declared
+from skdp.synthesis.tables._order import Order, fixed, keep_order, spread
 from skdp.synthesis.tables._shapes import Shapes
 
 Rows = Sequence[NDArray[np.integer]]
@@ -57,7 +58,7 @@ def decode(
     pairs = [pair for pair in order if coded.keys() | held.keys() >= {*pair}]
     for name in dict.fromkeys(itertools.chain(*pairs)):
         if name in coded:
-            held[name] = spread(domain[name], coded[name], likes[name], drawn.get(name))
+            held[name] = spread(domain[name], coded[name], likes[name], drawn.get(name), shaped=name in shaped)
     keep_order(held, pairs, rng)
     columns = []
     for name, code in coded.items():

@@ -1,10 +1,8 @@
-"""Numbers and dates drawn within bins, and put in order where two columns have one."""
+"""Numbers and dates drawn within bins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -15,12 +13,7 @@ from skdp.coding import held_dates, kind_of, time_type, to_dates
 from skdp.domain import Categories, Interval
 from skdp.synthesis.tables._shapes import Shape
 
-_DIGITS = 6  # to which a number of steps is known, after the errors of floats
-
 _LITTLE = 1e-12  # the share of an empty cell, for the mean of a bin without records
-
-Order: TypeAlias = Sequence[tuple[Any, Any]]
-"""Pairs of columns of which the first is not above the second; pairs of what is below are first."""
 
 
 def bin_ends(interval: Interval, like: Any = None) -> tuple[NDArray[Any], NDArray[Any], Any]:
@@ -41,7 +34,7 @@ def ends_of(values: Categories | Interval) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the least and the largest value of each declared cell that is not missing."""
     if isinstance(values, Interval):
         return bin_ends(values)[:2]
-    found = _listed(values)
+    found = listed_values(values)
     found = found[~np.isnan(found)]
     return found, found
 
@@ -50,7 +43,7 @@ def values_of(values: Categories | Interval, column: Any) -> NDArray[Any]:
     """Read a column as numbers or dates that can be compared with others; undeclared values of a list are missing."""
     if isinstance(values, Interval):
         return values.read(column)
-    listed = _listed(values)
+    listed = listed_values(values)
     return np.append(listed, np.array(["nan" if listed.dtype.kind == "f" else "NaT"], listed.dtype))[
         values.encode(column)
     ]
@@ -110,72 +103,7 @@ def ends_of_cells(grid: Interval) -> tuple[NDArray[np.float64], NDArray[np.float
     return (first - first[0]).astype(float), (last - first[0]).astype(float)
 
 
-@dataclass(eq=False)
-class Spread:
-    """The values of a column, and the bounds between which they may be moved; nothing is said of missing ones."""
-
-    values: NDArray[Any]
-    low: NDArray[Any]
-    high: NDArray[Any]
-    missing: NDArray[np.bool_]
-    step: Any = 0
-
-
-def fixed(values: NDArray[Any]) -> Spread:
-    """Let no value move."""
-    return Spread(values.copy(), values, values, np.isnan(values))
-
-
-def spread(values: Categories | Interval, codes: NDArray[np.integer], like: Any, drawn: Any) -> Spread:
-    """Let numbers and dates move within their bins; `drawn` will hold what becomes of them."""
-    if not isinstance(values, Interval):
-        return fixed(_listed(values)[codes])
-    first, last, step = bin_ends(values, like)
-    bins = np.minimum(codes, first.size - 1)
-    return Spread(drawn, first[bins], last[bins], codes >= first.size, step)
-
-
-def keep_order(columns: Mapping[Any, Spread], order: Order, rng: np.random.Generator) -> None:
-    """Move values within their bounds, so that each is at most the one that it has to be below."""
-    # First the bounds become those that the order leaves: a lower bound is at most that of what is above, and so are
-    # upper bounds. Where they have changed, values are drawn again. Then two values in the wrong order can be exchanged
-    # and are still between their bounds. In bins of the same edges, this gives all ordered values the same probability.
-    both = {pair: ~(columns[pair[0]].missing | columns[pair[1]].missing) for pair in order}
-    low = {name: column.low for name, column in columns.items()}
-    high = {name: column.high for name, column in columns.items()}
-    for below, above in order:
-        low[above] = np.where(both[below, above], np.maximum(low[below], low[above]), low[above])
-    for below, above in reversed(order):
-        high[below] = np.where(both[below, above], np.minimum(high[below], high[above]), high[below])
-    for name, column in columns.items():
-        moved = (low[name] > column.low) | (high[name] < column.high)
-        if moved.any():
-            uniform = rng.random(np.count_nonzero(moved))
-            column.values[moved] = _between(low[name][moved], high[name][moved], column.step, uniform)
-    for _ in range(len(columns) ** 2):  # each round removes a pair in the wrong order from each row that has one
-        swapped = False
-        for below, above in order:
-            one, other = columns[below].values, columns[above].values
-            wrong = both[below, above] & (one > other)
-            if wrong.any():
-                one[wrong], other[wrong] = other[wrong], one[wrong]
-                swapped = True
-        if not swapped:
-            break
-
-
-def _between(low: NDArray[Any], high: NDArray[Any], step: Any, uniform: NDArray[np.float64]) -> NDArray[Any]:
-    if low.dtype.kind == "f" and step:  # beside a given value between two steps
-        low = np.ceil(np.round(low / step, _DIGITS)) * step
-        high = np.floor(np.round(high / step, _DIGITS)) * step
-    high = np.maximum(low, high)  # beside a given value that leaves no room
-    if not step:
-        return np.minimum(low + uniform * (high - low), high)
-    n_steps = np.rint((high - low) / step) + 1
-    return low + np.floor(uniform * n_steps).astype(np.int64) * step
-
-
-def _listed(values: Categories) -> NDArray[Any]:
+def listed_values(values: Categories) -> NDArray[Any]:
     """Return declared numbers or dates as what compares with the edges of an interval, nan or NaT for missing."""
     kind = kind_of(next(value for value in values.values if value is not None))
     if kind == "number":
