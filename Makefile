@@ -10,7 +10,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # What `make test-fast` tests: the rooms that the others stand on, by default.
 ROOMS ?= tests/base tests/central tests/coding tests/local tests/metrics tests/oracles tests/privacy tests/randomness tests/test_*.py
 
-.PHONY: report docs test test-fast lint types layers pytest notebooks-write test-long test-versions release-check bench clean
+.PHONY: report docs test test-fast lint types layers pytest notebooks-write test-long test-versions release-check bench bench-stale clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
@@ -103,6 +103,10 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/shuffle.py
 	$(BIN)/python benchmarks/shares.py
 	$(BIN)/python benchmarks/synthetic_inference.py
+
+# Results that are older than the last change of their script or of the code that they measure.
+bench-stale: .venv/installed
+	$(BIN)/python .ci/bench_stale.py
 
 # uv takes a sixth of the time of pip, which steps in where uv cannot be had, or finds no packages as it does not read
 # pip's settings. Compiled on all cores, without the tests of others and what is hardly used; ours, too, or each process
