@@ -48,11 +48,15 @@ pytest: .venv/installed
 notebooks-write: .venv/installed
 	$(BIN)/jupytext --to ipynb --execute notebooks/*.py
 
-# All notebooks, the studies that take minutes, and the property tests on random examples. The printed command shows
-# the seed.
+# All notebooks, the studies that take minutes, and the property tests on random examples (the printed command shows the
+# seed). The quick tests run once more for the branches that all tests together take.
 test-long: .venv/installed .venv/spark docs
-	$(BIN)/pytest -n 2 -m long --secure
-	$(BIN)/pytest -n 2 -m "hypothesis and not long" --hypothesis-profile=search --hypothesis-seed=$(HYPOTHESIS_SEED) --secure tests
+	$(BIN)/coverage erase
+	$(BIN)/pytest -n 2 -m long --secure --cov --cov-append --cov-fail-under=0 --cov-report=
+	$(BIN)/pytest -n 2 -m "hypothesis and not long" --hypothesis-profile=search --hypothesis-seed=$(HYPOTHESIS_SEED) --secure \
+		--cov --cov-append --cov-fail-under=0 --cov-report= tests
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --cov --cov-append --cov-fail-under=0 --cov-report= tests skdp
+	$(BIN)/coverage report
 
 # The newest dependencies on each installed Python of the list, and the oldest ones on the first.
 test-versions:
