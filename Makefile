@@ -7,10 +7,7 @@ HYPOTHESIS_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbits(
 # The Pythons of `make test-versions`.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
-# What `make test-fast` tests: the rooms that the others stand on, by default.
-ROOMS ?= tests/base tests/central tests/coding tests/local tests/metrics tests/oracles tests/privacy tests/randomness tests/test_*.py
-
-.PHONY: report docs test test-fast lint types layers pytest notebooks-write test-long test-versions release-check bench bench-stale clean
+.PHONY: report docs test lint types layers pytest notebooks-write test-long test-versions release-check bench bench-stale clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
@@ -23,10 +20,6 @@ docs: .venv/docs
 # Lint first, which takes a second; then the checks of types and layers beside the tests.
 test: lint
 	$(MAKE) --no-print-directory -j 3 types layers pytest
-
-# For the edit loop: the first case of each test, if it takes no quarter of a second.
-test-fast: .venv/installed
-	$(BIN)/pytest -q -n 2 --dist worksteal --first -m "not long and not slow" $(ROOMS)
 
 lint: .venv/installed
 	$(BIN)/ruff check .

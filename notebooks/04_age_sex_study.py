@@ -47,10 +47,10 @@ from skdp.evaluation import (
     PrivacyCurveDisplay,
     attribute_inference,
     count_study,
-    errors_by_trust,
     privacy_curve,
 )
 from skdp.metrics import debiased_fairness, expected_l2_error, fairness_report
+from skdp.privacy import Shuffled
 
 # %% [markdown]
 # The table is the census data Adult. Years of education stand in for the name of the degree; the census weight is no
@@ -206,8 +206,25 @@ plt.show()
 # nothing but the four sums, each report is hidden among 45,222, and may have far less noise. A curator who may see the
 # table itself needs the least. The three are on one axis: the same ε for everybody who sees the result.
 
+
 # %%
-by_trust = errors_by_trust(true_counts.to_numpy(), epsilons=EPSILONS, delta=1e-6)
+def reports_error(epsilon):
+    return expected_l2_error(randomizer(epsilon).fit(cells), true_counts)
+
+
+def curator_error(epsilon):
+    ratio = math.exp(-epsilon)  # of the probabilities of discrete Laplace noise, whose variance is 2 r / (1 - r)²
+    return math.sqrt(len(true_counts) * 2 * ratio) / (1 - ratio)
+
+
+by_trust = pd.DataFrame(
+    {
+        "local": [reports_error(epsilon) for epsilon in EPSILONS],
+        "shuffled": [reports_error(Shuffled(epsilon, delta=1e-6, n=n)) for epsilon in EPSILONS],
+        "central": [curator_error(epsilon) for epsilon in EPSILONS],
+    },
+    index=pd.Index(EPSILONS, name="epsilon"),
+)
 by_trust.round(1)
 
 # %%

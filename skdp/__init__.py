@@ -55,14 +55,12 @@ if TYPE_CHECKING:
     from skdp.local import PosteriorFeatures as PosteriorFeatures
     from skdp.local import RandomizedResponseEncoder as RandomizedResponseEncoder
     from skdp.local import RapporEncoder as RapporEncoder
-    from skdp.local import RapporTally as RapporTally
     from skdp.local import ReportTally as ReportTally
     from skdp.local import SecretKey as SecretKey
     from skdp.local import SetValuedEncoder as SetValuedEncoder
     from skdp.local import SubsetSelectionEncoder as SubsetSelectionEncoder
     from skdp.local import UnaryEncodingTransformer as UnaryEncodingTransformer
     from skdp.local import recommend_plan as recommend_plan
-    from skdp.local import recommend_strategy as recommend_strategy
     from skdp.local import shuffle_reports as shuffle_reports
     from skdp.persistence import load as load
     from skdp.persistence import save as save
@@ -119,7 +117,6 @@ _MODULES = {
     "PrivacyLedger": "skdp.privacy",
     "RandomizedResponseEncoder": "skdp.local",
     "RapporEncoder": "skdp.local",
-    "RapporTally": "skdp.local",
     "ReportTally": "skdp.local",
     "SecretKey": "skdp.local",
     "SetValuedEncoder": "skdp.local",
@@ -132,7 +129,6 @@ _MODULES = {
     "privacy_statement": "skdp.privacy",
     "read_protocol": "skdp.engines",
     "recommend_plan": "skdp.local",
-    "recommend_strategy": "skdp.local",
     "save": "skdp.persistence",
     "shuffle_reports": "skdp.local",
     "synthetic_inference": "skdp.synthesis",

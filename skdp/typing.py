@@ -1,4 +1,4 @@
-"""Types of public parameters, for annotations and for completion in an editor."""
+"""Types of public parameters, for annotations within the library."""
 
 from __future__ import annotations
 
@@ -12,19 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:  # an optional dependency
     from matplotlib.axes import Axes
-
-__all__ = [
-    "AxesLike",
-    "Bounds",
-    "ColumnLike",
-    "ColumnName",
-    "HandleUnknown",
-    "Label",
-    "PathType",
-    "Privileged",
-    "ReportStrategy",
-    "TableLike",
-]
 
 TableLike: TypeAlias = IntoDataFrame | ArrayLike
 """A table: a pandas, Polars or Arrow frame, or an array of shape (n_samples, n_features)."""

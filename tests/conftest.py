@@ -6,12 +6,10 @@ import gc
 import inspect
 import os
 import secrets
-from collections import Counter
 from contextlib import contextmanager
-from functools import partialmethod, wraps
+from functools import wraps
 from random import Random
 from unittest import SkipTest
-from zlib import crc32
 
 # Tests run in several processes already, and threads that wait for each other on busy cores make seconds minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -24,7 +22,6 @@ import pyarrow as pa
 import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
-from joblib.parallel import LokyBackend
 
 from skdp.randomness import SecureSource, SeededSource
 
@@ -36,123 +33,30 @@ settings.register_profile("search", **UNTIMED, derandomize=False, print_blob=Tru
 settings.load_profile("skdp")
 
 
-# Workers of joblib that end before the last test needs them are started again, which takes seconds.
-LokyBackend.configure = partialmethod(LokyBackend.configure, idle_worker_timeout=3600)
-
-
 def pytest_addoption(parser):
-    parser.addoption("--first", action="store_true", help="run the first case of each test only, as `make test-fast`")
     parser.addoption("--secure", action="store_true", help="draw secure bytes in all tests, as `make test-long`")
 
 
-# Exact probabilities and certified bounds, which are wrong for one combination of numbers only.
-WHOLE = "tests/oracles", "tests/privacy", "tests/randomness", "tests/coding"
-# Examples of docstrings whose code other tests run on less.
+# Examples of docstrings that take seconds: they are `long`, as their code is tested on less elsewhere.
 LONG_EXAMPLES = {
     "skdp.datasets._adult.load_adult_aif360",
     "skdp.evaluation.attacks._attribute_inference.attribute_inference",
-    "skdp.evaluation.audits._audit.AuditResult",
     "skdp.evaluation.audits._audit.audit_epsilon",
-    "skdp.evaluation.audits._survey.audit_table",
     "skdp.evaluation.curves._privacy_curve.privacy_curve",
     "skdp.evaluation.report._report.study_report",
     "skdp.metrics.private_groups._fairlearn.private_parity",
     "skdp.synthesis._classifier.MarginalClassifier",
     "skdp.synthesis._resampler.SyntheticResampler",
-    "skdp.testing._carry_checks.check_form",
     "skdp.testing._curator.check_curator",
-    "skdp.testing._interval_checks.check_intervals",
     "skdp.testing._privatizer.check_privatizer",
 }
-# Of what is alike, each test takes one in its turn, so that each is in many tests, unless it is `whole` or `covering`.
-IN_TURNS = {
-    "frame_kind": [
-        ["pandas", "pandas-object", "pandas-nullable", "pandas-arrow", "pandas-category"],
-        ["polars", "polars-enum"],
-        ["pyarrow", "pyarrow-chunked", "pyarrow-dictionary", "pyarrow-view"],
-    ],
-    "engine": [["pandas", "arrow", "reader"], ["polars_lazy", "dataset"], ["duckdb", "dask"]],
-    "lazy_engine": [["polars_lazy", "dataset"], ["duckdb", "dask"]],
-}
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makeitem(collector, name, obj):
-    """Make no cases of a long test for `make test`."""
-    quick = collector.config.option.markexpr == "not long" and name.startswith("test")
-    return [] if quick and any(mark.name == "long" for mark in getattr(obj, "pytestmark", ())) else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
-def pytest_collection_modifyitems(config, items):
-    # Joblib takes seconds to start processes: what uses them is together, and so in one worker of pytest.
-    items.sort(key=lambda item: not (item.get_closest_marker("processes") or "check_privatizer" in item.nodeid))
-    crosses = {}
+def pytest_collection_modifyitems(items):
     for item in items:
         if item.name in LONG_EXAMPLES:
             item.add_marker("long")
-        if hasattr(item, "callspec") and not item.get_closest_marker("long"):
-            crosses.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for cross in crosses.values():
-        for item in set(cross) - set(_in_make_test(cross)):
-            item.add_marker("long")
-    if config.getoption("first"):
-        cases = {}
-        for item in items:
-            cases.setdefault(item.nodeid.partition("[")[0], item)
-        first = set(cases.values())
-        config.hook.pytest_deselected(items=[item for item in items if item not in first])
-        items[:] = [item for item in items if item in first]
-
-
-def _in_make_test(cross):
-    """Choose the cases of a cross of parameters that `make test` runs."""
-    name = cross[0].nodeid.partition("[")[0]
-    listed, chosen = (cross[0].get_closest_marker(mark) for mark in ("covering", "chosen"))
-    if chosen:
-        cross = _chosen(cross, chosen.args)
-    if not listed and (cross[0].get_closest_marker("whole") or name.startswith(WHOLE)):
-        return cross
-    given = " ".join(str(mark.args[0]) for mark in cross[0].iter_markers("parametrize"))
-    for fixture, alike in IN_TURNS.items():
-        if not listed and not chosen and fixture in cross[0].callspec.params and fixture not in given:
-            turn = {kinds[crc32(name.encode()) % len(kinds)] for kinds in alike}
-            cross = [case for case in cross if case.callspec.params[fixture] in turn]
-    return _needed(cross, listed) if listed or len(cross) > 4 else cross
-
-
-def _chosen(cross, texts):
-    """List the cases whose ids hold one of the texts."""
-    cases = {case: case.nodeid.partition("[")[2] for case in cross}
-    unknown = [text for text in texts if not any(text in name for name in cases.values())]
-    some_only = cross[0].config.getoption("lf", False) or any("[" in arg for arg in cross[0].config.args)
-    if unknown and not some_only:
-        raise pytest.UsageError(f"{cross[0].nodeid.partition('[')[0]}: no case has one of the ids {unknown}")
-    return [case for case, name in cases.items() if any(text in name for text in texts)]
-
-
-def _needed(cross, listed):
-    """List cases of a cross of parameters so that each value of each parameter is in one of them."""
-    values = {case: _values(case, listed) for case in cross}
-    uses, left = Counter(), set().union(*values.values())
-    needed, rest = [], list(cross)
-    while left:
-        # Of the cases with the most new values the one of the rarest others, so that pairs vary.
-        best = max(rest, key=lambda case: (len(values[case] & left), -sum(uses[value] for value in values[case])))
-        needed.append(best)
-        rest.remove(best)
-        uses.update(values[best])
-        left -= values[best]
-    return needed
-
-
-def _values(case, listed):
-    """Return the values of the parameters of a case; those that are listed together count as one, unless `listed`."""
-    params = case.callspec.params
-    marks = [] if listed else [mark.args[0] for mark in case.iter_markers("parametrize")]
-    groups = [names.replace(",", " ").split() if isinstance(names, str) else names for names in marks]
-    alone = [[name] for name in params.keys() - {name for names in groups for name in names}]
-    return {(tuple(names), tuple(id(params[name]) for name in names)) for names in (*groups, *alone)}
 
 
 def pytest_collection_finish(session):
@@ -357,7 +261,8 @@ few_kinds = pytest.mark.parametrize("frame_kind", often(FRAME_KINDS, ["pandas-ca
 """For what takes long behind the reading of a frame: a kind of each library."""
 
 
-@pytest.fixture(params=list(FRAME_KINDS))
+# Quick: a kind of each library, and those whose dtypes say more than the values. The nightly job has the others.
+@pytest.fixture(params=often(FRAME_KINDS, ["pandas", "pandas-category", "pandas-nullable", "polars-enum", "pyarrow"]))
 def frame_kind(request):
     return request.param
 

@@ -2,10 +2,9 @@
 
 A page says what to do by blocks of code, each below a line that says where it goes:
 
-- ```skdp/oracles/_coin.py` (new file):``
-- ```skdp/oracles/__init__.py`, after `"Postprocess",`:`` likewise ``before`` and ``in place of``; the line is quoted
-  without its indentation, and stands once in the file
-- ```tests/oracles/conftest.py`, at its end:``
+- ``New file `skdp/oracles/_coin.py`:``
+- ``Insert into `skdp/oracles/__init__.py` after the line `"Postprocess",`:``, or ``before``; the line stands once there
+- ``Replace in `skdp/oracles/__init__.py` the line `"Postprocess",`:``
 
 A block of ``sh`` is run in the copy, line by line.
 """
@@ -27,13 +26,15 @@ COPIED = ("benchmarks", "changelog.d", "docs", "examples", "notebooks", "skdp", 
 
 BLOCK = re.compile(
     r"^(?P<head>[^\n]*)\n\n?"
-    r"(?P<indent> *)(?P<fence>````?)(?P<language>python|toml|markdown|sh)\n(?P<body>.*?)^ *(?P=fence)$",
+    r"(?P<indent> *)(?P<fence>````?)(?P<language>python|toml|markdown|text|sh)\n(?P<body>.*?)^ *(?P=fence)$",
     re.MULTILINE | re.DOTALL,
 )
-PLACE = re.compile(
-    r"`(?P<file>[\w./+-]+)`"
-    r"(?: \((?P<new>new file)\)|, (?P<where>after|before|in place of) `(?P<line>.+)`|, at its (?P<end>end)):$"
-)
+PLACES = {
+    "new": re.compile(r"New file `(?P<file>[^`]+)`:$"),
+    "after": re.compile(r"Insert into `(?P<file>[^`]+)` after the line `(?P<line>.+)`:$"),
+    "before": re.compile(r"Insert into `(?P<file>[^`]+)` before the line `(?P<line>.+)`:$"),
+    "replace": re.compile(r"Replace in `(?P<file>[^`]+)` the line `(?P<line>.+)`:$"),
+}
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,13 @@ class Step:
     def apply(self, root: Path) -> None:
         """Write the text into its file."""
         path = root / self.file
-        if self.where == "new file":
+        if self.where == "new":
             assert not path.exists(), f"{self.file} exists"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(self.text)
             return
         lines = path.read_text().splitlines(keepends=True)
-        if self.where == "end":
-            path.write_text("".join(lines) + self.text)
-            return
-        places = [place for place, line in enumerate(lines) if line.strip() == self.line]
+        places = [place for place, line in enumerate(lines) if line.strip() == self.line.strip()]
         assert len(places) == 1, f"{self.file} has {len(places)} lines `{self.line}`"
         first = places[0] + (self.where == "after")
         last = places[0] + (self.where != "before")
@@ -87,10 +85,17 @@ def steps(page: Path) -> list[Step]:
         if block["language"] == "sh":
             found.append(Step(None, None, None, text))
             continue
-        place = PLACE.search(block["head"])
-        assert place is not None, f"{page.name}: where does the block below this line go? {block['head']}"
-        found.append(Step(place["file"], place["new"] or place["where"] or place["end"], place["line"], text))
+        found.append(_edit(page, block["head"], text))
     return found
+
+
+def _edit(page: Path, head: str, text: str) -> Step:
+    """Read the line above a block, which says where the block goes."""
+    for where, pattern in PLACES.items():
+        place = pattern.search(head)
+        if place is not None:
+            return Step(place["file"], where, place.groupdict().get("line"), text)
+    raise AssertionError(f"{page.name}: where does the block below this line go? {head}")
 
 
 def scratch_copy(folder: Path) -> Path:

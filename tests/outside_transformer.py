@@ -11,7 +11,7 @@ import pandas as pd
 
 from skdp import Domain, PrivacyGuarantee
 from skdp.exact import exp_bounds, log_upper
-from skdp.local import ReportProtocol, ReportTransformer, read_report_table
+from skdp.local import ReportProtocol, ReportTransformer
 from skdp.randomness import ONE, bernoulli_ratio, uniform_integers
 
 
@@ -61,7 +61,7 @@ class SaidProtocol(ReportProtocol):
         return table.rebuild(reports, self.report_columns)
 
     def read(self, reports):
-        columns = [np.asarray(column) for column in read_report_table(reports, self.report_columns).columns]
+        columns = [np.asarray(column) for column in self.report_table(reports).columns]
         if any(column.dtype.kind not in "iu" for column in columns):
             raise ValueError("the reports hold something else than whole numbers")
         return self._checked(columns, "holds something else than reports")

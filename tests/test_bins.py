@@ -35,7 +35,6 @@ def compared(values, edges, missing):
     return codes
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("edges", EDGES, ids=range(len(EDGES)))
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

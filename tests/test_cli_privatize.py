@@ -68,7 +68,6 @@ def test_from_rows_to_reports_to_counts(files, capsys, monkeypatch):
     pd.testing.assert_frame_equal(pd.read_csv("counts.csv"), expected, check_dtype=False)
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
 @pytest.mark.parametrize("transformer", ENCODERS)
 def test_every_transformer(files, capsys, transformer, strategy):
@@ -154,7 +153,6 @@ def test_the_version(capsys):
     assert capsys.readouterr().out == f"skdp {skdp.__version__}\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ["privatize", "estimate"])
 def test_bars_are_for_terminals_and_not_for_the_quiet(files, capsys, monkeypatch, command):
     seen = {}

@@ -113,7 +113,6 @@ def test_pages_have_pictures(path):
         assert f"def {function}(" in (DOCS / "figures" / f"{module}.py").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     often(PAGES, [path for path in PAGES if path.stem not in ("attacks", "numbers", "evaluation", "synthetic_tables")]),

@@ -41,7 +41,7 @@ def test_what_a_how_to_makes_passes_the_tests(page, tmp_path):
 class TestSteps:
     @pytest.mark.parametrize(
         ("where", "text"),
-        [("after", "a\n  b\nnew\nc\n"), ("before", "a\nnew\n  b\nc\n"), ("in place of", "a\nnew\nc\n")],
+        [("after", "a\n  b\nnew\nc\n"), ("before", "a\nnew\n  b\nc\n"), ("replace", "a\nnew\nc\n")],
     )
     def test_a_line_is_found_without_its_indentation(self, where, text, tmp_path):
         (tmp_path / "file.py").write_text("a\n  b\nc\n")
@@ -57,7 +57,7 @@ class TestSteps:
     def test_a_file_is_not_overwritten(self, tmp_path):
         (tmp_path / "file.py").write_text("a\n")
         with pytest.raises(AssertionError, match="exists"):
-            Step("file.py", "new file", None, "new\n").apply(tmp_path)
+            Step("file.py", "new", None, "new\n").apply(tmp_path)
 
     def test_a_command_that_fails_fails(self, tmp_path):
         with pytest.raises(AssertionError, match="a word"):

@@ -104,7 +104,6 @@ def test_halves_of_characters_can_be_shown():
     assert ledger.report()["what"].to_list() == ["a?b"]
 
 
-@pytest.mark.slow
 def test_what_is_shown_does_not_grow_without_bound():
     long = "x" * 100_000
     ledger = PrivacyLedger(epsilon=1e9)

@@ -34,7 +34,6 @@ def run(script):
     return subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow
 def test_the_import_warns_of_nothing_and_imports_nothing_optional():
     done = run(SCRIPT)
     assert done.returncode == 0, done.stderr

@@ -34,8 +34,6 @@ def said(**parameters):
     return SaidTransformer(**{"epsilon": 2.0, "categories": CATEGORIES, "random_state": 3} | parameters)
 
 
-@pytest.mark.slow
-@pytest.mark.processes
 def test_it_keeps_the_contract():
     results = check_privatizer(SaidTransformer())
     assert set(results["status"]) <= {"passed", "skipped"}
@@ -67,7 +65,6 @@ def frames(table, folder):
     yield dask.from_pandas(table.to_pandas(), npartitions=3)
 
 
-@pytest.mark.slow
 def test_engines_take_it(tmp_path):
     table, sums = pa.Table.from_pandas(people(), preserve_index=False), []
     for frame in frames(table, tmp_path):

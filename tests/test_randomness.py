@@ -29,7 +29,6 @@ FALSE_ALARM = 1e-6
 THRESHOLDS = [0, 1, ONE // 3, ONE // 2, math.ceil(ONE * 0.3), (255 << 56) + 12345, ONE - 1, ONE]
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 @pytest.mark.parametrize("filler", [0, 255])
 def test_a_coin_compares_its_bytes_with_the_threshold_for_every_pair_of_bytes(scripted_source, threshold, filler):
@@ -270,7 +269,6 @@ class _Listed:
         return self.script[self.used - size : self.used]
 
 
-@pytest.mark.slow
 def test_eight_coins_follow_the_exact_number_that_is_drawn():
     """A reference in plain integers, place by place, for words that tie often: a base where ties are common."""
     rng = np.random.default_rng(0)

@@ -288,7 +288,6 @@ LONG = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", often(PATHS, PATHS.keys() - LONG))
 def test_of_values(path):
     tried = check_form(PATHS[path], ROWS)
@@ -302,7 +301,6 @@ def test_of_numbers(path):
     assert len(check_form(OF_NUMBERS[path], NUMBERS)) >= 10
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", often(OF_FILES, [path for path in OF_FILES if not path.endswith("Feather")]))
 def test_of_files(path, tmp_path):
     assert len(check_form(lambda table: OF_FILES[path](table, tmp_path), ROWS)) >= 3
@@ -312,7 +310,6 @@ def test_of_words():
     assert len(check_form(HeavyHitters(EPSILON, max_length=5).report, WORDS)) >= 10
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("keep", often(["text", "number"], ["text"]))
 def test_kept_columns_hold_their_rows_only(keep):
     """They are true by declaration, but what else the memory of their table holds is not."""

@@ -4,8 +4,6 @@ import ast
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 import skdp
 
 ROOT = Path(skdp.__file__).parent
@@ -51,7 +49,6 @@ def foreign_private(module, source):
     ]
 
 
-@pytest.mark.slow
 def test_no_private_module_of_another_room():
     for module, source in SOURCES.items():
         assert not foreign_private(module, source), module
@@ -78,7 +75,6 @@ def at_import(body):
             yield from at_import(node.body)
 
 
-@pytest.mark.slow
 def test_no_circles():
     arrows = {}
     for module, source in SOURCES.items():

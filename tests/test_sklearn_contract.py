@@ -112,7 +112,6 @@ def test_dataframe_checks(estimator, check):
     getattr(estimator_checks, check)(type(estimator).__name__, estimator)
 
 
-@pytest.mark.covering  # scikit-learn's own wrapper converts the output
 @pytest.mark.parametrize("estimator", ESTIMATORS + ALIKE, ids=repr)
 @pytest.mark.parametrize("check", OUTPUT_CHECKS)
 def test_output_checks(estimator, check):

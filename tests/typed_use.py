@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from skdp import DPHistogram, DPMarginalSynthesizer, DPMean, Interval, RandomizedResponseEncoder, recommend_strategy
+from skdp import DPHistogram, DPMarginalSynthesizer, DPMean, Interval, RandomizedResponseEncoder, recommend_plan
 from skdp.evaluation import FairnessDisplay, privacy_curve
 from skdp.metrics import fairness_report
 
@@ -23,7 +23,7 @@ bounds = {"age": (17.0, 90.0)}
 privileged = {"sex": "m"}
 
 encoder = RandomizedResponseEncoder(1.0, categories=values).fit(people)
-recommend_strategy(values, 1.0)
+recommend_plan(values, 1.0)
 DPMean(1.0, bounds=bounds).fit(people)
 DPMean(1.0, bounds=(0, 100)).fit(people[["age"]].to_numpy())
 DPHistogram(1.0, domain=values).fit(people[["sex"]]).range_count("f", "m")

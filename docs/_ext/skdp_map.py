@@ -42,7 +42,7 @@ TREE: Node = (
                         skdp_leaf("skdp.FrequencyOracleEncoder", "more values"),
                         skdp_leaf("skdp.LocalHashingEncoder", "very many values"),
                         skdp_leaf("skdp.HeavyHitters", "an open vocabulary"),
-                        skdp_leaf("skdp.recommend_strategy", "several columns"),
+                        skdp_leaf("skdp.recommend_plan", "several columns"),
                     ],
                 ),
                 ("Numbers, once", "answer", [skdp_leaf("skdp.NumericPerturber", "means, distributions")]),

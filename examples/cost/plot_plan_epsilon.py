@@ -13,7 +13,7 @@ anything is collected.
 import matplotlib.pyplot as plt
 
 from skdp import DPHistogram, RandomizedResponseEncoder, plan_epsilon
-from skdp.evaluation import PlanDisplay, privacy_curve
+from skdp.evaluation import privacy_curve
 
 smokes = RandomizedResponseEncoder(categories={"smokes": ["yes", "no"]})
 share = plan_epsilon(smokes, within=0.02, of="frequency", n_rows=20_000)
@@ -51,5 +51,5 @@ print(auc)
 # %%
 figure, axes = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
 for one, panel in zip((share, people, parity, auc), axes.flat, strict=True):
-    PlanDisplay.from_plan(one, ax=panel)
+    one.plot(ax=panel)
 plt.show()

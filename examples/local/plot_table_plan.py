@@ -15,7 +15,6 @@ from sklearn.datasets import load_wine
 
 from skdp import Interval, LocalTableEncoder, recommend_plan
 from skdp.datasets import load_adult
-from skdp.evaluation import StrategyDisplay
 
 adult = load_adult()
 people = adult.data[["sex", "race", "education", "age", "hours-per-week"]]
@@ -28,7 +27,7 @@ plan.strategies.round(2)
 # %%
 # The same as a picture.
 
-StrategyDisplay.from_strategies(plan)
+plan.strategies["error"][::-1].plot.barh(xlabel="n × mean squared error", logx=True)
 plt.show()
 
 # %%

@@ -20,7 +20,6 @@ from skdp.base._estimator import check_random_state as check_random_state
 from skdp.base._estimator import coins as coins
 from skdp.base._estimator import declares_missing as declares_missing
 from skdp.base._estimator import domains_of_dtypes as domains_of_dtypes
-from skdp.base._estimator import level_of_the_caller as level_of_the_caller
 from skdp.base._estimator import one_column as one_column
 from skdp.base._estimator import read_array as read_array
 from skdp.base._estimator import read_domain as read_domain
@@ -54,6 +53,7 @@ from skdp.base._table_file import type_texts as type_texts
 from skdp.base._threads import one_thread as one_thread
 from skdp.base._undeclared import UNIFORM as UNIFORM
 from skdp.base._undeclared import undeclared_error as undeclared_error
+from skdp.base._warnings import level_of_the_caller as level_of_the_caller
 from skdp.base._weak_guarantee import is_large as is_large
 from skdp.base._weak_guarantee import warn_of_delta as warn_of_delta
 from skdp.base._weak_guarantee import warn_of_epsilon as warn_of_epsilon

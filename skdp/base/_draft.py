@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base._estimator import domains_of_dtypes, level_of_the_caller
+from skdp.base._estimator import domains_of_dtypes
 from skdp.base._identifiers import is_named_as_identifier, unrepeated_columns
+from skdp.base._warnings import level_of_the_caller
 from skdp.coding import ColumnError, distinct_values, kind_of, to_numbers
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import is_frame, read_table

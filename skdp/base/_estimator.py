@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -22,6 +20,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from skdp.base._warnings import warn_once
 from skdp.coding import ColumnError, distinct_values, plain
 from skdp.domain import Categories, Domain
 from skdp.frames import Table, convert_frame, is_frame, lazy_error, read_table
@@ -190,12 +189,11 @@ def read_domain(table: Table, categories: Any, *, name: str = "categories", why_
 
 def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
     """Warn that the categories of some columns come from the data."""
-    warnings.warn(
+    warn_once(
         f"the categories of {', '.join(map(repr, names))} are read from the data, so which values occur is not "
         f"protected; declare them with {parameter}=, as lists of values or a Domain. A categorical dtype of pandas "
         "declares its categories only if they are ordered: others may be just the values that occur",
         PrivacyLeakWarning,
-        stacklevel=level_of_the_caller(),
     )
 
 
@@ -274,14 +272,6 @@ def _observed(name: Any, column: Any) -> Categories:
         return Categories(values)
     except ValueError as error:
         raise ValueError(f"column {name!r}: {error}") from None
-
-
-def level_of_the_caller() -> int:
-    """Return the stacklevel of the first frame outside skdp and scikit-learn."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("skdp", "sklearn"):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def declares_missing(domain: Domain) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import pandas as pd
 
-from skdp.base._estimator import level_of_the_caller
+from skdp.base._warnings import warn_once
 from skdp.privacy import PrivacyLeakWarning
 
 
@@ -36,9 +35,8 @@ def warn_of_levels(table: Any, known: Collection[Any] = ()) -> None:
     # An index without names is usually the number of a row, or of a row of the table that it was drawn from.
     names = [name for name in named_levels(table) if name not in known]
     if names:
-        warnings.warn(
+        warn_once(
             f"the row index passes through unprotected, with {', '.join(map(repr, names))}: if it says something of a "
             "record or identifies a person, drop it before by reset_index(drop=True)",
             PrivacyLeakWarning,
-            stacklevel=level_of_the_caller(),
         )

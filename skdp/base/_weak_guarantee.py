@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from fractions import Fraction
 
-from skdp.base._estimator import level_of_the_caller
+from skdp.base._warnings import warn_once
 from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 
 # From here on, one report in e^10 = 22,026 of two values is not the truth.
@@ -31,10 +30,9 @@ def written_chance(chance: Fraction | float) -> str:
 
 def warn_of_epsilon(epsilon: float, consequence: str) -> None:
     """Warn of an epsilon above 10, and say what follows from it."""
-    warnings.warn(
+    warn_once(
         f"epsilon = {epsilon:.6g} is above {LARGE_EPSILON}, which protects little: {consequence}",
         WeakGuaranteeWarning,
-        stacklevel=level_of_the_caller(),
     )
 
 
@@ -57,11 +55,10 @@ def warn_of_loss(epsilon: float) -> None:
 def warn_of_delta(delta: float, n: int, what: str) -> None:
     """Warn of a delta above 1 / n, where n is public or was released with noise."""
     if delta * n > 1:
-        warnings.warn(
+        warn_once(
             f"delta = {delta:.3g} is above 1 / {n}, for {what}: with it, a mechanism may publish a record as it is. "
             "Choose a delta far below 1 / n",
             WeakGuaranteeWarning,
-            stacklevel=level_of_the_caller(),
         )
 
 

@@ -30,7 +30,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
 
     Returns
     -------
-    ReportTally, NumericTally or RapporTally
+    ReportTally
         What the transformer's `tally` returns for the whole table; its estimates take it.
 
     Raises
@@ -98,7 +98,7 @@ def tally_batches(batches: Iterable[Any], transformer: ReportTransformer) -> Any
 
     Returns
     -------
-    ReportTally, NumericTally or RapporTally
+    ReportTally
         What the transformer's `tally` returns for all rows.
 
     Raises

@@ -1,7 +1,7 @@
 """Transformers that randomise each record by itself: the local model, which needs no trusted curator."""
 
 from skdp.local._bit_encoders import SubsetSelectionEncoder, UnaryEncodingTransformer
-from skdp.local._frequency_oracle import FrequencyOracleEncoder, recommend_strategy
+from skdp.local._frequency_oracle import FrequencyOracleEncoder
 from skdp.local._index_encoders import HadamardResponseEncoder, LocalHashingEncoder
 from skdp.local._on_fit_only import OnFitOnly
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
@@ -18,7 +18,7 @@ from skdp.local._protocol_file import stated as stated
 from skdp.local._protocol_file import text_in_memory as text_in_memory
 from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local._shuffle import join_reports, shuffle_reports
-from skdp.local._tallies import NumericTally, RapporTally, ReportTally
+from skdp.local._stored_tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.heavy_hitters import HeavyHitters
 from skdp.local.memo import SecretKey
@@ -29,14 +29,14 @@ from skdp.local.protocol import Codes as Codes
 from skdp.local.protocol import OracleProtocol as OracleProtocol
 from skdp.local.protocol import Randomness as Randomness
 from skdp.local.protocol import ReleasedCounts as ReleasedCounts
-from skdp.local.protocol import ReportProtocol, UnverifiedReportsWarning, read_report_table
+from skdp.local.protocol import ReportProtocol, UnverifiedReportsWarning
 from skdp.local.protocol import Reports as Reports
 from skdp.local.protocol import Tally as Tally
 from skdp.local.protocol import check_releases as check_releases
 from skdp.local.protocol import refuse_impossible as refuse_impossible
 from skdp.local.rappor import RapporEncoder
 from skdp.local.sets import SetValuedEncoder
-from skdp.local.table import LocalTableEncoder, TablePlan, TableTally, recommend_plan
+from skdp.local.table import LocalTableEncoder, recommend_plan
 from skdp.local.table import TableProtocol as TableProtocol
 
 __all__ = [
@@ -46,25 +46,19 @@ __all__ = [
     "LocalHashingEncoder",
     "LocalTableEncoder",
     "NumericPerturber",
-    "NumericTally",
     "OnFitOnly",
     "PosteriorFeatures",
     "RandomizedResponseEncoder",
     "RapporEncoder",
-    "RapporTally",
     "ReportProtocol",
     "ReportTally",
     "ReportTransformer",
     "SecretKey",
     "SetValuedEncoder",
     "SubsetSelectionEncoder",
-    "TablePlan",
-    "TableTally",
     "UnaryEncodingTransformer",
     "UnverifiedReportsWarning",
     "join_reports",
-    "read_report_table",
     "recommend_plan",
-    "recommend_strategy",
     "shuffle_reports",
 ]

@@ -1,4 +1,4 @@
-"""The one type of all tallies: sums of reports that add, are compared, and are written as JSON and Parquet."""
+"""What all tallies are: sums of reports that add, are compared, and are written as JSON and Parquet."""
 
 from __future__ import annotations
 
@@ -18,8 +18,36 @@ _MOST_NUMBERS, _MOST_ROWS = 1 << 21, 1 << 24
 """Of a tally that is read: in its text, and in a Parquet file."""
 
 
-class StoredTally(ABC):
-    """Base of the tallies: sums for each attribute of a record, with a header that says what they are sums of."""
+class ReportTally(ABC):
+    """Sums over privatised reports, which add over batches, days and machines.
+
+    The `tally` of a fitted transformer makes one; what it holds depends on the reports. It says what they are sums of,
+    so that tallies of two protocols do not add.
+
+    Attributes
+    ----------
+    n_reports : int
+        The number of records.
+    protocol : mapping
+        The parameters that decide what a report means: plain text and numbers.
+
+    Notes
+    -----
+    **Privacy.** A tally is computed from privatised reports only: post-processing, at no further cost.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder, ReportTally
+    >>> answers = pd.DataFrame({"smokes": ["yes", "no", "no"]})
+    >>> encoder = RandomizedResponseEncoder(categories={"smokes": ["yes", "no"]}).fit(answers)
+    >>> monday, tuesday = encoder.transform(answers), encoder.transform(answers)
+    >>> week = encoder.tally(monday) + encoder.tally(tuesday)
+    >>> week.n_reports
+    6
+    >>> ReportTally.from_json(week.to_json()) == week
+    True
+    """
 
     _format: ClassVar[str]
     _sums: ClassVar[str]
@@ -126,8 +154,18 @@ class StoredTally(ABC):
         return json.dumps(self._content() | {self._sums: [part.tolist() for part in self._parts()]}, allow_nan=False)
 
     @classmethod
+    def _kind_of(cls, content: Any) -> type[Self]:
+        """Return which kind of tally was written: this class, or one that is derived from it."""
+        written = content.get("format") if isinstance(content, dict) else None
+        kinds = [cls, *cls.__subclasses__()]
+        for kind in kinds:
+            if getattr(kind, "_format", None) == written and written is not None:
+                return kind
+        raise ValueError("this is no tally of this kind and version")
+
+    @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read a tally.
+        """Read a tally of any local transformer.
 
         Parameters
         ----------
@@ -145,10 +183,11 @@ class StoredTally(ABC):
             If the text is no tally of this kind and version, does not fit itself, or has more than 2**24 characters or
             2**21 numbers.
         """
-        content = parse_json(text, "a tally", _MOST_NUMBERS)
-        if not isinstance(content, dict) or not isinstance(content.get(cls._sums), list):
-            raise ValueError("the text is no tally of this kind")
-        return cls._checked(content, content[cls._sums])
+        content: Any = parse_json(text, "a tally", _MOST_NUMBERS)
+        kind = cls._kind_of(content)
+        if not isinstance(content.get(kind._sums), list):
+            raise ValueError("the tally is incomplete")
+        return kind._checked(content, content[kind._sums])
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the tally as a Parquet file: a row a sum, what is needed to read them in the metadata.
@@ -174,7 +213,7 @@ class StoredTally(ABC):
 
     @classmethod
     def from_parquet(cls, path: str | Path) -> Self:
-        """Read a tally.
+        """Read a tally of any local transformer.
 
         Parameters
         ----------
@@ -195,24 +234,22 @@ class StoredTally(ABC):
         """
         _, parquet = _import_pyarrow()
         with parquet.ParquetFile(path) as file:
-            header = (file.schema_arrow.metadata or {}).get(b"skdp")
-            if header is None or file.schema_arrow.names != ["attribute", cls._sums]:
-                raise ValueError("the file is no tally of this kind")
+            header = (file.schema_arrow.metadata or {}).get(b"skdp", b"{}")
+            content = parse_json(header.decode(errors="replace"), "a tally", _MOST_NUMBERS)
+            kind = cls._kind_of(content)
+            if file.schema_arrow.names != ["attribute", kind._sums]:
+                raise ValueError("the tally is incomplete")
             if file.metadata.num_rows > _MOST_ROWS:
                 raise ValueError(f"a tally has at most {_MOST_ROWS:,} sums, got {file.metadata.num_rows:,}")
-            content, table = parse_json(header.decode(errors="replace"), "a tally", _MOST_NUMBERS), file.read()
-        if not isinstance(content, dict):
-            raise ValueError("the file is no tally of this kind")
-        attribute, sums = table["attribute"].to_numpy(), table[cls._sums].to_numpy()
-        return cls._checked(content, np.split(sums, np.flatnonzero(np.diff(attribute)) + 1))
+            table = file.read()
+        attribute, sums = table["attribute"].to_numpy(), table[kind._sums].to_numpy()
+        return kind._checked(content, np.split(sums, np.flatnonzero(np.diff(attribute)) + 1))
 
     def _content(self) -> dict[str, Any]:
         return {"format": self._format} | self._header()
 
     @classmethod
     def _checked(cls, content: dict[str, Any], parts: list[Any]) -> Self:
-        if content.get("format") != cls._format:
-            raise ValueError(f"expected the format {cls._format!r}, got {content.get('format')!r}")
         try:
             return cls._read(content, [np.asarray(part) for part in parts])
         except (LookupError, TypeError, AttributeError):

@@ -1,4 +1,4 @@
-"""What a server keeps of many reports: how many support each value."""
+"""What a server keeps of many reports, of each kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
-from skdp.local._stored_tally import StoredTally, are_counts, are_whole, plain_name, whole_sums
+from skdp.local._stored_tally import ReportTally, are_counts, are_whole, plain_name, whole_sums
 
 _UNSIGNED = (
     *("UnaryEncoding", "TwoRoundUnaryEncoding", "SubsetSelection", "LocalHashing", "TwoRoundHashing"),
@@ -21,46 +21,17 @@ _UNSIGNED = (
 
 
 @dataclass(frozen=True, eq=False)
-class ReportTally(StoredTally):  # numpydoc ignore=PR02
-    """Sums over privatised reports, which add over batches, days and machines.
-
-    Parameters
-    ----------
-    support : tuple of ndarray of shape (k,), dtype int64
-        For each attribute (a column, or all columns jointly) the number of reports that support each value.
-    sizes : tuple of int
-        For each attribute, the number of reports of it.
-    n_reports : int
-        The number of records.
-    domain : Domain
-        The domain of the columns.
-    protocol : mapping
-        The parameters of the encoder that decide what a report means: plain text and numbers.
-
-    Notes
-    -----
-    **Privacy.** A tally is computed from privatised reports only: post-processing, at no further cost.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder
-    >>> answers = pd.DataFrame({"smokes": ["yes", "no", "no"]})
-    >>> encoder = RandomizedResponseEncoder(categories={"smokes": ["yes", "no"]}).fit(answers)
-    >>> monday, tuesday = encoder.transform(answers), encoder.transform(answers)
-    >>> week = encoder.tally(monday) + encoder.tally(tuesday)
-    >>> week.n_reports
-    6
-    >>> ReportTally.from_json(week.to_json()) == week
-    True
-    """
+class CountTally(ReportTally):
+    """How many reports support each value."""
 
     _format = "skdp tally, version 1"
     _sums = "support"
     _makers = "encoders with different parameters or domains"
 
     support: tuple[NDArray[np.int64], ...]
+    """For each attribute (a column, or all columns jointly) the number of reports of each value, of shape (k,)."""
     sizes: tuple[int, ...]
+    """For each attribute, the number of reports of it."""
     n_reports: int
     domain: Domain
     protocol: Mapping[str, Any]
@@ -152,41 +123,17 @@ def _from_plain(values: list[Any]) -> list[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class RapporTally(StoredTally):  # numpydoc ignore=PR02
-    """Sums over RAPPOR reports, which add over batches, days and machines.
-
-    Parameters
-    ----------
-    ones : ndarray of shape (n_columns, n_cohorts, n_bits), dtype int64
-        For each column how many reports of each cohort have a 1 in each bit.
-    cohort_sizes : ndarray of shape (n_cohorts,), dtype int64
-        The number of reports of each cohort.
-    protocol : mapping
-        The parameters of the encoder that decide what a report means: plain text and numbers.
-
-    Notes
-    -----
-    **Privacy.** A tally is computed from privatised reports only: post-processing, at no further cost.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp.local import RapporEncoder
-    >>> pages = pd.DataFrame({"home": ["a.example", "b.example", "a.example"]})
-    >>> encoder = RapporEncoder(n_bits=16).fit(pages)
-    >>> week = encoder.tally(encoder.transform(pages)) + encoder.tally(encoder.transform(pages))
-    >>> week.n_reports
-    6
-    >>> RapporTally.from_json(week.to_json()) == week
-    True
-    """
+class RapporTally(ReportTally):
+    """How many RAPPOR reports have a 1 in each bit."""
 
     _format = "skdp RAPPOR tally, version 1"
     _sums = "ones"
     _makers = "encoders with different parameters or columns"
 
     ones: NDArray[np.int64]
+    """The reports of each cohort with a 1 in each bit, of shape (n_columns, n_cohorts, n_bits)."""
     cohort_sizes: NDArray[np.int64]
+    """The number of reports of each cohort."""
     protocol: Mapping[str, Any]
 
     @property
@@ -220,38 +167,15 @@ class RapporTally(StoredTally):  # numpydoc ignore=PR02
 
 
 @dataclass(frozen=True, eq=False)
-class NumericTally(StoredTally):  # numpydoc ignore=PR02
-    """Sums over privatised numbers, which add over batches, days and machines.
-
-    Parameters
-    ----------
-    counts : tuple of ndarray of shape (n_values,), dtype int64
-        For each column how often each of the numbers that may be reported was, in ascending order of these.
-    protocol : mapping
-        The parameters of the perturber that decide what a report means: plain text and numbers.
-
-    Notes
-    -----
-    **Privacy.** A tally is computed from privatised reports only: post-processing, at no further cost.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import NumericPerturber
-    >>> people = pd.DataFrame({"age": [23, 41, 67]})
-    >>> perturber = NumericPerturber(bounds=(0, 100), grid_size=10).fit(people)
-    >>> week = perturber.tally(perturber.transform(people)) + perturber.tally(perturber.transform(people))
-    >>> week.n_reports
-    6
-    >>> NumericTally.from_json(week.to_json()) == week
-    True
-    """
+class NumericTally(ReportTally):
+    """How often each number was reported."""
 
     _format = "skdp numeric tally, version 1"
     _sums = "counts"
     _makers = "perturbers with different parameters or columns"
 
     counts: tuple[NDArray[np.int64], ...]
+    """For each column how often each of its numbers was reported, in ascending order of these."""
     protocol: Mapping[str, Any]
 
     @property

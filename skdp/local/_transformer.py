@@ -266,8 +266,8 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         run : str, optional
             The name of a run that can be resumed: it stands in the ledger, and is charged once.
         n_rows : int, optional
-            The number of rows that are reported, if it is known: inside of `ParallelRows.rows` it is compared with that
-            of the positions.
+            The number of rows that are reported, if it is known: inside of `PrivacyLedger.parallel` it is compared with
+            that of the positions.
 
         Raises
         ------
@@ -290,7 +290,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         BudgetExceeded
             If the ledger does not cover a call.
         ValueError
-            If rows of the ledger are open (`ParallelRows.rows`): before a row is read, their number is not known.
+            If rows of the ledger are open (`PrivacyLedger.parallel`): before a row is read, their number is not known.
         """
         if self._ledger is not None:
             check_n_rows(self._ledger, type(self).__name__, None)

@@ -3,48 +3,47 @@
 from skdp.privacy._composition import compose
 from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, largest_mu
 from skdp.privacy._guarantee import PrivacyGuarantee, PrivacyLeakWarning
-from skdp.privacy._numbers import check_delta, check_epsilon
+from skdp.privacy._numbers import check_delta as check_delta
+from skdp.privacy._numbers import check_epsilon as check_epsilon
 from skdp.privacy._share import Share as Share
 from skdp.privacy._share import read_share as read_share
 from skdp.privacy._shares import Mu, Rho
 from skdp.privacy._warnings import WeakGuaranteeWarning
 from skdp.privacy._zcdp import largest_rho as largest_rho
 from skdp.privacy._zcdp import zcdp_epsilon
-from skdp.privacy.accounting import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss
+from skdp.privacy.accounting import GaussianLoss, LaplaceLoss, PureLoss
 from skdp.privacy.accounting import Loss as Loss
+from skdp.privacy.accounting import StatedLoss as StatedLoss
 from skdp.privacy.accounting import exponential_loss as exponential_loss
 from skdp.privacy.accounting import gaussian_loss as gaussian_loss
 from skdp.privacy.accounting import laplace_loss as laplace_loss
 from skdp.privacy.ledger import SEARCH_ADVICE as SEARCH_ADVICE
-from skdp.privacy.ledger import Amount, BudgetExceeded, ParallelRows, PrivacyLedger
+from skdp.privacy.ledger import Amount as Amount
+from skdp.privacy.ledger import BudgetExceeded, PrivacyLedger
+from skdp.privacy.ledger import ParallelRows as ParallelRows
 from skdp.privacy.ledger import check_n_rows as check_n_rows
 from skdp.privacy.ledger import closed_ledger as closed_ledger
 from skdp.privacy.ledger import has_open_rows as has_open_rows
 from skdp.privacy.ledger import search_advice as search_advice
 from skdp.privacy.ledger import spend as spend
-from skdp.privacy.shuffle import ReportPair, Shuffled, local_epsilon, shuffled_guarantee
-from skdp.privacy.statement import PrivacyStatement, StatedStep, privacy_statement
+from skdp.privacy.shuffle import ReportPair as ReportPair
+from skdp.privacy.shuffle import Shuffled, local_epsilon, shuffled_guarantee
+from skdp.privacy.statement import PrivacyStatement, privacy_statement
+from skdp.privacy.statement import StatedStep as StatedStep
 
 __all__ = [
-    "Amount",
     "BudgetExceeded",
     "GaussianLoss",
     "LaplaceLoss",
     "Mu",
-    "ParallelRows",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
     "PrivacyLedger",
     "PrivacyStatement",
     "PureLoss",
-    "ReportPair",
     "Rho",
     "Shuffled",
-    "StatedLoss",
-    "StatedStep",
     "WeakGuaranteeWarning",
-    "check_delta",
-    "check_epsilon",
     "compose",
     "gaussian_delta",
     "gaussian_epsilon",

@@ -12,38 +12,7 @@ import numpy as np
 
 
 def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
-    """Check a privacy loss and return it as an exact fraction.
-
-    Parameters
-    ----------
-    value : float
-        A finite real number > 0.
-    name : str, default="epsilon"
-        The name of the parameter in errors.
-    zero : bool, default=False
-        Whether 0 is allowed.
-
-    Returns
-    -------
-    Fraction
-        The exact binary value of the float.
-
-    Raises
-    ------
-    TypeError
-        If it is not a real number (a bool is not).
-    ValueError
-        If it is not finite, or not positive.
-
-    Examples
-    --------
-    >>> check_epsilon(0.5)
-    Fraction(1, 2)
-    >>> check_epsilon(0)
-    Traceback (most recent call last):
-        ...
-    ValueError: epsilon must be a finite number > 0, got 0
-    """
+    """Check a privacy loss and return it as an exact fraction."""
     sign = ">= 0" if zero else "> 0"
     exact = _exact(value, name, f"a finite number {sign}")
     if exact is None or exact < 0 or (exact == 0 and not zero):
@@ -52,32 +21,7 @@ def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> F
 
 
 def check_delta(value: Any, *, name: str = "delta") -> Fraction:
-    """Check a failure probability and return it as an exact fraction.
-
-    Parameters
-    ----------
-    value : float
-        At least 0 and below 1.
-    name : str, default="delta"
-        The name of the parameter in errors.
-
-    Returns
-    -------
-    Fraction
-        The exact binary value of the float.
-
-    Raises
-    ------
-    TypeError
-        If it is not a real number.
-    ValueError
-        If it is out of range.
-
-    Examples
-    --------
-    >>> check_delta(0.25)
-    Fraction(1, 4)
-    """
+    """Check a failure probability and return it as an exact fraction."""
     exact = _exact(value, name, "a number in [0, 1)")
     if exact is None or not 0 <= exact < 1:
         raise ValueError(f"{name} must be a number in [0, 1), got {value}")

@@ -31,33 +31,10 @@ class _Probe:
 
 
 def check_aggregator(release: Callable[[Callable[[Any], float], Any], Any]) -> None:
-    """Check that a function which calls a statistic on random chunks of rows hides the other chunks from each.
-
-    Sample and aggregate is private because one row changes the statistic of one chunk only. This fails if a chunk shows
-    the positions of its rows, by labels, order or metadata; if its dtypes and categories are those of the whole table;
-    or if the statistic remembers earlier chunks. The function must also hide errors of the statistic, and release
-    nothing where it always fails.
-
-    Parameters
-    ----------
-    release : callable
-        Called as ``release(statistic, X)`` with a pandas DataFrame of 400 rows; it should make about 20 chunks, at an
-        epsilon of about 100. The result has the attribute ``released``.
-
-    Raises
-    ------
-    AssertionError
-        If the contract is broken, with the reason.
-
-    See Also
-    --------
-    check_curator : For estimators.
-
-    Examples
-    --------
-    >>> from skdp.central import sample_and_aggregate
-    >>> check_aggregator(lambda one, X: sample_and_aggregate(one, X, bounds=(0, 400), n_chunks=20, epsilon=100.0))
-    """
+    """Check that a function which calls a statistic on random chunks of rows hides the other chunks from each."""
+    # Sample and aggregate is private because one row changes the statistic of one chunk only. A chunk must not show the
+    # positions of its rows, by labels, order or metadata, nor the dtypes and categories of the whole table, and the
+    # statistic must not remember earlier chunks.
     chunks = _chunks(release, _table())
     require(len(chunks) >= 5, "the statistic is called for fewer than 5 chunks of 400 rows")
     require(all(calls == 1 for _, calls in chunks), "the statistic remembers earlier chunks: give each its own copy")

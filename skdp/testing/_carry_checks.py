@@ -19,54 +19,10 @@ _ROWS = 24
 
 
 def check_form(release: Callable[[Any], Any], X: pd.DataFrame) -> list[str]:
-    """Check that a release depends on the rows by its values only.
-
-    The distinct values of each column of X are put into two tables, in ascending order without the last one, and in
-    descending order without the first one, as frames of every kind. Everything but the values of their releases is
-    compared: dtypes, categories and their codes, Arrow dictionaries, flags of sortedness, chunks, metadata. Each frame
-    also contains a secret beside its rows: in categories that do not occur, under missing values, in metadata, and in
-    the rows of a larger frame of which it is a slice. None of it may be in a pickle of the release.
-
-    Parameters
-    ----------
-    release : callable
-        Takes a frame and returns its release: a frame, a column or an array; with fresh noise at each call, or with the
-        same.
-    X : pandas.DataFrame
-        Public rows, with columns of text, numbers or booleans that `release` takes.
-
-    Returns
-    -------
-    list of str
-        The kinds of frames that were tried. Those that `release` refuses with a TypeError or ValueError are left out.
-
-    Raises
-    ------
-    AssertionError
-        If more than values is released, with the kind of frame and the difference; or if all frames are refused.
-
-    See Also
-    --------
-    check_privatizer : Checks this, and more, of a transformer.
-    check_curator : Checks this, and more, of an estimator that releases statistics in `fit`.
-
-    Notes
-    -----
-    **Privacy.** X is not protected, so it must be public. The row index of pandas, which the transformers of this
-    library keep, and the number of rows are not checked.
-
-    Examples
-    --------
-    >>> from skdp import RandomizedResponseEncoder
-    >>> people = pd.DataFrame({"smokes": ["yes", "no", "never"]})
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no", "never"]})
-    >>> "polars, Categorical" in check_form(encoder.fit_transform, people)
-    True
-    >>> check_form(lambda table: table, people)
-    Traceback (most recent call last):
-        ...
-    AssertionError: pandas: what the frame holds beside its rows is released
-    """
+    """Check that a release depends on the rows by its values only, and return the kinds of frames that it takes."""
+    # The distinct values of each column, in ascending order without the last one, and in descending order without the
+    # first one, as frames of every kind. Each has a secret beside its rows: in categories that do not occur, under
+    # missing values, in metadata, in the rows of a larger frame of which it is a slice.
     values = {name: list(dict.fromkeys(column)) for name, column in columns_of(X).items()}
     tried = compare_forms(lambda _, table: release(table), opposite_frames(values))
     require(tried, "the release refuses frames of every kind")

@@ -46,48 +46,7 @@ _OF_MEMORY = _named(*_randomness_checks.MEMORY_CHECKS)
 
 
 def privatizer_checks(estimator: BaseEstimator, X: TableLike | None = None) -> Iterator[tuple[str, Callable[[], None]]]:
-    """List the checks of `check_privatizer`, to be run separately by a test runner.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The transformer to check; it is cloned and never fitted itself.
-    X : dataframe or 2-D array, optional
-        Public rows to try it on; see `check_privatizer`.
-
-    Yields
-    ------
-    name : str
-        The name of the check.
-    check : callable
-        A function without arguments. Raises AssertionError with the name and the reason if the contract is broken, and
-        `unittest.SkipTest` if the check does not apply.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the estimator is not a transformer, or no rows can be generated for it.
-
-    See Also
-    --------
-    check_privatizer : Run all of them.
-
-    Notes
-    -----
-    **Privacy.** Only generated rows, or X, are used; X is not protected, so it must be public.
-
-    Examples
-    --------
-    >>> from skdp import RandomizedResponseEncoder
-    >>> checks = dict(privatizer_checks(RandomizedResponseEncoder(epsilon=1.0)))
-    >>> checks["check_guarantee_is_stated"]()
-
-    With pytest::
-
-        @pytest.mark.parametrize(("name", "check"), privatizer_checks(MyEncoder()))
-        def test_contract(name, check):
-            check()
-    """
+    """List the checks of `check_privatizer` by name, to be run separately by a test runner."""
     subject = Subject.of(estimator, X)
     for name, check in (_ALL | _OF_MEMORY if subject.memoised else _ALL).items():
         yield name, partial(named, type(estimator).__name__, name, partial(check, subject))
@@ -106,7 +65,7 @@ def check_privatizer(
     guarantee; reports follow that channel; an audit of reports does not refute the guarantee, with or without a
     channel; estimates are unbiased with correct standard errors; every row, call, column, copy, thread and process
     draws fresh random bits; hundreds of calls of small tables are alike; nothing private is stored, shown or carried
-    over in dtypes, categories, metadata or memory (`check_form`); releases are charged before they are made; and lazy
+    over in dtypes, categories, metadata or memory; releases are charged before they are made; and lazy
     frames are refused.
 
     Parameters
@@ -139,8 +98,6 @@ def check_privatizer(
 
     See Also
     --------
-    privatizer_checks : The separate checks, for a test runner.
-    check_form : Compare all of a release but its values.
     sklearn.utils.estimator_checks.check_estimator : The conventions of scikit-learn.
 
     Notes

@@ -90,8 +90,6 @@ def test_forked_processes_draw_different_coins():
     assert all_different(texts)
 
 
-@pytest.mark.processes
-@pytest.mark.slow
 def test_joblib_workers_draw_different_coins():
     encoder = fitted()
     texts = joblib.Parallel(n_jobs=2)(joblib.delayed(text)(encoder) for _ in range(6))

@@ -59,7 +59,6 @@ def loss(one, other):
 
 
 class TestGuarantee:
-    @pytest.mark.slow
     @pytest.mark.parametrize("probabilities", [QUARTILES, UNEVEN, QUARTILES[::2]], ids=["quartiles", "uneven", "two"])
     def test_adding_a_record_costs_at_most_epsilon(self, choices, probabilities):
         """All tables of up to 2 rows, on candidates, between and beyond them, and all neighbours."""

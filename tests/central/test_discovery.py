@@ -79,7 +79,6 @@ def worst_delta(epsilon, rows, threshold):
     return worst
 
 
-@pytest.mark.chosen("epsilon0", "epsilon2", "epsilon3", "epsilon4")
 @pytest.mark.parametrize(("epsilon", "delta", "rows"), PROMISES)
 def test_no_neighbours_differ_by_more_than_promised_and_one_less_would_not_do(epsilon, delta, rows):
     threshold = discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=rows)

@@ -55,7 +55,6 @@ def aggregate(X=None, statistic=np.mean, **parameters):
 
 
 class TestProposeTestRelease:
-    @pytest.mark.slow
     def test_the_noise_is_laplace_of_the_stated_scale(self):
         errors = np.array([propose(random_state=seed).value for seed in range(150)]) - 40
         check_laplace(errors, 0.02 / 0.9)
@@ -119,7 +118,6 @@ class TestProposeTestRelease:
 
 
 class TestSmoothSensitivity:
-    @pytest.mark.slow
     def test_laplace_noise(self):
         from skdp.central.frameworks._smooth_sensitivity import laplace_factor
 
@@ -166,7 +164,6 @@ class Unreadable(str):
 
 
 class TestSampleAndAggregate:
-    @pytest.mark.slow
     def test_the_noise_is_that_of_one_chunk(self):
         X = np.full((200, 1), 50.0)
         runs = [aggregate(X, n_chunks=10, epsilon=200.0, random_state=seed) for seed in range(150)]
@@ -274,7 +271,6 @@ class TestSampleAndAggregate:
         assert len(found) == 1
         assert ledger.spent[0] == 1.0
 
-    @pytest.mark.slow
     def test_failed_chunks_do_not_count(self):
         def fragile(chunk):
             assert chunk.min() >= 0
@@ -386,7 +382,6 @@ class TestSampleAndAggregate:
         assert ((release.value > 0.2) & (release.value < 0.8)).all()
         assert (np.random.get_state()[1].tolist(), random.getstate()) == states  # noqa: NPY002
 
-    @pytest.mark.slow
     def test_coefficients_of_an_estimator(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(20_000, 2))

@@ -126,7 +126,6 @@ class TestAnswers:
                 assert found["age_mean"].between(0, 100).all()
                 assert (found["age_mean_lower"] >= 0).all()
 
-    @pytest.mark.chosen("1.0-ignore")
     @pytest.mark.parametrize(
         ("epsilon", "missing"), [(1.0, "ignore"), (Rho(0.05, delta=1e-6), "error"), (0.1, "error")]
     )

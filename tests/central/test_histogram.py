@@ -92,7 +92,6 @@ class TestHierarchy:
         assert count_std(Share("epsilon", Fraction(5e-324)), 7) == 1 << 62
         assert count_std(Share("epsilon", Fraction(1e300)), 1) == 0
 
-    @pytest.mark.chosen("64-", "32-", "3-1", "2-1")
     @pytest.mark.parametrize(
         ("size", "epsilon"), [(1, 1), (2, 1), (3, 1), (32, 1), (64, 1), (1024, 1), (1024, 25), (64, 5)]
     )
@@ -161,7 +160,6 @@ class TestSensitivity:
         assert [size for _, size in asked] == sizes
         assert sum(1 / scale for scale, _ in asked) == Fraction(0.7)
 
-    @pytest.mark.slow
     def test_cells_that_nobody_is_in_get_the_same_noise(self):
         """The law of the count of every cell of a table without rows; one false alarm in a million."""
         noise = np.concatenate(
@@ -183,7 +181,6 @@ def empty(*names):
 
 
 class TestAccuracy:
-    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("size", "branching", "gain"), [(64, 8, 0.9), pytest.param(1024, 11, 0.27, marks=pytest.mark.long)]
     )
@@ -262,7 +259,6 @@ class TestAccuracy:
             assert estimate.std_error < 1e-20
             assert estimate.upper - estimate.lower == 2
 
-    @pytest.mark.slow
     def test_tiny_epsilons(self):
         for method, epsilon in itertools.product(("flat", "hierarchical"), (5e-324, 1e-15)):
             domain = Interval(0, 8, bins=100)

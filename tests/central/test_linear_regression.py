@@ -166,7 +166,6 @@ def test_standard_errors_cover_as_often_as_stated(n_rows, epsilon, delta):
     assert shares.max() < 0.99
 
 
-@pytest.mark.slow
 def test_standard_errors_cover_what_the_ridge_takes():
     """A column that fills a tenth of its bounds: without, the interval held its slope in 6 of 16 cases."""
     held = []
@@ -255,7 +254,6 @@ def test_too_few_rows_are_warned_of_and_coefficients_are_small(delta):
     assert np.abs(model.predict(TABLE)).max() < 24
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the noise hides how many rows:UserWarning")
 @each("epsilon", [5e-324, 1e-300, 1e300, Rho(1e-50, delta=1e-6), Mu(1e-30, delta=1e-6)])
 def test_tiny_and_huge_epsilons_and_bounds_are_answered(epsilon):

@@ -110,7 +110,6 @@ class TestProposeTestRelease:
 
 
 class TestSmoothSensitivity:
-    @pytest.mark.covering
     @pytest.mark.parametrize("epsilon", EPSILONS)
     @pytest.mark.parametrize("share", [0.001, 0.1, 0.5])
     @pytest.mark.parametrize("delta", [1e-6, 1e-9])
@@ -126,7 +125,6 @@ class TestSmoothSensitivity:
             worst = max(worst, laplace_divergence(Decimal(epsilon), scales[0], shift, scales[1]))
         assert 0 < worst <= Decimal(delta) * Decimal("1.000001")
 
-    @pytest.mark.covering
     @pytest.mark.parametrize("epsilon", EPSILONS)
     @pytest.mark.parametrize("share", [0.001, 0.1, 0.5])
     def test_students_t_is_pure(self, epsilon, share):
@@ -144,7 +142,6 @@ class TestSmoothSensitivity:
             )
             assert np.abs(losses).max() <= epsilon * (1 + 1e-9)
 
-    @pytest.mark.covering
     @pytest.mark.parametrize("epsilon", [0.01, 1, 20])
     @pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 1])
     @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])
@@ -164,8 +161,6 @@ class TestSmoothSensitivity:
         assert worst(factor) <= Decimal(delta) * Decimal("1.0000001")
         assert worst(factor * Decimal("0.999")) > Decimal(delta)
 
-    @pytest.mark.chosen("0.8", "0-scales0")
-    @pytest.mark.covering
     @pytest.mark.parametrize("epsilon", [-0.5, 0.3])
     @pytest.mark.parametrize("scales", [(1, 1), (1, 1.5), (2, 0.7)])
     @pytest.mark.parametrize("shift", [0, 0.8])

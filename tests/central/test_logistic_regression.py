@@ -255,7 +255,6 @@ def test_all_follows_from_noisy_numbers_alone(model, most, monkeypatch):
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.slow
 def test_with_little_noise_it_is_logistic_regression():
     model = DPLogisticRegression(Mu(300, delta=1e-6), **DECLARED, max_iter=2_000, random_state=0).fit(TABLE, TARGET)
     wanted = LogisticRegression(C=1e6).fit(TABLE, TARGET)
@@ -427,7 +426,6 @@ def test_a_pipeline_states_one_total_for_columns_and_target():
     assert statement.total.epsilon == pytest.approx(1.5)
 
 
-@pytest.mark.slow
 def test_a_pipeline_from_words_to_predictions_is_private_as_a_whole():
     words = pd.DataFrame({"sex": rng.choice(["f", "m"], 500), "job": rng.choice(["clerk", "nurse", "smith"], 500)})
     target = pd.Series((words["job"] == "nurse").astype(int), name="ill")

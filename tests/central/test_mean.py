@@ -79,7 +79,6 @@ def largest_changes(numbers, *, missing=True):
 
 
 class TestAccuracy:
-    @pytest.mark.slow
     @every_count
     def test_the_standard_error_is_right_and_the_intervals_cover(self, kind):
         X = np.full((4000, 1), 31.25)
@@ -125,7 +124,6 @@ class TestAccuracy:
             covered = np.mean([(run.interval_[:, 0] <= place) & (place <= run.interval_[:, 1]) for run in runs])
             assert 0.93 <= covered <= 0.97
 
-    @pytest.mark.slow
     def test_without_missing_values_one_count_is_enough(self):
         """The error is that of the means of a scaler, two thirds of that with a count for each of five columns."""
         X = table(4000, 5)
@@ -216,7 +214,6 @@ class TestData:
             error = abs(mean.mean_[0] - X.mean() - shift)
             assert error < 6 * mean.std_error_[0]
 
-    @pytest.mark.covering
     @pytest.mark.parametrize("bounds", [(0, 100), {"age": (0, 100), "hours": (0, 100)}, [(0, 100), (0, 100)]])
     def test_frames_of_every_kind(self, make_frame, bounds, frame_kind):
         data = {"age": [17, 38, 90, 41] * 200, "hours": [40, 20, 60, 38] * 200}

@@ -147,7 +147,6 @@ def test_bounds_follow_from_noisy_counts_alone():
 
 
 class TestAccuracy:
-    @pytest.mark.slow
     @each("kind", ["skewed", "centred", "heavy", "uniform", "negative", "far"])
     def test_the_mean_is_nearly_as_good_as_with_good_bounds(self, kind):
         """Good bounds are the range of the values."""
@@ -285,7 +284,6 @@ class TestAccuracy:
         with pytest.warns(UserWarning, match="if they are not 0"):
             assert DPMean(bounds="private", random_state=0).fit(X).bounds_.tolist() == [[*NOWHERE]]
 
-    @pytest.mark.slow
     def test_tiny_and_huge_epsilons(self):
         X = column("skewed", 500).reshape(-1, 1)
         for epsilon in (5e-324, Rho(1e-50, delta=1e-6)):

@@ -38,7 +38,6 @@ def test_float_noise_gives_a_count_away():
     assert reachable_by_float_laplace(values, 1.0, 1.0, 12).mean() < 0.25
 
 
-@pytest.mark.chosen("1.0")
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_counts_of_two_neighbours_can_give_the_same_integers(epsilon):
     domain = Interval(0, CELLS, bins=CELLS)

@@ -84,7 +84,6 @@ VALUED = [
 ]
 
 
-@pytest.mark.covering
 @pytest.mark.filterwarnings("ignore:the noise drowns:UserWarning")
 @pytest.mark.parametrize("values", [AGES, AGES_BUT_ONE, NOTHING], ids=["all", "all but one", "none"])
 @pytest.mark.parametrize("estimator", NUMERIC, ids=lambda estimator: type(estimator).__name__)
@@ -93,7 +92,6 @@ def test_numbers(estimator, values):
     assert len(set(found.values())) == 1, {kind: text[:200] for kind, text in found.items()}
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("values", [TRUTHS, TRUTHS_BUT_ONE, [Decimal(age) for age in AGES], [Decimal("1.5"), None] * 9])
 @pytest.mark.parametrize(
     "estimator",
@@ -126,7 +124,6 @@ def test_text_and_truth_values(make, values, declared):
     assert len(set(found.values())) == 1, {kind: text[:200] for kind, text in found.items()}
 
 
-@pytest.mark.chosen("DPKBins", "DPSimple")
 @pytest.mark.parametrize("estimator", NUMERIC[:4], ids=lambda estimator: type(estimator).__name__)
 def test_a_missing_value_does_not_decide_what_may_be_released(estimator):
     """Of neighbours at epsilon .01: whole numbers only, without a missing value, and otherwise almost none."""
@@ -140,7 +137,6 @@ def test_a_missing_value_does_not_decide_what_may_be_released(estimator):
 FIT_QUICKLY = {"marginals": "independent", "max_iter": 3, "random_state": 5}
 
 
-@pytest.mark.chosen("domain2", "domain6")
 @pytest.mark.parametrize(
     ("domain", "tables"),
     [

@@ -72,7 +72,6 @@ class TestWhatAShareBuys:
             if min(*laws[0], *laws[1]) > 0:
                 assert max(renyi(*laws, order) / order for order in ORDERS) <= amount * (1 + 1e-6)
 
-    @pytest.mark.chosen("0.1", "3.0")
     @pytest.mark.parametrize("mu", [1e-3, 0.1, 0.5, 1.0, 3.0])
     def test_a_choice_has_the_mu_wherever_its_losses_are(self, mu):
         share = read_share(Mu(mu, DELTA))
@@ -178,7 +177,6 @@ SUMS = {
 }
 
 
-@pytest.mark.whole
 @pytest.mark.filterwarnings("ignore:the noise drowns")
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.parametrize("columns", [1, 2])

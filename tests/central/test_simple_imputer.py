@@ -94,7 +94,6 @@ class TestMostFrequent:
         assert worst(Fraction(1, 2)) <= 2
         assert worst(Fraction(2, 5)) > 2
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("n_columns", often([1, 4], [4]))
     def test_it_follows_the_law_with_its_share_of_epsilon(self, n_columns):
         """200 choices, one false alarm in a million: the scores are counts, the rate is epsilon / d."""
@@ -109,7 +108,6 @@ class TestMostFrequent:
         expected = 200 * np.array(law, float)
         assert chisquare([chosen[value] for value in "xyz"], expected).pvalue > FALSE_ALARM
 
-    @pytest.mark.covering
     def test_frames_of_every_kind(self, make_frame, values_of):
         data = {
             "job": ["nurse", None, "smith", "nurse"] * 30,

@@ -117,7 +117,6 @@ def expected_failures(estimator):
     return EXPECTED_OF_SYNTHESIS if isinstance(estimator, DPMarginalSynthesizer) else EXPECTED_FAILURES
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_scikit_learn_checks(estimator):
     expected = expected_failures(estimator)

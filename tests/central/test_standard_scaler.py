@@ -158,7 +158,6 @@ class TestLittleData:
             assert scaler.drowned_.all()
             assert (scaler.mean_std_error_ > 0).all()
 
-    @pytest.mark.slow
     def test_noise_as_large_as_the_variance_is_its_floor(self):
         """A column of one value: its variance cannot be told from what the noise makes of it."""
         for run in fits(np.full((5000, 1), 0.0), 100, bounds=(-1, 1)):

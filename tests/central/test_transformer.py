@@ -62,7 +62,6 @@ def people(make_frame):
 
 @every
 class TestInput:
-    @pytest.mark.covering
     def test_a_frame_stays_what_it_is(self, make, people, values_of):
         fitted = make(random_state=0).fit(people)
         out = fitted.transform(people)
@@ -84,7 +83,6 @@ class TestInput:
         np.testing.assert_array_equal(out, make(random_state=0).fit_transform(array))
         np.testing.assert_array_equal(out, make(random_state=0).fit_transform(array.tolist()))
 
-    @pytest.mark.covering
     @pytest.mark.parametrize("container", ["pandas", "polars"])
     def test_set_output(self, make, people, container):
         out = make().set_output(transform=container).fit_transform(people)
@@ -119,7 +117,6 @@ class TestInput:
         with pytest.raises(NotFittedError):
             failed.transform([[1]])
 
-    @pytest.mark.covering
     def test_transform_asks_for_the_columns_of_fit(self, make, people):
         fitted = make().fit(people)
         with pytest.raises(ValueError, match="feature names should match"):

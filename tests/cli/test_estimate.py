@@ -127,7 +127,6 @@ def file_of(folder, name):
     return next(f"{name}{end}" for end in (".csv", ".parquet", ".arrow") if (folder / f"{name}{end}").exists())
 
 
-@pytest.mark.chosen("split", "hadamard")
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_file_needs_no_option(folder, capsys, name):
     assert main(["estimate", file_of(folder, name)]) == 0

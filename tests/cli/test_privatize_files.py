@@ -72,7 +72,6 @@ def estimated(capsys, *words):
     return capsys.readouterr().out
 
 
-@pytest.mark.chosen("source1")
 @pytest.mark.parametrize("source", [["in"], ["in/*.csv"], ["in/0.csv", "in/1.csv", "in/2.csv"]])
 def test_many_files_become_a_folder_that_is_estimated_without_options(files, capsys, source):
     words = ["--columns", "sex", "age", "--keep", "town", "--ledger", "ledger", "--budget", 9, "--jobs", 2]
@@ -94,7 +93,6 @@ def test_many_files_become_a_folder_that_is_estimated_without_options(files, cap
     assert "--epsilon 1.0 contradicts the epsilon 4.0 of out" in refuse(capsys, "estimate", "out", "--epsilon", 1)
 
 
-@pytest.mark.chosen("jsonl.gz", "csv]")
 @pytest.mark.parametrize("form", ["csv", "csv.gz", "jsonl", "jsonl.gz", "arrow", "parquet"])
 def test_the_format_of_shards_is_chosen(files, capsys, form):
     run("privatize", "in", "out/", *BASE, "--columns", "sex", "--format", form)
@@ -184,7 +182,6 @@ def test_text_that_is_not_declared_is_reported(files, capsys):
     assert "--domain is of no use with --transformer rappor" in text
 
 
-@pytest.mark.chosen("values")
 @pytest.mark.parametrize(
     "words",
     [

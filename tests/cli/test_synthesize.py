@@ -39,7 +39,6 @@ def run(table, out, domain, *words):
     return main([str(word) for word in words])
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("source", ["csv", "parquet", "arrow"])
 @pytest.mark.parametrize("kind", ["csv", "parquet", "feather"])
 def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys, monkeypatch, source, kind):
@@ -291,7 +290,6 @@ def test_a_domain_file_that_cannot_be_read_is_named(command, content, message, t
     assert message.format(path=path) in capsys.readouterr().err
 
 
-@pytest.mark.chosen("csv")
 @pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl.gz"])
 def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, monkeypatch, capsys, kind):
     first, model = tmp_path / "first.parquet", tmp_path / "model"

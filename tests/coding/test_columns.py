@@ -140,7 +140,6 @@ def test_dates_and_times(unit):
     assert ValueCoder(days).encode(pa.chunked_array([pa.array(days[::-1])])).tolist() == [1, 0]
 
 
-@pytest.mark.slow
 def test_values_beyond_the_range_of_a_small_code_dtype():
     for k in (254, 255, 256, 257, 65_535, 65_536):
         values = list(range(k))
@@ -269,7 +268,6 @@ def test_kinds():
     ]
 
 
-@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_any_strings_round_trip_in_any_library(data):

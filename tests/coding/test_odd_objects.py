@@ -131,7 +131,6 @@ def test_all_errors_of_a_domain_are_its_own():
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.chosen("1, 2")
 @pytest.mark.parametrize(("values", "odd"), [(["a", "b"], 7), ([1, 2], "x"), ([0.5, 1.5], True)], ids=str)
 def test_the_time_does_not_show_that_a_value_is_of_another_kind(values, odd):
     coder, usual = ValueCoder(values), np.array(values * 10_000, object)

@@ -122,15 +122,21 @@ def _one_process(monkeypatch):
     monkeypatch.setattr(_processes, "FEW", 1 << 30)
 
 
-# Polars in memory takes the way of pandas, and its frames are read as by the lazy engine.
+# Quick tests take a table in memory, a lazy one and DuckDB; the others are left to the nightly job.
 @pytest.fixture(
-    params=[*often(ENGINES, ENGINES.keys() - {"polars"}), pytest.param("dask_processes", marks=pytest.mark.long), *LONG]
+    params=[
+        *often(ENGINES, ["pandas", "polars_lazy", "duckdb"]),
+        pytest.param("dask_processes", marks=pytest.mark.long),
+        *LONG,
+    ]
 )
 def engine(request):
     return _start(request)
 
 
-@pytest.fixture(params=[*LAZY, pytest.param("dask_processes", marks=pytest.mark.long), *LONG])
+@pytest.fixture(
+    params=[*often(LAZY, ["polars_lazy", "duckdb"]), pytest.param("dask_processes", marks=pytest.mark.long), *LONG]
+)
 def lazy_engine(request):
     return _start(request)
 

@@ -31,7 +31,6 @@ def encoder(**params):
 # Before the charge
 
 
-@pytest.mark.whole
 def test_an_undeclared_value_is_refused_at_no_cost(engine, tmp_path):
     ledger = PrivacyLedger(epsilon=10)
     once = engine.name == "reader"
@@ -50,7 +49,6 @@ def test_a_missing_number_is_refused_at_no_cost(engine):
     assert (ledger.spent.epsilon > 0) == (engine.name == "reader")
 
 
-@pytest.mark.whole
 def test_it_costs_without_the_check(engine, tmp_path):
     ledger = PrivacyLedger(epsilon=10)
     with pytest.raises(ValueError, match="column 'color' holds a value"):

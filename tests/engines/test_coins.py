@@ -53,8 +53,6 @@ def released(frame, encoder, cuts):
     return pd.concat(parts)
 
 
-@pytest.mark.chosen("RandomizedResponse", "Subset", "Unary")
-@pytest.mark.covering
 @pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
 @pytest.mark.parametrize("make", ENCODERS)
 def test_seeded_reports_of_a_row_do_not_depend_on_where_the_table_is_cut(make, strategy):

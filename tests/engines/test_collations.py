@@ -41,7 +41,6 @@ def test_reports_are_tallied_by_their_bytes(relation):
     assert tally(relation, encoder).support[0].tolist() == [3] * 5
 
 
-@pytest.mark.chosen("of_a_collation-NOCASE", "of_the_default-NOACCENT")
 @pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT"])
 def test_record_ids_that_differ_by_bytes_are_distinct(make, collation):
     perturber = NumericPerturber(

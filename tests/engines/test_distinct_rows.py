@@ -108,8 +108,6 @@ def test_sums_of_many_equal_rows_do_not_overflow():
 GRIDS = [(0.0, 100.0, 20), (0.0, 1.0, 10), (-50.0, 50.0, 20), (-1.0, 1.0, 7), (17.0, 90.0, 10), (1.5, 4.5, 30)]
 
 
-@pytest.mark.chosen("(0.0, 1.0, 10)-False-False", "True-True")
-@pytest.mark.covering
 @pytest.mark.parametrize("missing", [True, False])
 @pytest.mark.parametrize("inside", [True, False])
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
@@ -170,7 +168,6 @@ def path_of(frame, domain, monkeypatch, handle_unknown="error"):
     return bool(called)
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize(
     ("kind", "declared", "counted"),
     [

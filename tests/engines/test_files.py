@@ -116,8 +116,6 @@ def test_the_reports_are_those_of_memory_in_every_format(people, tmp_path, befor
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([source.name, found.name, *beside])
 
 
-@pytest.mark.chosen("<lambda>1", "<lambda>2", "<lambda>4", "<lambda>5")
-@pytest.mark.covering
 @pytest.mark.parametrize("form", often(FORMATS, ["csv", "parquet"]))
 @pytest.mark.parametrize(
     "make",
@@ -284,8 +282,6 @@ def test_no_row_changes_how_another_one_is_read(tmp_path):
     assert set(found["n"].to_pylist()[100:]) <= {1, 2}
 
 
-@pytest.mark.chosen("True", "word")
-@pytest.mark.covering
 @pytest.mark.parametrize(
     ("row", "text"),
     [

@@ -52,7 +52,6 @@ def written(frame, path):
     return path
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow"])
 @pytest.mark.parametrize("options", [{"bins": 32, "max_values": 100}, {"bins": 1, "max_values": 1}])
 def test_the_draft_is_that_of_the_whole_table(tmp_path, monkeypatch, suffix, options):

@@ -50,8 +50,6 @@ def read(path):
     return pq.read_table(path).to_pydict()
 
 
-@pytest.mark.chosen("csv.gz", "parquet")
-@pytest.mark.covering
 @pytest.mark.parametrize("before", [*FORMATS, "parquet"])
 @pytest.mark.parametrize("after", [*FORMATS, "parquet"])
 def test_the_reports_are_those_of_memory(people, tmp_path, before, after):
@@ -66,7 +64,6 @@ def test_the_reports_are_those_of_memory(people, tmp_path, before, after):
     assert counts.equals(encoder().fit(people.select(["color", "size"])).estimate_counts(privatize(people, encoder())))
 
 
-@pytest.mark.chosen("parquet", "jsonl.gz")
 @pytest.mark.parametrize("form", ["csv", "csv.gz", "jsonl", "jsonl.gz", "parquet", "arrow"])
 def test_a_url_is_read(people, tmp_path, form):
     people = people.slice(0, 500)

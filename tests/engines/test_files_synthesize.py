@@ -115,8 +115,6 @@ class Bars:
         self.lines[-1][3] = "closed"
 
 
-@pytest.mark.chosen("csv-auto", "parquet")
-@pytest.mark.covering
 @pytest.mark.parametrize("marginals", ["auto", "tree", "independent", [("age", "color")]], ids=str)
 def test_a_seeded_fit_is_the_one_in_memory(source, rows, tmp_path, marginals):
     """The same counts, with the same noise, of the columns in the order of the file."""
@@ -136,8 +134,6 @@ def test_a_seeded_fit_is_the_one_in_memory(source, rows, tmp_path, marginals):
         assert synthetic[name].astype(str).tolist() == again[name].astype(str).tolist()
 
 
-@pytest.mark.chosen("csv")
-@pytest.mark.covering
 @pytest.mark.parametrize("form", FORMATS)
 def test_rows_are_of_the_model(source, tmp_path, form, monkeypatch):
     found, target = made(), tmp_path / f"out.{form}"
@@ -154,7 +150,6 @@ def test_rows_are_of_the_model(source, tmp_path, form, monkeypatch):
     assert set(frame["born"].astype(str)) <= {str(day) for day in pd.date_range("2000-01-01", "2004-01-01").date}
 
 
-@pytest.mark.chosen("arrow", "parquet")
 def test_no_more_than_a_batch_is_in_memory(source, tmp_path, monkeypatch):
     read_rows, written = [], []
     add = _large_files._ShownSummary.add
@@ -188,7 +183,6 @@ def test_one_large_batch_of_an_arrow_file_is_cut(rows, tmp_path, monkeypatch):
     assert sizes == [500] * 12
 
 
-@pytest.mark.chosen("parquet")
 def test_progress_is_shown_for_each_pass(source, tmp_path):
     bars = Bars()
     synthesize_file(source, tmp_path / "out.parquet", made(marginals="tree"), n_samples=10, progress=bars)
@@ -205,7 +199,6 @@ def test_a_seed_repeats(rows, tmp_path):
     assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize(
     ("column", "values"),
     [
@@ -458,7 +451,6 @@ class TestRefusals:
             synthesize_file(source, tmp_path / "out.csv", made(ledger=PrivacyLedger(epsilon=1.0)))
         assert only_the_source(source)
 
-    @pytest.mark.chosen("parquet")
     def test_what_appears_meanwhile_is_not_overwritten(self, source, tmp_path):
         target = tmp_path / "out.csv"
 
@@ -473,8 +465,6 @@ class TestRefusals:
 
 
 class TestPersons:
-    @pytest.mark.chosen("csv", "parquet")
-    @pytest.mark.covering
     @pytest.mark.parametrize("most", [1, 3])
     def test_no_more_rows_are_counted(self, source, rows, tmp_path, most):
         found, bars = made(max_rows_per_person=most, marginals="independent"), Bars()
@@ -507,7 +497,6 @@ def test_names_that_differ_in_case_only(tmp_path, form):
     assert found.marginal(["A"])["count"].round(-1).tolist() == [100, 0]
 
 
-@pytest.mark.chosen("csv", "arrow")
 def test_no_private_row_is_written_to_the_disk(source, tmp_path, monkeypatch):
     folder = tmp_path / "temporary"
     folder.mkdir()

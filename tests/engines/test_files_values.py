@@ -54,8 +54,6 @@ def check(found):
         assert support.tolist() == [COUNTS[0] + rest, *COUNTS[1 : len(values)]]
 
 
-@pytest.mark.chosen("csv-", "jsonl.gz", "parquet")
-@pytest.mark.covering
 @pytest.mark.parametrize("release", [privatize_file, privatize_files])
 @pytest.mark.parametrize("form", FORMATS)
 def test_reports_are_read_as_what_was_written(people, tmp_path, form, release):
@@ -64,7 +62,6 @@ def test_reports_are_read_as_what_was_written(people, tmp_path, form, release):
     check(tally_files(release(tmp_path / "in.parquet", tmp_path / target, encoder(VALUES), **options)))
 
 
-@pytest.mark.chosen("csv")
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_true_rows_are_read_as_what_was_declared(people, tmp_path, form):
     source = write(people, tmp_path / f"in.{form}")

@@ -72,7 +72,6 @@ def same_fit(one, other):
         np.testing.assert_array_equal(mine, theirs)
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize(
     "marginals", ["auto", "tree", "independent", [("color", "age", "number"), ("member", "weight")]], ids=str
 )
@@ -86,7 +85,6 @@ def test_the_second_round_measures_triples(rows):
     assert any(len(clique) == 3 for clique in synthesizer().fit(rows).selected_cliques_)
 
 
-@pytest.mark.chosen("full")
 @pytest.mark.parametrize("marginals", ["adaptive", "full"])
 def test_all_methods_work(rows, marginals):
     table = rows.select(["color", "age", "member"])
@@ -198,7 +196,6 @@ def test_a_column_that_cannot_be_coded_shows_before_a_row_is_read(lazy_engine, r
         synthesizer().fit(lazy_engine.frame(table))
 
 
-@pytest.mark.whole
 def test_the_ledger_is_charged_once(lazy_engine, rows):
     ledger = PrivacyLedger(epsilon=60.0, delta=1e-6)
     fitted = synthesizer(ledger=ledger, marginals="tree").fit(lazy_engine.frame(rows))
@@ -230,7 +227,6 @@ def test_tables_without_rows_and_empty_partitions(dask_frame, rows):
     same_fit(synthesizer(marginals="tree").fit(empty), synthesizer(marginals="tree").fit(kept))
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize(
     ("column", "values"),
     [
@@ -260,7 +256,6 @@ def test_dtypes_declare(rows):
         DPHistogram().fit(pl.from_arrow(rows).lazy())
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("names", [["age"], ["color", "number"], list(DOMAIN.columns)], ids=len)
 @pytest.mark.parametrize("handle_unknown", ["error", "ignore"])
 def test_histograms(lazy_engine, rows, names, handle_unknown):
@@ -293,8 +288,6 @@ def kept_rows(engine, table, most, seed=3):
 
 @pytest.mark.parametrize("lazy_engine", ["polars_lazy", "dataset", "duckdb", "dask", *PROCESSES], indirect=True)
 class TestPersons:
-    @pytest.mark.chosen("3-dask", "dataset", "duckdb")
-    @pytest.mark.covering
     @pytest.mark.parametrize("most", [1, 3])
     def test_no_more_rows_are_kept(self, lazy_engine, visits, most):
         _, frame = kept_rows(lazy_engine, visits, most)
@@ -304,7 +297,6 @@ class TestPersons:
             check_dtype=False, check_index_type=False,
         )  # fmt: skip
 
-    @pytest.mark.chosen("dask]", "duckdb", "polars")
     def test_what_is_kept_depends_on_the_persons_own_rows(self, lazy_engine, visits):
         all_of_them, _ = kept_rows(lazy_engine, visits, 2)
         without, _ = kept_rows(lazy_engine, visits.filter(field("person") != "p7").slice(1), 2)
@@ -314,14 +306,11 @@ class TestPersons:
         others = [row for row in all_of_them if not row.endswith(("|p7", f"|{first}"))]
         assert others == [row for row in without if not row.endswith(f"|{first}")]
 
-    @pytest.mark.chosen("dataset", "dask_pickled")
     def test_the_same_each_time_and_by_the_seed(self, lazy_engine, visits):
         first, _ = kept_rows(lazy_engine, visits, 2)
         assert first == kept_rows(lazy_engine, visits, 2)[0]
         assert first != kept_rows(lazy_engine, visits, 2, seed=4)[0]
 
-    @pytest.mark.chosen("polars", "duckdb", "dataset")
-    @pytest.mark.covering
     @pytest.mark.parametrize("answers", [["no", "yes"], [0, 1]], ids=["text", "numbers"])
     def test_no_value_is_kept_more_often_than_another(self, lazy_engine, answers):
         """Each of 1,000 persons gives both answers; which of them is kept is her own (false alarm: 1e-9 for a seed)."""
@@ -332,7 +321,6 @@ class TestPersons:
             assert len(kept) == n
             assert abs((kept == str(answers[0])).sum() - n / 2) < 100
 
-    @pytest.mark.chosen("dask_pickled", "duckdb")
     def test_a_fit_counts_the_kept_rows_only(self, lazy_engine, visits):
         fitted = synthesizer(max_rows_per_person=2, marginals="independent").fit(
             lazy_engine.frame(visits), groups="person"
@@ -348,7 +336,6 @@ class TestPersons:
             synthesizer().fit(lazy_engine.frame(table), groups="person")
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize(
     ("params", "given", "error", "match"),
     [

@@ -54,7 +54,6 @@ def released(model):
     return {name: str(value) for name, value in vars(model).items() if name.endswith("_") and name != "guarantee_"}
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("case", MODELS)
 def test_a_seeded_model_is_the_one_in_memory(lazy_engine, case):
     model, y = MODELS[case]

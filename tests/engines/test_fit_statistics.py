@@ -38,7 +38,6 @@ PUBLIC = ("mean_", "std_error_", "interval_", "var_", "scale_", "data_min_", "da
 PUBLIC += ("bin_edges_", "bounds_", "quantiles_")
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize(
     ("kind", "params", "missing"),
     [
@@ -68,7 +67,6 @@ def test_a_seeded_statistic_is_the_one_in_memory(lazy_engine, kind, params, miss
         assert found.transform(rows).equals(expected.transform(rows))
 
 
-@pytest.mark.covering
 @pytest.mark.filterwarnings("ignore:the noise drowns:UserWarning")
 @pytest.mark.parametrize("kind", [DPMean, DPStandardScaler, DPMinMaxScaler, DPKBinsDiscretizer, DPQuantileBinarizer])
 def test_numbers_of_every_dtype(lazy_engine, kind):

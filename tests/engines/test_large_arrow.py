@@ -52,7 +52,6 @@ def rows():
     )
 
 
-@pytest.mark.chosen("large", "170")
 @pytest.mark.parametrize("names", [["a"], ["a.b", "a"], ["large", "coded", "a.b"]], ids="-".join)
 @pytest.mark.parametrize("group", [1, 170, 1_000])
 def test_parquet_files(rows, tmp_path, names, group):

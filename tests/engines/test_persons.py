@@ -42,7 +42,6 @@ def most_rows(request, monkeypatch):
 
 @pytest.mark.usefixtures("most_rows")
 class TestMarks:
-    @pytest.mark.chosen("in parts-text", "in parts-uuid", "at once")
     @pytest.mark.parametrize("kind", COLUMNS)
     def test_each_person_has_as_many_rows_as_the_limit_allows(self, kind):
         names = pd.Series(COLUMNS[kind].to_pylist()).map(str)
@@ -52,7 +51,6 @@ class TestMarks:
                 found.sort_index(), names.value_counts().clip(upper=most).sort_index(), check_names=False
             )
 
-    @pytest.mark.chosen("in parts-whole", "at once-text")
     @pytest.mark.parametrize("kind", ["whole", "text"])
     def test_a_person_changes_no_row_of_others(self, kind):
         """The marked rows of neighbouring tables differ by at most the limit: here for each person of some."""

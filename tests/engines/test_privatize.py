@@ -38,7 +38,6 @@ def reports_of(frame):
     return frame.select(["color", "size"])
 
 
-@pytest.mark.whole
 def test_a_seeded_release_is_the_same_on_every_engine(engine, people):
     expected = privatize(people, encoder())
     found = engine.table(privatize(engine.frame(people), encoder()))
@@ -55,7 +54,6 @@ def test_a_release_hides_and_nulls_are_values(engine, people):
         assert values != truth[name]
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("make", [encoder, lambda **p: encoder(strategy="joint", **p)])
 def test_tallies_are_those_of_the_rows(engine, people, make):
     fitted = make()
@@ -67,7 +65,6 @@ def test_tallies_are_those_of_the_rows(engine, people, make):
     assert fitted.estimate_counts(found).equals(fitted.estimate_counts(table))
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize(
     "make",
     [
@@ -119,7 +116,6 @@ def test_calls_have_coins_of_their_own(engine, people):
     assert not first.equals(second)  # 10,000 equal reports: never
 
 
-@pytest.mark.chosen("polars_lazy", "reader", "dask")
 def test_batches_and_partitions_have_coins_of_their_own(engine):
     """Equal rows everywhere: equal coins would give equal reports (false alarm: 2**-30000)."""
     rows = 600_000 if engine.name in ("polars_lazy", "dataset", "reader", "duckdb") else 90_000
@@ -130,7 +126,6 @@ def test_batches_and_partitions_have_coins_of_their_own(engine):
         assert cut > rows - 25_000 or not (reports[:25_000] == reports[cut : cut + 25_000]).all()
 
 
-@pytest.mark.whole
 def test_the_ledger_is_charged_once(engine, people):
     ledger = PrivacyLedger(epsilon=1.5)
     fitted = encoder(ledger=ledger)
@@ -390,7 +385,6 @@ def test_what_cannot_be_lazy_says_so(people):
         privatize(duckdb.from_arrow(people), encoder(), persist=False)
 
 
-@pytest.mark.chosen("stored-TABLE", "beside-VIEW", "skdp_rows-TABLE")
 @pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
 @pytest.mark.parametrize("name", ["stored", "beside", "tables", "skdp_true_rows", "skdp_rows"])
 def test_no_table_of_the_user_is_taken_for_the_reports(kind, name, tmp_path):

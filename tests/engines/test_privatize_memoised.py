@@ -99,13 +99,11 @@ def memory(transformer, table):
 # The reports
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("make", [encoder, lambda: encoder(UnaryEncodingTransformer), perturber])
 def test_they_are_those_of_transform_on_every_engine(engine, people, make):
     check_they_are_those_of_transform(engine, people, make())
 
 
-@pytest.mark.chosen("<lambda>2", "<lambda>4", "<lambda>5")
 @pytest.mark.parametrize(
     "make",
     [
@@ -141,7 +139,6 @@ def check_they_are_those_of_transform(engine, people, fitted):
     assert tally(engine.frame(found), fitted) == fitted.tally(memory(fitted, people))
 
 
-@pytest.mark.chosen("dask", "arrow")
 def test_calls_and_parts_of_the_table_give_the_same_ones(engine, people):
     if engine.name == "reader":
         return
@@ -152,7 +149,6 @@ def test_calls_and_parts_of_the_table_give_the_same_ones(engine, people):
     assert found.drop_columns("number").to_pydict() == whole[part].to_pydict()
 
 
-@pytest.mark.chosen("duckdb", "polars_lazy", "arrow")
 def test_ids_are_released_only_when_they_are_kept(engine, people):
     if engine.name == "reader":
         return
@@ -162,7 +158,6 @@ def test_ids_are_released_only_when_they_are_kept(engine, people):
     assert kept.select(["number", "person"]).to_pydict() == people.select(["number", "person"]).to_pydict()
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize(
     "ids",
     [
@@ -215,7 +210,6 @@ def test_seeded_second_rounds_do_not_depend_on_where_the_table_is_cut(make):
         pd.testing.assert_frame_equal(released(frame, fitted, cuts), whole)
 
 
-@pytest.mark.whole
 def test_seeded_second_rounds_are_the_same_on_every_engine(engine, people):
     if engine.name in ("reader", "spark"):
         return
@@ -241,7 +235,6 @@ def test_two_evaluations_send_the_same_single_report(lazy_engine, people):
     assert lazy_engine.table(lazy).equals(lazy_engine.table(lazy))
 
 
-@pytest.mark.chosen("dataset", "duckdb")
 def test_calls_have_second_coins_of_their_own(engine, people):
     if engine.name == "reader":
         return
@@ -266,7 +259,6 @@ def test_other_persons_with_the_same_values_have_second_coins_of_their_own():
 # The charge
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("make", MAKERS)
 def test_the_guarantee_and_the_charge_are_those_of_transform(engine, people, make):
     if engine.name == "reader":
@@ -291,7 +283,6 @@ def refused(frame, make, error, message, **options):
     return str(caught.value)
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("make", MAKERS)
 def test_wrong_columns_of_ids(engine, people, make):
     frame = engine.frame(people)
@@ -303,7 +294,6 @@ def test_wrong_columns_of_ids(engine, people, make):
     refused(frame, make, TypeError, "name of a column, got list", record_id=["person"])
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize(
     "make",
     [
@@ -316,7 +306,6 @@ def test_ids_without_permanent_reports(engine, people, make):
     refused(engine.frame(people), make, ValueError, "of use with a secret_key only", record_id="person")
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("place", [1, ROWS - 1])
 def test_a_person_who_comes_twice_wherever_in_the_table(engine, people, make, place):
@@ -330,7 +319,6 @@ def test_a_person_who_comes_twice_wherever_in_the_table(engine, people, make, pl
     assert ids[0] not in text
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("make", MAKERS)
 def test_a_missing_id(engine, people, make):
     if engine.name == "reader":
@@ -340,7 +328,6 @@ def test_a_missing_id(engine, people, make):
     refused(engine.frame(table), make, ValueError, "record_id holds missing values", record_id="person")
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("odd", [float("nan"), float("inf")])
 def test_numbers_that_are_no_ids(engine, people, odd):
     if engine.name == "reader":
@@ -366,7 +353,6 @@ def test_ids_are_counted_where_rows_are_not_checked(engine, people, request, tmp
     refused(engine.frame(table), encoder, ValueError, "record_id has repeated entries", **options)
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize(
     "make_id", [Decimal, lambda row: timedelta(row), lambda row: [row]], ids=["decimals", "durations", "lists"]
 )
@@ -447,7 +433,6 @@ def read(path):
     return pl.read_csv(path).to_arrow() if path.suffix == ".csv" else pq.read_table(path)
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("before", ["csv", "parquet"])
 @pytest.mark.parametrize("after", ["csv", "parquet"])
 @pytest.mark.parametrize("make", [encoder, perturber])
@@ -461,8 +446,6 @@ def test_files_have_the_reports_of_transform(people, tmp_path, make, before, aft
         assert found[name] == (pytest.approx(values) if isinstance(values[0], float) else values)
 
 
-@pytest.mark.chosen("csv-encoder", "parquet-second")
-@pytest.mark.covering
 @pytest.mark.parametrize("make", [encoder, perturber, rappor, second])
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_a_run_that_is_stopped_and_resumed_reports_each_row_once(people, tmp_path, monkeypatch, make, form):
@@ -553,7 +536,6 @@ def twice(people, place):
     return people.set_column(3, "person", pa.array(ids))
 
 
-@pytest.mark.covering
 @pytest.mark.usefixtures("_distinct_when_counted")
 @pytest.mark.parametrize("place", [1, BATCH, ROWS - 1])
 def test_an_id_that_is_repeated_when_the_rows_are_checked_costs_nothing(lazy_engine, people, tmp_path, place):
@@ -565,7 +547,6 @@ def test_an_id_that_is_repeated_when_the_rows_are_checked_costs_nothing(lazy_eng
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.covering
 @pytest.mark.usefixtures("_distinct_when_counted")
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("place", [1, BATCH, ROWS - 1])
@@ -581,7 +562,6 @@ def test_an_id_that_is_repeated_when_the_rows_are_drawn_gives_no_reports(lazy_en
     assert ledger.spent.epsilon > 0
 
 
-@pytest.mark.chosen("parquet-False", "csv-True")
 @pytest.mark.usefixtures("_distinct_when_counted")
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -620,7 +600,6 @@ def test_ids_are_compared_with_those_of_all_batches():
             seen.add(np.stack([np.zeros(2, np.uint64), ids[rng.integers(60)]]))
 
 
-@pytest.mark.chosen("10]")
 @pytest.mark.parametrize("early", [1, 10, 1_000])
 def test_ids_are_compared_with_those_of_all_batches_in_the_end(monkeypatch, early):
     monkeypatch.setattr("skdp.engines._record_ids._EARLY", early)

@@ -38,7 +38,6 @@ def only(table):
     return table.select(list(BOUNDS))
 
 
-@pytest.mark.whole
 def test_a_seeded_release_is_the_same_on_every_engine(engine):
     expected = privatize(numbers(), perturber())
     found = engine.table(privatize(engine.frame(numbers()), perturber()))
@@ -75,7 +74,6 @@ def released(frame, fitted, cuts):
     return pd.concat([release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)])
 
 
-@pytest.mark.chosen("laplace", "square_wave")
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_seeded_reports_of_a_row_depend_on_no_other_row_and_no_cut(mechanism):
     frame = only(numbers(ROWS)).to_pandas()
@@ -146,7 +144,6 @@ def test_reports_have_the_probabilities_of_the_channel(mechanism):
     assert fits(fitted.tally(between).counts[0], shares)
 
 
-@pytest.mark.whole
 def test_the_charge_is_that_of_one_call(engine):
     ledger = PrivacyLedger(epsilon=3)
     fitted = perturber(ledger=ledger)
@@ -205,7 +202,6 @@ def test_a_stranger_among_reports_is_refused(engine):
     assert "12.3456" not in str(caught.value)
 
 
-@pytest.mark.chosen("parquet")
 @pytest.mark.parametrize("before", ["csv", "parquet"])
 def test_files_have_the_seeded_reports_of_memory(tmp_path, before):
     source = tmp_path / f"in.{before}"

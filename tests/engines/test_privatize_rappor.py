@@ -44,7 +44,6 @@ def bits(table):
     return table.drop_columns("number") if "number" in table.column_names else table
 
 
-@pytest.mark.whole
 def test_a_seeded_release_is_the_same_on_every_engine(engine):
     expected = privatize(words(), rappor())
     found = engine.table(privatize(engine.frame(words()), rappor()))
@@ -181,7 +180,6 @@ def test_reports_have_the_probabilities_of_the_channel(options, word):
 # With a key
 
 
-@pytest.mark.chosen("duckdb", "polars_lazy", "reader")
 def test_permanent_bits_are_those_of_transform_on_every_engine(engine):
     """Without a second round (p = 0, q = 1), the whole report is permanent."""
     fitted = rappor(p=0, q=1, secret_key=KEY)
@@ -195,7 +193,6 @@ def test_permanent_bits_are_those_of_transform_on_every_engine(engine):
     assert bits(found).to_pydict() == expected.to_pydict()
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize(("constant", "charges"), [(True, 1), (False, 2)])
 def test_a_constant_value_is_charged_once(engine, constant, charges):
     if engine.name == "reader":

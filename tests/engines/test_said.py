@@ -123,8 +123,6 @@ def test_pandas_reads_what_privatised_files_say_and_writes_it_again(ending, tmp_
     assert estimate_file(tmp_path / "again.feather").equals(estimate_file(path))
 
 
-@pytest.mark.chosen("Randomized", "LocalHashing", "Rappor", "NumericPerturber", "sample")
-@pytest.mark.covering
 @pytest.mark.parametrize("name", TRANSFORMERS)
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
 def test_files_of_reports_are_read_by_what_they_say(name, ending, tmp_path):
@@ -137,7 +135,6 @@ def test_files_of_reports_are_read_by_what_they_say(name, ending, tmp_path):
     assert tally_files(path) == tally_files(path, transformer)
 
 
-@pytest.mark.chosen("Randomized", "Rappor", "NumericPerturber", "sample")
 @pytest.mark.parametrize("name", TRANSFORMERS)
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_frames_of_reports_are_read_back(name, library, tmp_path):

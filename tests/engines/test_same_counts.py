@@ -66,7 +66,6 @@ def count(frame, domain, cliques):
     return CodedRecords(read_codes(read_table(frame), domain, "error"), domain.sizes).count(cliques)
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("n_rows", often([0, 1, 2, 500], [0, 500]))
 def test_counts_are_exact(engine, n_rows):
     if engine.name == "reader":
@@ -89,7 +88,6 @@ def test_counts_of_any_rows_are_exact(engines, name, data):
         assert counts.tolist() == [rows.count(value) for value in values], fast
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("n_rows", [1, 500])
 def test_reports_and_their_tallies_are_those_of_the_rows(engine, n_rows):
     """Reports are declared values, unused ones and nulls among them, and what is tallied are these reports."""
@@ -115,7 +113,6 @@ def test_counts_of_many_batches_are_exact(lazy_engine):
     assert counts.tolist() == np.bincount(table["answer"])[[3, 1, 0, 2]].tolist()
 
 
-@pytest.mark.whole
 def test_estimates_are_within_their_errors(engine, people):
     """Of nine counts, with a fixed seed: so it passes or fails for good (a true encoder fails one seed in 1e6)."""
     domain = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
@@ -169,8 +166,6 @@ def _text_dtypes():
     return dtypes
 
 
-@pytest.mark.chosen("category", "arrow", "string[python]")
-@pytest.mark.covering
 @pytest.mark.parametrize("converted", [True, False], ids=["Dask's text", "as it is"])
 @pytest.mark.parametrize("dtype", _text_dtypes().values(), ids=_text_dtypes())
 def test_text_of_pandas(dtype, converted):

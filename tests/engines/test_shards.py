@@ -90,8 +90,6 @@ def sources(cuts, tmp_path):
     return [write(cut, tmp_path / "in" / f"{name}.parquet") for cut, name in zip(cuts, "badc", strict=True)]
 
 
-@pytest.mark.chosen("parquet-")
-@pytest.mark.covering
 @pytest.mark.parametrize("before", FORMATS)
 @pytest.mark.parametrize("after", often(FORMATS, ["jsonl.gz", "parquet"]))
 def test_each_row_has_one_report_in_the_shard_of_its_file(cuts, people, tmp_path, before, after):
@@ -199,8 +197,6 @@ def refuse(text, source, target, transformer, **options):
     return ledger.spent.epsilon
 
 
-@pytest.mark.chosen("3-csv", "1-parquet", "1-jsonl")
-@pytest.mark.covering
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_a_row_that_is_refused_names_its_column_and_part_and_costs_nothing(cuts, tmp_path, form, jobs):
@@ -357,7 +353,6 @@ class StoppedBar:
         pass
 
 
-@pytest.mark.chosen("parquet")
 @pytest.mark.parametrize("form", often(["parquet", "csv.gz", "jsonl", "arrow", "csv"], ["parquet", "csv.gz"]))
 def test_a_resumed_run_draws_only_what_is_missing_and_the_same(sources, tmp_path, form, monkeypatch):
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9)

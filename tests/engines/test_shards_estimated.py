@@ -35,8 +35,6 @@ def release(sources, tmp_path):
     return tmp_path / "out"
 
 
-@pytest.mark.chosen("LocalHashingEncoder-arrow", "RandomizedResponseEncoder-csv", "RandomizedResponseEncoder-parquet")
-@pytest.mark.covering
 @pytest.mark.parametrize("form", ["parquet", "csv", "csv.gz", "arrow", "jsonl", "jsonl.gz"])
 @pytest.mark.parametrize("kind", [RandomizedResponseEncoder, LocalHashingEncoder])
 def test_a_release_is_estimated_without_options(sources, tmp_path, form, kind):

@@ -1,10 +1,23 @@
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from skdp.cli import _evaluate
 from skdp.evaluation.attacks import _attacker
 from skdp.evaluation.report import _report
+
+os.environ["MPLBACKEND"] = "agg"
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture(scope="module")
@@ -18,3 +31,20 @@ def few_trees():
         patched.setattr(_attacker, "HistGradientBoostingClassifier", few)
         patched.setitem(_report._CLASSIFIERS, "gradient boosting", few(random_state=0))
         yield
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Leave figures out where a page is read for its words: they take half of the time."""
+    for name in [name for name in vars(_report) if name.endswith("_figure")]:
+        monkeypatch.setattr(_report, name, lambda *args: "<svg/>")
+
+
+@pytest.fixture
+def audit_only(monkeypatch):
+    """Make `skdp audit` try the given transformers alone."""
+
+    def choose(**transformers):
+        monkeypatch.setattr(_evaluate, "audited_transformers", lambda epsilon, k: list(transformers.items()))
+
+    return choose

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import random
-import sys
 import warnings
 from typing import ClassVar
 
@@ -67,47 +65,14 @@ def first_of(X):
 # What it keeps
 
 
-class KeepsRows(Leaky):
-    def learn(self, X):
-        self.rows_ = X
-
-
 class KeepsRowsPrivately(Leaky):
     def learn(self, X):
         self._rows = np.asarray(X).tolist()
 
 
-class KeepsTheMean(Leaky):
-    def learn(self, X):
-        self._mean = float(np.mean([value for value in np.asarray(X)[:, 0] if value is not None]))
-
-
-class KeepsTheValuesSeen(Leaky):
-    def learn(self, X):
-        self.seen_ = sorted(set(np.asarray(X)[:, 0].tolist()), key=str)
-
-
 class KeepsTheNumberOfRows(Leaky):
     def learn(self, X):
         self.n_samples_ = len(X)
-
-
-class TransformKeepsTheLastRow(Leaky):
-    def leak(self, X, released):
-        self._last = np.asarray(X)[-1:].tolist()
-        return released
-
-
-class TransformCountsRows(Leaky):
-    def leak(self, X, released):
-        self.n_rows_ = getattr(self, "n_rows_", 0) + len(X)
-        return released
-
-
-class TransformCountsAValue(Leaky):
-    def leak(self, X, released):
-        self._zeros = getattr(self, "_zeros", 0) + int((np.asarray(X)[:, 0] == 0).sum())
-        return released
 
 
 class PickleHoldsRows(Leaky):
@@ -120,38 +85,7 @@ class PickleHoldsRows(Leaky):
         return super().__getstate__() | {"_state": self.held.get(id(self))}
 
 
-class KeepsAHash(Leaky):
-    def learn(self, X):
-        self._digest = hashlib.sha256(repr(np.asarray(X).tolist()).encode()).hexdigest()
-
-
-class KeepsTheReportsApart(Leaky):
-    """The true value is among the metadata of a nested object."""
-
-    def learn(self, X):
-        self._log = {"calls": [{"first": first_of(X)}]}
-
-
 # On which values
-
-
-class OneValueIsTrue(Leaky):
-    domain: ClassVar[dict] = MANY
-
-    def leak(self, X, released):
-        return self.true(X, released, X["value"].to_numpy() == 8) if isinstance(X, pd.DataFrame) else released
-
-
-class OneValueNeverLies(Leaky):
-    """Value 5 is reported by nobody else."""
-
-    domain: ClassVar[dict] = MANY
-
-    def leak(self, X, released):
-        if isinstance(X, pd.DataFrame):
-            lies = (released["value"] == 5) & (X["value"] != 5)
-            released = released.mask(lies.to_numpy()[:, np.newaxis], 4).astype(released.dtypes.to_dict())
-        return released
 
 
 class OneCombinationIsTrue(Leaky):
@@ -183,33 +117,6 @@ class SortsLargeTables(Leaky):
         return super().transform(X, **ids)
 
 
-class FirstRowIsTrue(Leaky):
-    def leak(self, X, released):
-        return self.true(X, released, np.arange(len(X)) == 0) if len(X) >= 5 else released
-
-
-class LastRowOfAnOddTableIsTrue(Leaky):
-    def leak(self, X, released):
-        return self.true(X, released, np.arange(len(X)) == len(X) - 1) if len(X) % 2 and len(X) > 4 else released
-
-
-class RareRowsAreTrue(Leaky):
-    """A value that one row alone has is not randomised."""
-
-    def leak(self, X, released):
-        if len(X) < 3 or not isinstance(X, pd.DataFrame):
-            return released
-        return self.true(X, released, ~X.duplicated(keep=False).to_numpy())
-
-
-class MixedTablesAreTrue(Leaky):
-    """Where there are three different values, nothing is randomised."""
-
-    def leak(self, X, released):
-        mixed = isinstance(X, pd.DataFrame) and X["value"].nunique() >= 3
-        return self.true(X, released, np.full(len(X), True)) if mixed else released
-
-
 class EqualRowsEqualReports(Leaky):
     """Within a call, equal values get the same report."""
 
@@ -217,16 +124,6 @@ class EqualRowsEqualReports(Leaky):
         if not isinstance(X, pd.DataFrame):
             return released
         return released.groupby(X["value"].to_numpy())["value"].transform("first").to_frame().set_axis(X.index)
-
-
-class MostFrequentWins(Leaky):
-    """Reports of a table with a clear majority are the majority."""
-
-    def leak(self, X, released):
-        if not isinstance(X, pd.DataFrame) or len(X) < 5:
-            return released
-        counts = X["value"].value_counts()
-        return released.assign(value=counts.idxmax()) if counts.max() > len(X) / 2 else released
 
 
 class SharesCoins(Leaky):
@@ -248,28 +145,6 @@ class PairsShareCoins(SharesCoins):
         return np.arange(n) // 2 * 2
 
 
-class HalvesShareCoins(SharesCoins):
-    def shared(self, n):
-        return np.arange(n) % max(1, -(-n // 2))
-
-
-class EveryFifthSharesCoins(SharesCoins):
-    def shared(self, n):
-        return np.arange(n) % 5
-
-
-class AllShareCoins(SharesCoins):
-    def shared(self, n):
-        return np.zeros(n, int)
-
-
-class BlocksShareCoins(SharesCoins):
-    """Rows 1,000 apart."""
-
-    def shared(self, n):
-        return np.arange(n) % 1000
-
-
 # In which frames
 
 
@@ -286,10 +161,6 @@ class TrueInPolars(TrueIn):
     library = "polars"
 
 
-class TrueInPyarrow(TrueIn):
-    library = "pyarrow"
-
-
 class TrueInArrays(TrueIn):
     library = "numpy"
 
@@ -301,72 +172,11 @@ class PolarsFlagsShow(Leaky):
         return released
 
 
-class PolarsTypeShows(Leaky):
-    def leak(self, X, released):
-        if type(X).__module__.startswith("polars") and first_of(X) == 0:
-            import polars as pl
-
-            return released.cast(pl.Int8)
-        return released
-
-
-class PyarrowMetadataShow(Leaky):
-    def leak(self, X, released):
-        if type(X).__module__.startswith("pyarrow"):
-            return released.replace_schema_metadata({"first": str(first_of(X))})
-        return released
-
-
-class PyarrowTypeShows(Leaky):
-    def leak(self, X, released):
-        if type(X).__module__.startswith("pyarrow") and first_of(X) == 0:
-            import pyarrow as pa
-
-            return released.cast(pa.schema([("value", pa.int8())]))
-        return released
-
-
-class AttrsShow(Leaky):
-    def leak(self, X, released):
-        if isinstance(released, pd.DataFrame):
-            released.attrs["first"] = str(first_of(X))
-        return released
-
-
-class IndexShows(Leaky):
-    def leak(self, X, released):
-        return released.set_axis(X["value"].to_numpy()) if isinstance(X, pd.DataFrame) else released
-
-
-class IndexNameShows(Leaky):
-    def leak(self, X, released):
-        return released.rename_axis(f"rows of {first_of(X)}") if isinstance(X, pd.DataFrame) else released
-
-
-class NameShows(Leaky):
-    def leak(self, X, released):
-        return released.rename(columns={"value": f"value_{first_of(X)}"}) if isinstance(X, pd.DataFrame) else released
-
-
-class DtypeShows(Leaky):
-    def leak(self, X, released):
-        if isinstance(X, pd.DataFrame) and (X["value"] == 0).any():
-            return released.astype(np.int8)
-        return released
-
-
 class ColumnsAreReordered(Leaky):
     domain: ClassVar[dict] = TWO
 
     def leak(self, X, released):
         return released[["other", "value"]] if isinstance(X, pd.DataFrame) and first_of(X) == 0 else released
-
-
-class RowsAreDropped(Leaky):
-    def leak(self, X, released):
-        if not isinstance(X, pd.DataFrame):
-            return released
-        return released[(X["value"] != 0).to_numpy() | (np.arange(len(X)) == 0)]
 
 
 # Rarely
@@ -383,23 +193,9 @@ class RarelyFails(Leaky):
         return released
 
 
-class RarelyWarns(Leaky):
-    def leak(self, X, released):
-        if first_of(X) == 0 and rarely():
-            warnings.warn("a report is uncertain", stacklevel=2)
-        return released
-
-
 class RarelyTrue(Leaky):
     def leak(self, X, released):
         return self.true(X, released, np.full(len(X), True)) if rarely() else released
-
-
-class RarelyMissing(Leaky):
-    def leak(self, X, released):
-        if isinstance(X, pd.DataFrame) and first_of(X) == 0 and rarely():
-            return released.astype(float).where(np.arange(len(X))[:, np.newaxis] > 0)
-        return released
 
 
 # What it says
@@ -419,21 +215,10 @@ class Prints(Leaky):
         return released
 
 
-class WritesToStderr(Leaky):
-    def leak(self, X, released):
-        sys.stderr.write("." * int(first_of(X) or 0))
-        return released
-
-
 class Logs(Leaky):
     def leak(self, X, released):
         logging.getLogger("leaky").debug("the first row is %s", first_of(X))
         return released
-
-
-class PrintsInFit(Leaky):
-    def learn(self, X):
-        print("fitted to", first_of(X))
 
 
 class RaisesOnAValue(Leaky):
@@ -468,33 +253,6 @@ class SeedOfTheData(Leaky):
         return lambda purpose, *columns: SeededSource(self._table, purpose, *map(str, columns))
 
 
-class FixedSeed(Leaky):
-    def randomness(self, call=None):
-        super().randomness(call)
-        return lambda purpose, *columns: SeededSource("fixed", purpose, *map(str, columns))
-
-
-class SeedOfFit(Leaky):
-    """Each fit starts with the same randomness."""
-
-    def learn(self, X):
-        self._calls_made = 0
-
-    def randomness(self, call=None):
-        super().randomness(call)
-        self._calls_made += 1
-        return lambda purpose, *columns: SeededSource("fit", self._calls_made, purpose, *map(str, columns))
-
-
-class OneOfAThousandSeeds(Leaky):
-    """Few seeds: reports can be looked up."""
-
-    def randomness(self, call=None):
-        super().randomness(call)
-        seed = random.SystemRandom().randrange(5)
-        return lambda purpose, *columns: SeededSource(seed, purpose, *map(str, columns))
-
-
 class GlobalGenerator(Leaky):
     def randomness(self, call=None):
         super().randomness(call)
@@ -520,13 +278,6 @@ class FitTransformIsTrue(Leaky):
         return X
 
 
-class SecondCallIsTrue(Leaky):
-    def leak(self, X, released):
-        calls = self.__dict__.get("_called", 0)
-        self.__dict__["_called"] = calls + 1
-        return X if calls % 10 == 9 else released
-
-
 class ReportsTwice(Leaky):
     """The better of two reports: one that is true, if there is one."""
 
@@ -535,15 +286,6 @@ class ReportsTwice(Leaky):
         if not isinstance(X, pd.DataFrame):
             return one
         return one.where((one["value"] == X["value"]).to_numpy()[:, np.newaxis], two)
-
-
-class TruthMoreOften(Leaky):
-    """One lie in three is corrected."""
-
-    def leak(self, X, released):
-        if not isinstance(X, pd.DataFrame):
-            return released
-        return self.true(X, released, np.random.default_rng().random(len(X)) < 1 / 3)
 
 
 class EachColumnInFull(Leaky):
@@ -558,13 +300,6 @@ class EachColumnInFull(Leaky):
                 alone = RandomizedResponseEncoder(self.epsilon, categories={name: values}).fit(X[[name]])
                 released[name] = alone.transform(X[[name]])[name]
         return released
-
-
-class MissingIsTrue(Leaky):
-    domain: ClassVar[dict] = {"value": ["yes", "no", None]}
-
-    def leak(self, X, released):
-        return released.mask(X.isna(), None) if isinstance(X, pd.DataFrame) else released
 
 
 LEAKS = [

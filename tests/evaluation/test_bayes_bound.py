@@ -8,23 +8,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from skdp.evaluation import bayes_accuracy, guessing_bound
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding, two_rounds
-from tests.conftest import each
+from tests.conftest import each, often
 
-PRIORS = [
-    [1.0, 0.0],
-    [0.5, 0.5],
-    [0.7, 0.3],
-    [0.2, 0.3, 0.5],
-    [0.9, 0.05, 0.05],
-    [0.1, 0.2, 0.3, 0.4],
-    [0.6, 0.2, 0.2, 0],
-]
 EPSILONS = [0.01, 0.5, math.log(3), 4.0]
 
 
@@ -49,12 +40,9 @@ def best_protocol(prior, epsilon):
     return -linprog(-worth, A_eq=columns.T, b_eq=np.ones(k), bounds=(0, None)).fun
 
 
-@each("prior", PRIORS)
-@each("epsilon", EPSILONS)
-def test_the_bound_is_the_best_of_all_protocols(prior, epsilon):
-    assert guessing_bound(prior, epsilon) == pytest.approx(best_protocol(prior, epsilon), rel=1e-9)
-
-
+@example([9, 1, 1], math.log(3))
+@example([1, 0], 0.01)
+@example([6, 2, 2, 0], 4.0)
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=5).filter(any), st.floats(0, 6))
 def test_the_bound_is_the_best_of_all_protocols_for_any_prior(weights, epsilon):
     prior = np.array(weights) / sum(weights)
@@ -70,8 +58,8 @@ def test_ends_and_equal_shares(k):
     assert guessing_bound(prior, 1.5) == pytest.approx(math.exp(1.5) / (math.exp(1.5) + k - 1))
 
 
-@pytest.mark.parametrize("prior", [[0.5, 0.5], [0.7, 0.3], [0.2, 0.3, 0.5], [0.9, 0.05, 0.05], [0.4, 0.4, 0.2]])
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@each("prior", [[0.7, 0.3], [0.2, 0.3, 0.5], [0.9, 0.05, 0.05], [0.4, 0.4, 0.2]])
+@each("epsilon", EPSILONS)
 def test_the_accuracy_is_that_of_the_best_of_all_decision_rules(prior, epsilon):
     k = len(prior)
     oracles = [
@@ -86,9 +74,8 @@ def test_the_accuracy_is_that_of_the_best_of_all_decision_rules(prior, epsilon):
         assert bayes_accuracy(oracle, prior) == pytest.approx(best_rule(oracle.channel(), prior), rel=1e-12)
 
 
-@pytest.mark.chosen("0.5-6", "4.0-4")
-@pytest.mark.parametrize("k", [4, 6, 8])
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("k", often([4, 6, 8], [4, 6]))
+@each("epsilon", EPSILONS)
 def test_closed_forms_equal_the_sum_over_the_channel(k, epsilon):
     rng = np.random.default_rng(k)
     oracles = [RandomizedResponse(k, epsilon), HadamardResponse(k, epsilon), HadamardResponse(k, epsilon, n_blocks=2)]
@@ -105,11 +92,6 @@ def test_closed_forms_equal_the_sum_over_the_channel(k, epsilon):
         assert max(prior) - 1e-12 <= exact <= guessing_bound(prior, oracle.epsilon) + 1e-12
 
 
-def test_randomised_response_among_equal_values_reaches_the_bound():
-    oracle = RandomizedResponse(5, 1.0)
-    assert bayes_accuracy(oracle, [0.2] * 5) == pytest.approx(guessing_bound([0.2] * 5, oracle.epsilon), rel=1e-12)
-
-
 def test_many_values_are_no_problem_and_hashing_has_no_table():
     prior = np.full(1000, 1 / 1000)
     for oracle in (RandomizedResponse(1000, 1.0), UnaryEncoding(1000, 1.0), SubsetSelection(1000, 1.0)):
@@ -118,24 +100,27 @@ def test_many_values_are_no_problem_and_hashing_has_no_table():
     assert bayes_accuracy(HadamardResponse(1000, 1.0), prior) is None
 
 
-@each("prior", [[], [[1.0]], [0.5, 0.4], [1.5, -0.5], [math.nan, 1.0]])
-def test_a_prior_is_a_distribution(prior):
-    with pytest.raises(ValueError, match="prior must be probabilities"):
-        guessing_bound(prior, 1.0)
-
-
-def test_other_mistakes_are_named():
-    for epsilon in (-1.0, math.nan):
-        with pytest.raises(ValueError, match="epsilon must be at least 0"):
-            guessing_bound([1.0], epsilon)
-    for epsilon in ("a", None, True):
-        with pytest.raises(TypeError, match="epsilon must be a number, at least 0, got"):
-            guessing_bound([1.0], epsilon)
+@each(
+    "prior epsilon error message",
+    [
+        ([], 1.0, ValueError, "prior must be probabilities"),
+        ([[1.0]], 1.0, ValueError, "prior must be probabilities"),
+        ([0.5, 0.4], 1.0, ValueError, "prior must be probabilities"),
+        ([1.5, -0.5], 1.0, ValueError, "prior must be probabilities"),
+        ([math.nan, 1.0], 1.0, ValueError, "prior must be probabilities"),
+        ([1.0], -1.0, ValueError, "epsilon must be at least 0"),
+        ([1.0], math.nan, ValueError, "epsilon must be at least 0"),
+        ([1.0], True, TypeError, "epsilon must be a number, at least 0, got"),
+    ],
+)
+def test_mistakes_are_named(prior, epsilon, error, message):
+    with pytest.raises(error, match=message):
+        guessing_bound(prior, epsilon)
     with pytest.raises(ValueError, match="prior must have 3 entries, got 2"):
         bayes_accuracy(RandomizedResponse(3, 1.0), [0.5, 0.5])
 
 
-@pytest.mark.parametrize("oracle", [RandomizedResponse(6, 1.0), RandomizedResponse(6, 0.1), SubsetSelection(6, 1.0)])
+@each("oracle", [RandomizedResponse(6, 1.0), RandomizedResponse(6, 0.1), SubsetSelection(6, 1.0)])
 def test_the_best_guess_of_a_group_of_values_is_that_of_the_channel(oracle):
     prior, groups = np.array([0.3, 0.05, 0.1, 0.25, 0.2, 0.1]), ["a", "b", "c", "a", "b", "b"]
     channel = np.array(oracle.channel(), float)

@@ -1,20 +1,27 @@
-"""Every display says what it cannot draw when it is made, and shows no value."""
+"""Every display says what it cannot draw when it is made, draws names as they are, and shows no value in an error."""
 
 from __future__ import annotations
 
 import io
 import re
+import sys
 from html import unescape
 
+import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import pyplot, rc_context
+
+pytest.importorskip("matplotlib")
+
+from matplotlib import pyplot as plt
+from matplotlib import rc_context
 
 from skdp.evaluation import (
     CountEstimateDisplay,
     FairnessDisplay,
     LeakageDisplay,
     MarginalDisplay,
+    ParetoDisplay,
     PrivacyCurveDisplay,
 )
 from tests.conftest import each
@@ -30,62 +37,79 @@ LEAKAGE = {
 }
 COUNTS = {"count": [1.0], "lower": [0.0], "upper": [2.0]}
 CURVE = {"epsilon": [1.0], "repeat": [0], "fold": [0], "metric": ["m"], "group": ["all"], "value": [0.5]}
+CURVE |= {"n_train": [80], "n_test": [20]}
 SHARES = pd.DataFrame({"real": [0.5, 0.5], "synthetic": [0.4, 0.6]}, index=pd.Index(["a", "b"], name="x"))
 FAIRNESS = {"metric": ["selection rate"], "value": [0.5], "group": ["a"]}
+COUNT_TABLE = pd.DataFrame(COUNTS, index=pd.Index(["a"], name="x"))
+DISPLAYS = {
+    LeakageDisplay: pd.DataFrame(LEAKAGE),
+    CountEstimateDisplay: COUNT_TABLE,
+    PrivacyCurveDisplay: pd.DataFrame(CURVE),
+    MarginalDisplay: {("x",): SHARES},
+    FairnessDisplay: {"one": pd.DataFrame(FAIRNESS)},
+}
 
 
-def test_what_fits_is_taken():
-    LeakageDisplay(pd.DataFrame(LEAKAGE))
-    CountEstimateDisplay(pd.DataFrame(COUNTS))
-    PrivacyCurveDisplay(pd.DataFrame(CURVE))
-    MarginalDisplay({("x",): SHARES})
-    FairnessDisplay({"one": pd.DataFrame(FAIRNESS)})
+@each("kind", DISPLAYS)
+def test_what_fits_is_drawn_in_a_new_figure_or_in_given_panels(kind):
+    display = kind(DISPLAYS[kind])
+    assert display.plot() is display
+    assert len(plt.get_fignums()) == 1
+    figure, panel = plt.subplots()
+    assert display.plot(ax=panel) is display
+    assert display.figure_ is figure
+    if kind is not LeakageDisplay:
+        with pytest.raises(ValueError, match=r"ax must have 1 panels.*, got 2"):
+            display.plot(ax=plt.subplots(1, 2)[1])
+    plt.close("all")
 
 
-@pytest.mark.parametrize(
-    "kind", [LeakageDisplay, CountEstimateDisplay, PrivacyCurveDisplay, MarginalDisplay, FairnessDisplay]
-)
-@pytest.mark.parametrize("given", [None, [1], 3, "secret", {"a": 1}, {("a",): 1}, len], ids=repr)
+@each("kind", DISPLAYS)
+def test_without_matplotlib_the_error_says_what_to_install(kind, monkeypatch):
+    display = kind(DISPLAYS[kind])
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r'pip install "skdp\[plot\]"'):
+        display.plot()
+
+
+@each("kind", DISPLAYS)
+@each("given", [None, [1], 3, "secret", {"a": 1}, {("a",): 1}, len])
 def test_what_is_no_table_is_a_type_error(kind, given):
     with pytest.raises(TypeError, match="must be"):
         kind(given)
+
+
+def changed(kind, **columns):
+    table = DISPLAYS[kind]
+    return table.assign(**columns)
 
 
 @each(
     "kind given error message",
     [
         (LeakageDisplay, pd.DataFrame({"secret": [1]}), TypeError, "data must be a DataFrame with the columns release"),
-        (
-            LeakageDisplay,
-            pd.DataFrame(LEAKAGE | {"accuracy": ["secret"]}),
-            TypeError,
-            "numbers in the columns accuracy",
-        ),
-        (LeakageDisplay, pd.DataFrame(LEAKAGE | {"attack": ["secret"]}), ValueError, "the column attack of data"),
+        (LeakageDisplay, changed(LeakageDisplay, accuracy="secret"), TypeError, "numbers in the columns accuracy"),
+        (LeakageDisplay, changed(LeakageDisplay, attack="secret"), ValueError, "the column attack of data"),
         (LeakageDisplay, pd.DataFrame(LEAKAGE)[:0], ValueError, "at least one row"),
-        (CountEstimateDisplay, pd.DataFrame(COUNTS | {"lower": ["secret"]}), TypeError, "numbers in the columns lower"),
-        (
-            PrivacyCurveDisplay,
-            pd.DataFrame(CURVE | {"epsilon": ["secret"]}),
-            TypeError,
-            "numbers in the columns epsilon",
-        ),
+        (CountEstimateDisplay, changed(CountEstimateDisplay, lower="secret"), TypeError, "in the columns lower"),
+        (CountEstimateDisplay, COUNT_TABLE[["count"]], TypeError, "columns count, lower and upper"),
+        (CountEstimateDisplay, COUNT_TABLE[:0], ValueError, "at least one row"),
+        (PrivacyCurveDisplay, changed(PrivacyCurveDisplay, epsilon="secret"), TypeError, "in the columns epsilon"),
+        (PrivacyCurveDisplay, changed(PrivacyCurveDisplay, epsilon=np.inf), ValueError, "rows of a finite epsilon"),
         (PrivacyCurveDisplay, pd.DataFrame(CURVE).drop(columns="value"), ValueError, "curve lacks the columns"),
         (MarginalDisplay, {}, ValueError, "at least one table"),
         (MarginalDisplay, {"x": SHARES}, TypeError, "named by tuples of one or two"),
-        (
-            MarginalDisplay,
-            {("x",): SHARES["real"]},
-            TypeError,
-            "must be a DataFrame with the columns real and synthetic",
-        ),
+        (MarginalDisplay, {("x",): SHARES["real"]}, TypeError, "a DataFrame with the columns real and synthetic"),
         (MarginalDisplay, {("x", "y"): SHARES}, ValueError, "must be indexed by 2 columns"),
         (MarginalDisplay, {("x",): SHARES.astype(str)}, TypeError, "numbers in the columns real, synthetic"),
+        (FairnessDisplay, {}, TypeError, "at least one report"),
+        (FairnessDisplay, {"a": pd.DataFrame({"metric": ["x"]})}, TypeError, "columns metric and value"),
+        (FairnessDisplay, {"a": pd.DataFrame(FAIRNESS | {"value": ["secret"]})}, TypeError, "in the columns value"),
         (
             FairnessDisplay,
-            {"a": pd.DataFrame(FAIRNESS | {"value": ["secret"]})},
-            TypeError,
-            "numbers in the columns value",
+            {"a": pd.DataFrame({"metric": ["theil_index"], "value": [1.0]})},
+            ValueError,
+            "rows of rates, differences or ratios",
         ),
     ],
 )
@@ -95,55 +119,75 @@ def test_what_does_not_fit_is_explained(kind, given, error, message):
     assert "secret" not in str(caught.value)
 
 
-def test_edges_and_true_counts_are_checked():
-    with pytest.raises(TypeError, match="edges must be a mapping"):
-        MarginalDisplay({("x",): SHARES}, edges=[1, 2])
-    estimates = pd.DataFrame(COUNTS, index=pd.Index(["a"], name="x"))
-    with pytest.raises(TypeError, match="true_counts must hold numbers"):
-        CountEstimateDisplay(estimates, true_counts=pd.Series(["secret"], index=["a"]))
+@each(
+    "make error message",
+    [
+        (lambda: MarginalDisplay({("x",): SHARES}, edges=[1, 2]), TypeError, "edges must be a mapping"),
+        (lambda: MarginalDisplay({("x",): SHARES}).plot(max_values=1), ValueError, "max_values must be at least 2"),
+        (lambda: CountEstimateDisplay(COUNT_TABLE).plot(max_values=0), ValueError, "max_values must be at least 1"),
+        (lambda: CountEstimateDisplay(COUNT_TABLE).plot(max_values=1.5), TypeError, "max_values must be an int"),
+        (lambda: CountEstimateDisplay(COUNT_TABLE, true_counts=[1]), TypeError, "true_counts must be a Series"),
+        (lambda: with_true(["secret"], ["a"]), TypeError, "true_counts must hold numbers"),
+        (lambda: with_true([1], ["secret"]), ValueError, "only labels that estimates has"),
+        (lambda: with_true([1, 2], ["a", "a"]), ValueError, "each label once"),
+        (lambda: with_true([1], [("a", "b")]), ValueError, "labels of 1 levels, got 2"),
+        (lambda: PrivacyCurveDisplay.from_curve(pd.DataFrame(CURVE), band="95 %"), ValueError, "band must be 'auto'"),
+        (lambda: PrivacyCurveDisplay.from_curve(pd.DataFrame(CURVE), kind="ratio"), ValueError, "kind must be"),
+        (lambda: ParetoDisplay({}, x="a", y="b"), ValueError, "curves must hold at least one curve"),
+        (lambda: ParetoDisplay(pd.DataFrame(CURVE), x="a", y="m"), ValueError, "no scores 'a' of the group 'all'; it"),
+        (lambda: LeakageDisplay.from_results([]), TypeError, "results must be an AttackResult or a mapping"),
+        (lambda: LeakageDisplay.from_results({}), ValueError, "results are empty"),
+        (lambda: LeakageDisplay.from_results({"a": 0.5}), TypeError, "results must be AttackResults, got float"),
+    ],
+)
+def test_what_cannot_be_drawn_is_explained(make, error, message):
+    with pytest.raises(error, match=message) as caught:
+        make()
+    assert "secret" not in str(caught.value)
+    assert not plt.get_fignums()
+
+
+def with_true(counts, labels):
+    index = pd.MultiIndex.from_tuples(labels) if isinstance(labels[0], tuple) else labels
+    return CountEstimateDisplay(COUNT_TABLE, true_counts=pd.Series(counts, index=index))
 
 
 PAY = ["$10k - $50k", r"$\frac{1$"]
 ROWS = pd.DataFrame({"pay $ of $": PAY * 2, "_age": [1, 2, 3, 4]})
 
 
-@pytest.mark.chosen("words0", "words2", "words4")
+def draw_counts():
+    table = {name: values * 2 for name, values in COUNTS.items()}
+    return CountEstimateDisplay.from_estimates(pd.DataFrame(table, index=pd.Index(PAY, name="$x$")))
+
+
+def draw_fairness():
+    report = pd.DataFrame(FAIRNESS | {"group": [PAY[0]]})
+    return FairnessDisplay.from_reports({"$a$": report, "_b": report})
+
+
+def draw_curve():
+    groups = [*PAY, "_b"]
+    curves = [pd.DataFrame(CURVE | {"metric": "$m$", "group": name}) for name in groups]
+    return PrivacyCurveDisplay.from_curve(pd.concat(curves))
+
+
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(
-    ("draw", "words"),
+@each(
+    "draw, words",
     [
-        (
-            lambda: CountEstimateDisplay.from_estimates(
-                pd.DataFrame({name: values * 2 for name, values in COUNTS.items()}, index=pd.Index(PAY, name="$x$"))
-            ),
-            ["$x$", *PAY],
-        ),
+        (draw_counts, ["$x$", *PAY]),
         (
             lambda: MarginalDisplay.from_tables(ROWS, ROWS, ["pay $ of $", ("pay $ of $", "_age")]),
             ["pay $ of $, TVD 0.000", "pay $ of $", "_age", *PAY],
         ),
-        (
-            lambda: FairnessDisplay.from_reports(
-                {name: pd.DataFrame(FAIRNESS | {"group": [PAY[0]]}) for name in ["$a$", "_b"]}
-            ),
-            ["$a$", "_b", f"selection rate, {PAY[0]}"],
-        ),
-        (
-            lambda: LeakageDisplay(pd.DataFrame(LEAKAGE | {"release": [PAY[1]]})).plot(),
-            PAY[1:],
-        ),
-        (
-            lambda: PrivacyCurveDisplay.from_curve(
-                pd.concat([pd.DataFrame(CURVE | {"metric": "$m$", "group": name}) for name in [*PAY, "_b"]])
-            ),
-            ["$m$", *PAY, "_b"],
-        ),
+        (draw_fairness, ["$a$", "_b", f"selection rate, {PAY[0]}"]),
+        (lambda: LeakageDisplay(pd.DataFrame(LEAKAGE | {"release": [PAY[1]]})).plot(), PAY[1:]),
+        (draw_curve, ["$m$", *PAY, "_b"]),
     ],
 )
 def test_names_and_values_are_drawn_as_they_are(draw, words):
     with rc_context({"svg.fonttype": "none"}):
-        figure = draw().figure_
-        figure.savefig(written := io.StringIO(), format="svg")
+        draw().figure_.savefig(written := io.StringIO(), format="svg")
     drawn = {unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", written.getvalue())}
     assert set(words) <= drawn
-    pyplot.close(figure)

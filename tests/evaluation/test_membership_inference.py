@@ -10,8 +10,7 @@ import pytest
 
 from skdp import DPMarginalSynthesizer, PrivacyGuarantee
 from skdp.evaluation import membership_inference
-from skdp.evaluation.attacks._membership_inference import _by_distance, advantage, area
-from tests.conftest import each
+from tests.conftest import each, few_kinds
 
 VALUES = {"sex": ["F", "M"], "job": [*"abcdefgh"], "town": [*range(30)]}
 
@@ -25,29 +24,7 @@ def fitted(epsilon, members):
     return DPMarginalSynthesizer(epsilon, domain=VALUES, marginals="full", random_state=0).fit(members)
 
 
-@each("seed", range(5))
-def test_the_area_counts_pairs_and_its_error_is_that_of_delong(seed):
-    rng = np.random.default_rng(seed)
-    one, other = rng.integers(0, 6, 13), rng.integers(0, 5, 9)
-    pairs = (one[:, np.newaxis] > other) + (one[:, np.newaxis] == other) / 2
-    auc, std_error = area(one, other)
-    assert auc == pytest.approx(pairs.mean())
-    assert std_error**2 == pytest.approx(pairs.mean(axis=1).var(ddof=1) / 13 + pairs.mean(axis=0).var(ddof=1) / 9)
-
-
-def test_the_area_handles_scores_without_a_logarithm():
-    assert area([-np.inf, 0], [-np.inf, -np.inf])[0] == pytest.approx(0.75)
-
-
-def test_distances_are_those_of_gower():
-    synthetic = pd.DataFrame({"sex": ["F", "M"], "age": [20.0, 60.0]})
-    members = pd.DataFrame({"age": [20.0, 30.0], "sex": ["F", None]})
-    others = pd.DataFrame({"sex": ["X", "M"], "age": [100.0, np.nan]})
-    inside, outside = _by_distance(synthetic, members, others, None)
-    assert inside == pytest.approx([0, -(1 + 10 / 80)])
-    assert outside == pytest.approx([-(1 + 40 / 80), -(1 + 40 / 80)])
-
-
+@few_kinds
 def test_a_copied_table_gives_its_members_away(make_frame):
     kinds = {name: values for name, values in VALUES.items() if name != "town"}
     rng = np.random.default_rng(0)
@@ -102,23 +79,6 @@ def test_the_bound_is_the_formula_and_randomised_response_reaches_it(epsilon, de
         truth = math.exp(epsilon) / (math.exp(epsilon) + 1)
         assert bound == pytest.approx(delta + (1 - delta) * (2 * truth - 1))
     assert bound <= 1
-
-
-def test_the_threshold_is_chosen_on_other_rows():
-    rng = np.random.default_rng(0)
-    scores = rng.normal(size=(2, 4000))
-    found, low, high = advantage(*scores, level=0.95, seed=0)
-    assert low < 0 < high
-    assert abs(found) < 0.1
-    shifted, low, high = advantage(scores[0] + 1, scores[1], level=0.95, seed=0)
-    assert low < 0.3829 < high  # 2 Phi(1/2) - 1
-    assert low < shifted < high
-
-
-def test_a_seed_repeats():
-    tables = draw(100, 0), draw(100, 1), draw(100, 2)
-    one, two = (repr(membership_inference(*tables, random_state=1)) for _ in range(2))
-    assert one == two
 
 
 @each(

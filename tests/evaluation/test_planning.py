@@ -23,20 +23,10 @@ from skdp import (
     UnaryEncodingTransformer,
     plan_epsilon,
 )
-from skdp.evaluation import EpsilonPlan, PlanDisplay
 from skdp.metrics import debiased_fairness
-from skdp.metrics.private_groups._planned_parity import indicator_variances, parity_half_width
-from skdp.oracles import (
-    CountMeanSketch,
-    HadamardResponse,
-    LocalHashing,
-    RandomizedResponse,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from skdp.metrics.private_groups import parity_half_width
 from skdp.privacy import Mu, Rho, Shuffled
-from skdp.randomness import SeededSource
-from tests.conftest import each
+from tests.conftest import each, often
 
 SEX, JOB = ["F", "M"], [f"job {number}" for number in range(6)]
 VALUES = {"sex": SEX, "job": JOB}
@@ -78,50 +68,56 @@ def test_rows_are_the_least_that_are_enough():
     assert str(plan).startswith("epsilon = 1 and 8,842 rows are enough for a frequency within ± 0.02 (95 % interval")
 
 
-@pytest.mark.chosen("joint", "sample")
-@pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
-def test_the_half_width_is_that_of_the_estimates(strategy):
-    encoder = FrequencyOracleEncoder(2.0, categories=VALUES, strategy=strategy, random_state=0)
-    columns = None if strategy == "joint" else ["sex", "job"]
-    plan = plan_epsilon(encoder, within=300, n_rows=20_000, share=0.3, columns=columns)
-    table = people(20_000)[["sex", "job"]]
-    if strategy == "joint":
-        table["job"] = table["job"].where(table["sex"] == "M", JOB[0])  # the first combination has the share
-    released = encoder.set_params(epsilon=plan.epsilon).fit_transform(table)
-    found = encoder.estimate_counts(released)
-    first = found.iloc[[0]] if strategy == "joint" else found.loc[[("sex", "F"), ("job", JOB[0])]]
-    widest = ((first["upper"] - first["lower"]) / 2).max()
-    assert widest == pytest.approx(plan.half_width, rel=0.03)
-    assert plan.half_width <= 300
+def count_cases():
+    """List estimators of counts, with what is asked of them."""
+    both, sex, job = dict(VALUES), {"sex": SEX}, {"job": JOB}
+    return {
+        "randomised response": (RandomizedResponseEncoder(categories=sex), {}),
+        "90 %": (RandomizedResponseEncoder(categories=job), {"confidence_level": 0.9}),
+        "shuffled": (RandomizedResponseEncoder(Shuffled(1.0, 1e-6, N), categories=sex), {}),
+        "split": (RandomizedResponseEncoder(categories=both), {"columns": "job"}),
+        "joint margin": (FrequencyOracleEncoder(categories=both, strategy="joint"), {"columns": "sex"}),
+        "sample": (FrequencyOracleEncoder(categories=both, strategy="sample"), {"columns": "job"}),
+        "subset selection": (SubsetSelectionEncoder(categories=job), {}),
+        "unary encoding": (UnaryEncodingTransformer(categories=job), {}),
+        "hashing": (LocalHashingEncoder(categories=job), {}),
+        "Hadamard": (HadamardResponseEncoder(categories=job), {}),
+        "table": (LocalTableEncoder(categories=both, bounds={"age": (0, 100)}), {"columns": "sex"}),
+        "sampled table": (
+            LocalTableEncoder(categories=both, bounds={"age": (0, 100)}, strategy="sample"),
+            {"columns": "job", "within": 300},
+        ),
+        "histogram": (DPHistogram(domain=sex), {"within": 20}),
+        "Gaussian": (DPHistogram(Mu(1.0, 1e-6), domain=sex), {"within": 20}),
+        "rho": (DPHistogram(Rho(1.0, 1e-6), domain=both), {"within": 20}),
+    }
 
 
-def test_columns_of_joint_reports_are_margins():
-    encoder = FrequencyOracleEncoder(categories=VALUES, strategy="joint", oracle="subset_selection", random_state=0)
-    plan = plan_epsilon(encoder, within=400, n_rows=10_000, columns="sex", share=0.3)
-    table = people(10_000)[["sex", "job"]]
-    reports = encoder.set_params(epsilon=plan.epsilon).fit_transform(table)
-    row = encoder.estimate_counts(reports, columns=["sex"]).iloc[0]
-    assert (row["upper"] - row["lower"]) / 2 == pytest.approx(plan.half_width, rel=0.03)
+QUICK = ["randomised response", "joint margin", "sample", "histogram", "rho"]
 
 
-@pytest.mark.long
-def test_a_table_of_reports():
-    encoder = LocalTableEncoder(categories=VALUES, bounds={"age": (0, 100)}, strategy="sample", random_state=0)
-    plan = plan_epsilon(encoder, within=700, n_rows=20_000, share=0.3, columns="job")
-    encoder.set_params(epsilon=plan.epsilon)
-    found = encoder.estimate_counts(encoder.fit_transform(people(20_000))).loc[("job", JOB[0])]
-    assert (found["upper"] - found["lower"]) / 2 == pytest.approx(plan.half_width, rel=0.05)
-
-
-@pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, 1e-6), Mu(0.5, 1e-6)])
-def test_the_half_width_of_a_histogram_is_that_of_its_frame(epsilon):
-    histogram = DPHistogram(epsilon, domain={"sex": SEX}, random_state=0)
-    plan = plan_epsilon(histogram, within=130, n_rows=N, share=0.3)
-    assert type(plan.epsilon) is type(epsilon)
-    histogram.set_params(epsilon=plan.epsilon).fit(people()[["sex"]])
-    row = histogram.to_frame().iloc[0]
-    assert (row["upper"] - row["lower"]) / 2 == pytest.approx(plan.half_width, abs=2)
-    assert plan.half_width <= 130
+@pytest.mark.parametrize("case", often(count_cases(), QUICK))
+def test_the_half_width_is_that_of_the_estimates(case):
+    estimator, options = count_cases()[case]
+    level = options.get("confidence_level", 0.95)
+    plan = plan_epsilon(estimator, **{"within": 200, "share": 0.3, "n_rows": N} | options)
+    assert plan.half_width <= options.get("within", 200)
+    assert type(plan.epsilon) is type(estimator.epsilon)
+    widths = []
+    for seed in range(8):
+        table = people(seed=seed)
+        estimator.set_params(epsilon=plan.epsilon, random_state=seed)
+        if isinstance(estimator, DPHistogram):
+            found = estimator.fit(table[list(estimator.domain)]).to_frame(confidence_level=level).iloc[0]
+        else:
+            table = table[[*estimator.categories, *(getattr(estimator, "bounds", None) or ())]]
+            column = options.get("columns", next(iter(estimator.categories)))
+            margin = {"columns": [column]} if getattr(estimator, "strategy", "") == "joint" else {}
+            reports = estimator.fit_transform(table)
+            found = estimator.estimate_counts(reports, confidence_level=level, **margin)
+            found = found.loc[(column, VALUES[column][0])] if found.index.nlevels > 1 else found.iloc[0]
+        widths.append((found["upper"] - found["lower"]) / 2)
+    assert np.mean(widths) == pytest.approx(plan.half_width, rel=0.03)
 
 
 def test_a_hierarchy_and_frequencies_of_a_histogram():
@@ -133,48 +129,30 @@ def test_a_hierarchy_and_frequencies_of_a_histogram():
     assert rows.n_rows == 6_000
 
 
-@pytest.mark.chosen("fixed")
-@pytest.mark.parametrize("rows", ["sampled", "fixed"])
-def test_the_half_width_of_a_parity_difference_is_that_of_debiased_fairness(rows):
-    encoder = RandomizedResponseEncoder(categories=VALUES, random_state=0)
-    options = {"of": "parity", "columns": "sex", "privileged": "M", "share": 0.7, "rates": (0.2, 0.4), "rows": rows}
-    plan = plan_epsilon(encoder, within=0.06, n_rows=20_000, **options)
-    table = people(20_000)[["sex", "job"]]
-    hired = np.random.default_rng(1).random(20_000) < np.where(table["sex"] == "M", 0.4, 0.2)
-    reports = encoder.set_params(epsilon=plan.epsilon).fit_transform(table)
-    found = debiased_fairness(
-        hired, hired, reports, encoder, columns="sex", privileged="M", positive_label=True, rows=rows
-    ).iloc[6]
-    assert (found["upper"] - found["lower"]) / 2 == pytest.approx(plan.half_width, rel=0.05)
-    more = plan_epsilon(encoder, within=0.06, epsilon=plan.epsilon, **options)
-    assert more.n_rows == pytest.approx(20_000, rel=0.02)
-
-
-ORACLES = [
-    RandomizedResponse(5, 1.0),
-    SubsetSelection(5, 1.0),
-    UnaryEncoding(5, 1.0),
-    LocalHashing(5, 1.0),
-    HadamardResponse(5, 3.0),
+JOBS = {"privileged": JOB[1:]}
+PARITY = [
+    (RandomizedResponseEncoder(categories={"sex": SEX}), {"privileged": "M", "rows": "fixed"}),
+    pytest.param(RandomizedResponseEncoder(categories={"sex": SEX}), {"privileged": "M"}, marks=pytest.mark.long),
+    pytest.param(SubsetSelectionEncoder(categories={"job": JOB}), JOBS, marks=pytest.mark.long),
+    pytest.param(HadamardResponseEncoder(categories={"job": JOB}), JOBS, marks=pytest.mark.long),
 ]
 
 
-@each("oracle", ORACLES)
-def test_the_variances_of_the_indicators_of_a_group(oracle):
-    inside = np.array([True, False, True, False, False])
-    expected = indicator_variances(oracle, inside)
-    for values, variance in zip((np.flatnonzero(~inside), np.flatnonzero(inside)), expected, strict=True):
-        codes = np.tile(values, 12_000).astype(np.uint32)
-        vectors = oracle.unbiased(oracle.report(codes, SeededSource(0)))
-        vectors += (1 - vectors.sum(axis=1, keepdims=True)) / oracle.k
-        indicators = vectors[:, inside].sum(axis=1) - inside[codes]
-        # Hash functions are nearly pairwise independent, so that two values other than the true one are correlated.
-        assert np.mean(indicators**2) == pytest.approx(variance, rel=0.1 if oracle.shows_hash else 0.04)
-
-
-def test_what_has_no_variances_of_groups_is_refused():
-    with pytest.raises(ValueError, match="not known for CountMeanSketch of 50 values"):
-        indicator_variances(CountMeanSketch(50, 1.0), np.arange(50) < 2)
+@pytest.mark.parametrize(("encoder", "options"), PARITY)
+def test_the_half_width_of_a_parity_difference_is_that_of_debiased_fairness(encoder, options):
+    n, guesses = 20_000, {"of": "parity", "share": 0.7, "rates": (0.2, 0.4)}
+    plan = plan_epsilon(encoder, within=0.06, n_rows=n, **guesses, **options)
+    widths = []
+    for seed in range(4):
+        table = people(n, seed=seed)[list(encoder.categories)]
+        privileged = table.iloc[:, 0].isin(np.ravel(options["privileged"]))
+        hired = np.random.default_rng(seed).random(n) < np.where(privileged, 0.4, 0.2)
+        reports = encoder.set_params(epsilon=plan.epsilon, random_state=seed).fit_transform(table)
+        found = debiased_fairness(hired, hired, reports, encoder, positive_label=True, **options).iloc[6]
+        widths.append((found["upper"] - found["lower"]) / 2)
+    assert np.mean(widths) == pytest.approx(plan.half_width, rel=0.05)
+    more = plan_epsilon(encoder, within=0.06, epsilon=plan.epsilon, **guesses, **options)
+    assert more.n_rows == pytest.approx(n, rel=0.02)
 
 
 def curve_of(losses, *, spread=0.002):
@@ -203,23 +181,33 @@ def test_a_curve_is_made_monotone():
     assert plan_epsilon(curve_of([0.1, 0.04]), within=0.2, of="roc_auc").epsilon == 1
 
 
-def test_what_a_curve_does_not_reach():
-    with pytest.raises(ValueError, match=r"no epsilon of the curve is enough: the closest roc_auc is 0.04"):
-        plan_epsilon(curve_of([0.1, 0.04]), within=0.01, of="roc_auc")
+def test_an_end_that_a_curve_does_not_reach_is_infinite():
     plan = plan_epsilon(curve_of([0.1, 0.04]), within=0.0405, of="roc_auc")
     assert plan.epsilon_range[1] == math.inf
     assert "to more than was tried" in str(plan)
-    with pytest.raises(ValueError, match="of must be a metric of the curve, one of"):
-        plan_epsilon(curve_of([0.1, 0.04]), within=0.01, of="accuracy")
-    with pytest.raises(ValueError, match="no baseline"):
-        plan_epsilon(curve_of([0.1, 0.04]).query("epsilon < 9"), within=0.01, of="roc_auc")
-    with pytest.raises(ValueError, match="at two epsilons or more"):
-        plan_epsilon(curve_of([0.1]), within=0.01, of="roc_auc")
-    for name, value in {"n_rows": 9, "epsilon": 1.0, "columns": "age", "share": 0.5}.items():
-        with pytest.raises(ValueError, match=f"{name} is not for a curve of scores"):
-            plan_epsilon(curve_of([0.1, 0.04]), within=0.0405, of="roc_auc", **{name: value})
     once = plan_epsilon(curve_of([0.1, 0.04]).query("repeat == 0"), within=0.05, of="roc_auc")
     assert once.epsilon_range == (1, math.inf), "a single pair has no interval"
+
+
+@each(
+    "losses, rows, options, message",
+    [
+        (
+            [0.1, 0.04],
+            "epsilon > 0",
+            {"within": 0.01},
+            "no epsilon of the curve is enough: the closest roc_auc is 0.04",
+        ),
+        ([0.1, 0.04], "epsilon > 0", {"of": "accuracy"}, "of must be a metric of the curve, one of"),
+        ([0.1, 0.04], "epsilon < 9", {}, "no baseline"),
+        ([0.1], "epsilon > 0", {}, "at two epsilons or more"),
+        ([0.1, 0.04], "epsilon > 0", {"n_rows": 9}, "n_rows is not for a curve of scores"),
+        ([0.1, 0.04], "epsilon > 0", {"share": 0.5}, "share is not for a curve of scores"),
+    ],
+)
+def test_what_a_curve_cannot_answer(losses, rows, options, message):
+    with pytest.raises(ValueError, match=message):
+        plan_epsilon(curve_of(losses).query(rows), **{"within": 0.05, "of": "roc_auc", **options})
 
 
 def test_a_count_is_a_whole_number():
@@ -242,54 +230,35 @@ def test_what_sampling_makes_impossible_is_said_with_the_number_of_rows():
         plan_epsilon(RandomizedResponseEncoder(categories={"sex": SEX}), within=0.005, n_rows=1_000, **wanted)
 
 
+ENCODER = RandomizedResponseEncoder(categories=VALUES)
+
+
 @each(
     "source, options, error, message",
     [
-        (
-            RandomizedResponseEncoder(),
-            {"n_rows": 9},
-            TypeError,
-            "categories of RandomizedResponseEncoder must be a map",
-        ),
-        (NumericPerturber(), {"n_rows": 9}, TypeError, "an encoder of categories or tables, or a DPHistogram, got Num"),
-        (RandomizedResponseEncoder, {"n_rows": 9}, TypeError, "got the class RandomizedResponseEncoder"),
-        (None, {"n_rows": 9}, TypeError, "got NoneType"),
-        (RandomizedResponseEncoder(categories=VALUES), {}, ValueError, "of='count' needs n_rows$"),
-        (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "epsilon": 1.0}, ValueError, "both given"),
-        (RandomizedResponseEncoder(categories=VALUES), {"epsilon": 1.0}, ValueError, "does not fall with the number"),
-        (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 0}, ValueError, "n_rows must be an integer of at"),
-        (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "of": "mean"}, ValueError, "of must be one of"),
-        (
-            RandomizedResponseEncoder(categories=VALUES),
-            {"n_rows": 9, "within": 0},
-            ValueError,
-            "within must be a finite",
-        ),
-        (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "share": 2}, ValueError, "share must be a number"),
-        (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "columns": "age"}, ValueError, "columns must be"),
-        (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "columns": [["age"]]}, ValueError, "columns must"),
-        (
-            RandomizedResponseEncoder(categories=VALUES),
-            {"n_rows": 9, "rates": 5},
-            ValueError,
-            "rates must be two numbers",
-        ),
-        (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "rates": (0.5,)}, ValueError, "rates must be two"),
-        (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "of": "frequency"}, ValueError, "must be below 1"),
-        (
-            RandomizedResponseEncoder(categories=VALUES),
-            {"n_rows": 9, "of": "parity", "within": 0.1},
-            ValueError,
-            "needs `privileged`, its values, and `share`,",
-        ),
-        (RandomizedResponseEncoder(categories=VALUES), {"n_rows": 9, "rows": "a"}, ValueError, "rows must be one of"),
-        (RandomizedResponseEncoder(categories=VALUES), {"epsilon": -1}, ValueError, "epsilon must be"),
-        (DPHistogram(domain=VALUES), {"of": "parity", "n_rows": 9}, TypeError, "planned for an encoder of categories"),
+        (RandomizedResponseEncoder(), {}, TypeError, "categories of RandomizedResponseEncoder must be a map"),
+        (NumericPerturber(), {}, TypeError, "an encoder of categories or tables, or a DPHistogram, got Num"),
+        (RandomizedResponseEncoder, {}, TypeError, "got the class RandomizedResponseEncoder"),
+        (None, {}, TypeError, "got NoneType"),
+        (DPHistogram(domain=VALUES), {"of": "parity"}, TypeError, "planned for an encoder of categories"),
+        (ENCODER, {"n_rows": None}, ValueError, "of='count' needs n_rows$"),
+        (ENCODER, {"n_rows": 0}, ValueError, "n_rows must be an integer of at"),
+        (ENCODER, {"epsilon": 1.0}, ValueError, "both given"),
+        (ENCODER, {"n_rows": None, "epsilon": 1.0}, ValueError, "does not fall with the number"),
+        (ENCODER, {"epsilon": -1}, ValueError, "epsilon must be"),
+        (ENCODER, {"of": "mean"}, ValueError, "of must be one of"),
+        (ENCODER, {"of": "frequency"}, ValueError, "must be below 1"),
+        (ENCODER, {"of": "parity", "within": 0.1}, ValueError, "needs `privileged`, its values, and `share`,"),
+        (ENCODER, {"within": 0}, ValueError, "within must be a finite"),
+        (ENCODER, {"share": 2}, ValueError, "share must be a number"),
+        (ENCODER, {"columns": [["age"]]}, ValueError, "columns must be"),
+        (ENCODER, {"rates": (0.5,)}, ValueError, "rates must be two numbers"),
+        (ENCODER, {"rows": "a"}, ValueError, "rows must be one of"),
     ],
 )
 def test_refusals(source, options, error, message):
     with pytest.raises(error, match=message):
-        plan_epsilon(source, **{"within": 50, **options})
+        plan_epsilon(source, **{"within": 50, "n_rows": 9, **options})
 
 
 def test_nothing_is_charged_and_a_fitted_encoder_keeps_its_values():
@@ -309,127 +278,32 @@ def test_nothing_is_charged_and_a_fitted_encoder_keeps_its_values():
 def test_the_display_draws_the_curve_and_the_plan():
     pytest.importorskip("matplotlib")
     plan = plan_epsilon(RandomizedResponseEncoder(categories={"sex": SEX}), within=100, n_rows=N)
-    axes = PlanDisplay.from_plan(plan).axes_[0]
+    axes = plan.plot().axes_[0]
     curve, wanted, found = axes.lines
     assert curve.get_ydata().tolist() == plan.curve["half_width"].tolist()
     assert set(wanted.get_ydata()) == {100}
     assert (found.get_xdata()[0], found.get_ydata()[0]) == (plan.epsilon, plan.half_width)
-    scores = PlanDisplay.from_plan(plan_epsilon(curve_of([0.1, 0.05, 0.01]), within=0.03, of="roc_auc")).axes_[0]
+    scores = plan_epsilon(curve_of([0.1, 0.05, 0.01]), within=0.03, of="roc_auc").plot().axes_[0]
     assert scores.get_ylabel() == "roc_auc: distance to no privacy"
     assert len(scores.collections) == 1
     once = plan_epsilon(curve_of([0.1, 0.04]).query("repeat == 0"), within=0.05, of="roc_auc")
-    PlanDisplay.from_plan(once).figure_.canvas.draw()
+    once.plot().figure_.canvas.draw()
     rows = plan_epsilon(DPHistogram(domain={"sex": SEX}), within=0.001, of="frequency", epsilon=0.5)
-    assert PlanDisplay.from_plan(rows).axes_[0].get_xlabel() == "rows"
-    with pytest.raises(TypeError, match="plan must be an EpsilonPlan, got dict"):
-        PlanDisplay({})
+    assert rows.plot().axes_[0].get_xlabel() == "rows"
+    with pytest.raises(ValueError, match="ax must have 1 panels, got 2"):
+        rows.plot(ax=axes.figure.subplots(2))
 
 
-def test_a_plan_as_html():
+def test_a_plan_is_written():
     plan = plan_epsilon(DPHistogram(Mu(1.0, 1e-6), domain={"sex": SEX}), within=20)
-    assert isinstance(plan, EpsilonPlan)
     assert "count within 20" in plan._repr_html_()
     assert str(plan).startswith("Mu(mu=0.106, delta=1e-06) is enough for a count within ± 20")
 
 
-def count_cases():
-    """Name 16 estimators of counts, with what is asked of them."""
-    both, sex = dict(VALUES), {"sex": SEX}
-    yield "randomised response", RandomizedResponseEncoder(categories=sex), {}
-    yield "of six values", RandomizedResponseEncoder(categories={"job": JOB}), {}
-    yield "split", RandomizedResponseEncoder(categories=both), {"columns": "job"}
-    yield "joint margin", FrequencyOracleEncoder(categories=both, strategy="joint"), {"columns": "sex"}
-    yield "sample", FrequencyOracleEncoder(categories=both, strategy="sample"), {"columns": "job"}
-    yield "subset selection", SubsetSelectionEncoder(categories={"job": JOB}), {}
-    yield "unary encoding", UnaryEncodingTransformer(categories={"job": JOB}), {}
-    yield "hashing", LocalHashingEncoder(categories={"job": JOB}), {}
-    yield "Hadamard", HadamardResponseEncoder(categories={"job": JOB}), {}
-    yield "shuffled", RandomizedResponseEncoder(Shuffled(1.0, 1e-6, N), categories=sex), {}
-    yield "table", LocalTableEncoder(categories=both, bounds={"age": (0, 100)}), {"columns": "sex"}
-    yield "90 %", RandomizedResponseEncoder(categories=sex), {"confidence_level": 0.9}
-    yield "histogram", DPHistogram(domain=sex), {"within": 20}
-    yield "Gaussian", DPHistogram(Mu(1.0, 1e-6), domain=sex), {"within": 20}
-    yield "rho", DPHistogram(Rho(1.0, 1e-6), domain=both), {"within": 20}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", [*count_cases()], ids=lambda case: case[0])
-def test_planned_counts_cover(case):
-    _, estimator, options = case
-    options = {"within": 200, "share": 0.3, "n_rows": N, "confidence_level": 0.95, **options}
-    plan = plan_epsilon(estimator, **options)
-    level = options["confidence_level"]
-    widths, covered, close = [], [], []
-    for seed in range(200):
-        table = people(seed=seed)
-        estimator.set_params(epsilon=plan.epsilon, random_state=seed)
-        if isinstance(estimator, DPHistogram):
-            table = table[list(estimator.domain)]
-            found = estimator.fit(table).to_frame(confidence_level=level).iloc[0]
-            truth = (table == [SEX[0], JOB[0]][: table.shape[1]]).all(axis=1).sum()
-        else:
-            bounds = getattr(estimator, "bounds", None) or {}
-            table = table[[*estimator.categories, *bounds]]
-            (column,) = [options["columns"]] if "columns" in options else estimator.categories
-            reports = estimator.fit_transform(table)
-            if getattr(estimator, "strategy", "") == "joint":
-                found = estimator.estimate_counts(reports, columns=[column], confidence_level=level)
-            else:
-                found = estimator.estimate_counts(reports, confidence_level=level)
-            found = found.loc[(column, estimator.categories[column][0])] if found.index.nlevels > 1 else found.iloc[0]
-            truth = (table[column] == estimator.categories[column][0]).sum()
-        widths.append((found["upper"] - found["lower"]) / 2)
-        covered.append(found["lower"] <= truth <= found["upper"])
-        close.append(abs(found["count"] - truth) <= options["within"])
-    print(f"{case[0]:20} {plan.epsilon!s:40} {np.mean(widths):7.1f} {np.mean(covered):.3f} {np.mean(close):.3f}")
-    least = level - 3 * math.sqrt(level * (1 - level) / 200)
-    assert np.mean(covered) >= least
-    assert np.mean(close) >= least
-    assert np.mean(widths) == pytest.approx(plan.half_width, rel=0.03)
-
-
-def parity_cases():
-    """Name 4 encoders of groups, with what is asked of them."""
-    yield "sex", RandomizedResponseEncoder(categories={"sex": SEX}), {"privileged": "M", "share": 0.7}
-    yield (
-        "fixed",
-        RandomizedResponseEncoder(categories={"sex": SEX}),
-        {"privileged": "M", "share": 0.7, "rows": "fixed"},
-    )
-    jobs = {"privileged": JOB[1:], "share": 0.7}
-    yield "jobs", SubsetSelectionEncoder(categories={"job": JOB}), jobs
-    yield "Hadamard", HadamardResponseEncoder(categories={"job": JOB}), jobs
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", [*parity_cases()], ids=lambda case: case[0])
-def test_planned_parity_differences_cover(case):
-    _, encoder, options = case
-    rates, within = (0.2, 0.4), 0.12
-    plan = plan_epsilon(encoder, within=within, of="parity", n_rows=N, rates=rates, **options)
-    own = {name: value for name, value in options.items() if name != "share"}
-    (column,) = encoder.categories
-    widths, covered, close = [], [], []
-    for seed in range(200):
-        table = people(seed=seed)[[column]]
-        privileged = table[column].isin(np.ravel(options["privileged"])).to_numpy()
-        hired = np.random.default_rng(seed).random(N) < np.where(privileged, rates[1], rates[0])
-        truth = hired[~privileged].mean() - hired[privileged].mean() if "rows" in options else rates[0] - rates[1]
-        reports = encoder.set_params(epsilon=plan.epsilon, random_state=seed).fit_transform(table)
-        found = debiased_fairness(hired, hired, reports, encoder, positive_label=True, **own).iloc[6]
-        widths.append((found["upper"] - found["lower"]) / 2)
-        covered.append(found["lower"] <= truth <= found["upper"])
-        close.append(abs(found["value"] - truth) <= within)
-    print(
-        f"parity, {case[0]:12} {plan.epsilon!s:40} {np.mean(widths):7.4f} {np.mean(covered):.3f} {np.mean(close):.3f}"
-    )
-    assert np.mean(covered) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 200)
-    assert np.mean(close) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 200)
-    assert np.mean(widths) == pytest.approx(plan.half_width, rel=0.05)
-
-
-@each("epsilon", [1.0, 3.0])
-@each("make", [RandomizedResponseEncoder, UnaryEncodingTransformer])
+@pytest.mark.parametrize("epsilon", often([1.0, 3.0], [3.0]))
+@pytest.mark.parametrize(
+    "make", often([RandomizedResponseEncoder, UnaryEncodingTransformer], [RandomizedResponseEncoder])
+)
 def test_a_planned_parity_difference_has_the_noise_that_intervals_of_few_given_rows_add(make, epsilon):
     """Of 300 rows with four selected, the planned intervals were 6 % shorter than those of reports, at 3 a third."""
     sex = np.repeat(["M", "F"], 150)

@@ -1,3 +1,5 @@
+"""The experiments of a report: errors of counts, scores and fairness of models, attacks, and synthetic rows."""
+
 from __future__ import annotations
 
 import math
@@ -5,12 +7,13 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from skdp import Domain, Interval
-from skdp.evaluation import guessing_bound
-from skdp.evaluation.report import _experiments
+from skdp.datasets import load_adult
+from skdp.evaluation import count_study, errors_by_trust, guessing_bound
 from skdp.evaluation.report._experiments import (
     DEBIASED,
     NAIVE,
@@ -21,17 +24,94 @@ from skdp.evaluation.report._experiments import (
     synthesize,
 )
 from skdp.evaluation.report._study import Study
+from skdp.evaluation.report._summary import difference
+from tests.conftest import each
+
+EPSILONS = [0.1, 0.3, 0.5, 1.0, 2.0, 5.0]
+# Mean errors of the clipped counts over 2,000 runs, and the closed form of the root mean square L2 error.
+MEAN_L2 = {0.1: 6672, 0.3: 2017, 0.5: 1201, 1.0: 546, 2.0: 214, 5.0: 38}
+MEAN_L1 = {0.1: 11618, 0.3: 3527, 0.5: 2053, 1.0: 945, 2.0: 372, 5.0: 65}
+RMS_L2 = {0.1: 7186, 0.3: 2282, 0.5: 1307, 1.0: 585, 2.0: 236, 5.0: 43}
+
+
+class TestCounts:
+    def age_and_sex(self, **options):
+        frame = load_adult(subset="all", dropna=True).frame[["age", "sex"]]
+        over = (frame["age"] > 37).to_numpy().astype(int)
+        frame = frame.assign(age=pd.Categorical.from_codes(over, ["37 or younger", "over 37"]))
+        domain = Domain({"age": ["37 or younger", "over 37"], "sex": ["Female", "Male"]})
+        return count_study(frame, domain, epsilons=EPSILONS, **options)
+
+    def sexes(self, **options):
+        frame = pd.DataFrame({"sex": ["Female"] * 300 + ["Male"] * 700})
+        return count_study(frame, Domain({"sex": ["Female", "Male"]}), **options)
+
+    def test_adult_has_the_published_cells_and_the_closed_form_its_errors(self):
+        result = self.age_and_sex(repeats=1)
+        assert result.releases.loc[1.0, "true"].tolist() == [8196, 14831, 6499, 15696]
+        assert result.expected["l2_rms"].round().to_dict() == RMS_L2
+
+    def test_errors_and_coverage_are_as_stated(self):
+        """Of 400 runs: 4.9 standard errors of the mean, and a share that misses once in 10^6."""
+        study = self.sexes(epsilons=[1.0], repeats=400, postprocess=["none"], random_state=0)
+        squares = study.errors["l2"] ** 2
+        assert abs(squares.mean() - study.expected["l2_rms"][1.0] ** 2) < 4.9 * squares.std() / 20
+        missed = (study.errors["covered"] == 0).sum()  # of two values, whose errors add up to 0, both or none
+        assert binom.ppf(5e-7, 400, 0.05) <= missed <= binom.isf(5e-7, 400, 0.05)
+
+    @pytest.mark.long
+    def test_the_study_of_2000_repeats(self):
+        summary = self.age_and_sex(repeats=2000, random_state=1).summary()
+        clipped, unbiased = (
+            summary.query(f"postprocess == '{name}'").set_index("epsilon") for name in ("clip", "none")
+        )
+        for epsilon in EPSILONS:
+            assert clipped["l2_mean"][epsilon] == pytest.approx(MEAN_L2[epsilon], rel=0.1)
+            assert clipped["l1_mean"][epsilon] == pytest.approx(MEAN_L1[epsilon], rel=0.1)
+            assert unbiased["l2_rms"][epsilon] == pytest.approx(RMS_L2[epsilon], rel=0.05)
+            assert 0.93 <= unbiased["coverage"][epsilon] <= 0.97
+
+    def test_a_seed_makes_it_reproducible_and_repeats_and_epsilons_differ(self):
+        calls = []
+        options = {"epsilons": [1.0, 1.1], "repeats": 50, "advance": lambda: calls.append(1)}
+        one, two = (self.sexes(random_state=3, **options).errors for _ in range(2))
+        assert len(calls) == 200
+        pd.testing.assert_frame_equal(one, two)
+        assert not self.sexes(**options).errors["l1"].equals(one["l1"])
+        unbiased = one[one["postprocess"] == "none"].pivot(index="repeat", columns="epsilon", values="l2")
+        # 50 independent pairs: beyond 0.63 at most once in 10**6.
+        assert abs(unbiased.corr().iloc[0, 1]) < 0.63
+
+    def test_what_cannot_be_studied_is_explained(self):
+        frame, domain = pd.DataFrame({"sex": ["Female", "secret"]}), Domain({"sex": ["Female", "Male"]})
+        with pytest.raises(ValueError, match="column 'sex' holds a value, or a missing one, that the domain") as caught:
+            count_study(frame, domain, epsilons=[1.0])
+        assert "secret" not in str(caught.value)
+        for epsilons, error in (([], ValueError), ([1.0, 1], ValueError), (1.0, TypeError)):
+            with pytest.raises(error, match="epsilons must be"):
+                self.sexes(epsilons=epsilons)
+        for repeats in (0, 1.5, True):
+            with pytest.raises(ValueError, match="repeats must be"):
+                self.sexes(repeats=repeats)
+
+    def test_the_more_somebody_is_trusted_the_smaller_the_error(self):
+        errors = errors_by_trust([12_000, 10_000, 13_000, 10_222], epsilons=[0.1, 1.0, 2.0])
+        assert (errors["central"] < errors["shuffled"] / 3).all()
+        assert (errors["shuffled"] < errors["local"] / 10).all()
+        assert errors.loc[1.0].round(0).tolist() == [585, 16, 3]
+        few = errors_by_trust([3, 4], epsilons=[1.0])
+        assert few["shuffled"].item() == pytest.approx(few["local"].item(), rel=1e-3)
+        # Discrete Laplace noise: P(x) = (1 - r) / (1 + r) r^|x|, added to each of two counts.
+        r, x = math.exp(-1), np.arange(-200, 201)
+        assert few["central"].item() ** 2 == pytest.approx(2 * ((1 - r) / (1 + r) * r ** abs(x) * x**2).sum())
+
+    @each("counts", [[1], [0, 0], [-1, 2], [[1, 2]], [0.5, 1.5]])
+    def test_errors_by_trust_are_of_counts(self, counts):
+        with pytest.raises(ValueError, match="counts must be whole numbers of at least 0"):
+            errors_by_trust(counts)
+
 
 CLASSIFIERS = {"line": LogisticRegression(), "tree": DecisionTreeClassifier(max_depth=3, random_state=0)}
-METRICS = [
-    "accuracy",
-    "AUC",
-    "statistical parity difference",
-    "disparate impact",
-    "equal opportunity difference",
-    "average odds difference",
-    "Theil index",
-]
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +119,9 @@ def people():
     """The label follows the protected group; the public columns say nothing of it, or a little."""
     rng = np.random.default_rng(0)
     group = rng.choice(["a", "b"], 1200)
-    return pd.DataFrame(
-        {
-            "group": group,
-            "number": rng.normal(size=1200) + 0.7 * (group == "a"),
-            "kind": rng.choice(["u", "v"], 1200),
-            "label": np.where(rng.random(1200) < np.where(group == "a", 0.85, 0.2), "yes", "no"),
-        }
-    )
+    columns = {"group": group, "number": rng.normal(size=1200) + 0.7 * (group == "a")}
+    label = np.where(rng.random(1200) < np.where(group == "a", 0.85, 0.2), "yes", "no")
+    return pd.DataFrame({**columns, "kind": rng.choice(["u", "v"], 1200), "label": label})
 
 
 def read(people, domain=None, **options):
@@ -55,50 +130,27 @@ def read(people, domain=None, **options):
     return Study.read(people, domain or Domain({"group": ["a", "b"]}), **given | options)
 
 
-def scores_of(study, advance=lambda: None):
-    return model_scores(study, CLASSIFIERS, 2, advance)
-
-
-@pytest.fixture(scope="module")
-def scores(people):
+def test_epsilon_leads_from_leaving_the_column_out_to_using_it(people):
     calls = []
-    found = scores_of(read(people), lambda: calls.append(1))
+    scores = model_scores(read(people), CLASSIFIERS, 2, lambda: calls.append(1))
     assert len(calls) == 2 * 3
-    return found
+    assert len(scores) == 2 * 2 * 4 * 7
+    means = scores.groupby(["metric", "setting"])["value"].mean()
+    accuracy, parity = means["accuracy"], means["statistical parity difference"]
+    assert accuracy[20.0] == pytest.approx(accuracy["not private"])
+    assert accuracy["not private"] > 0.75
+    assert max(accuracy[0.001], accuracy["left out"]) < 0.7
+    # The true group is used for scoring: at a tiny epsilon predictions depend on it by the number only.
+    assert parity["not private"] < -0.8
+    assert parity[0.001] > -0.5
 
 
-class TestModelScores:
-    def test_a_row_for_everything(self, scores):
-        assert scores.columns.tolist() == ["classifier", "setting", "metric", "repeat", "value"]
-        assert len(scores) == 2 * 2 * 4 * len(METRICS)
-        assert set(scores["setting"]) == {"not private", "left out", 0.001, 20.0}
-        assert scores["metric"].unique().tolist() == METRICS
-
-    def test_epsilon_leads_from_leaving_the_column_out_to_using_it(self, scores):
-        accuracy = scores.query("metric == 'accuracy'").groupby("setting")["value"].mean()
-        assert accuracy[20.0] == pytest.approx(accuracy["not private"])
-        assert accuracy["not private"] > 0.75
-        assert accuracy[0.001] < 0.7
-        assert accuracy["left out"] < 0.7
-
-    def test_the_true_group_is_used_for_scoring(self, scores):
-        """At a tiny epsilon predictions do not depend on the group, but for the number; with the truth they do."""
-        parity = scores.query("metric == 'statistical parity difference'")
-        means = parity.groupby("setting")["value"].mean()
-        assert means["not private"] < -0.8
-        assert means[0.001] > -0.5
-
-    @pytest.mark.long  # a report with a seed is in `make test`
-    def test_seeds(self, people):
-        studies = [read(people[:200], epsilons=[1.0], random_state=seed) for seed in (0, 0, 1)]
-        one, same, other = (model_scores(study, {"tree": CLASSIFIERS["tree"]}, 1, lambda: None) for study in studies)
-        pd.testing.assert_frame_equal(one, same)
-        assert not one["value"].equals(other["value"])
-
-    @pytest.mark.long
-    @pytest.mark.processes
-    def test_processes(self, people, scores):
-        pd.testing.assert_frame_equal(scores, scores_of(read(people, n_jobs=2)))
+@pytest.mark.long
+def test_seeds_and_processes(people):
+    studies = [read(people[:200], epsilons=[1.0], random_state=seed, n_jobs=n) for seed, n in ((0, 1), (0, 2), (1, 1))]
+    one, same, other = (model_scores(study, {"tree": CLASSIFIERS["tree"]}, 1, lambda: None) for study in studies)
+    pd.testing.assert_frame_equal(one, same)
+    assert not one["value"].equals(other["value"])
 
 
 def test_audits_of_one_classifier(people):
@@ -122,94 +174,62 @@ def test_audits_of_one_classifier(people):
 
 
 @pytest.mark.usefixtures("few_trees")
-def test_attacks_see_reports_and_no_truth(people):
-    results = attack_releases(read(people), lambda: None)
-    assert results[0.001].accuracy < 0.85
-    assert results[20.0].accuracy > 0.99
-    assert results[0.001].carriers.loc["group", "is_report"]
-    assert results[0.001].bayes_bound == pytest.approx(results[0.001].baseline, abs=1e-3)
+class TestAttacks:
+    def test_they_see_reports_and_no_truth(self, people):
+        results = attack_releases(read(people), lambda: None)
+        few, many = results[0.001], results[20.0]
+        assert few.accuracy < 0.85
+        assert many.accuracy > 0.99
+        assert few.carriers["is_report"].sum() == many.carriers["is_report"].sum() == 1
+        assert few.bayes_bound == pytest.approx(few.baseline, abs=1e-3)
+        # What is guessed without reports is measured once: its rows and folds are the same at each epsilon.
+        assert few.accuracy_without_report == many.accuracy_without_report
+        assert few.values["auc_without_report"].equals(many.values["auc_without_report"].reindex(few.values.index))
 
-
-@pytest.mark.usefixtures("few_trees")
-def test_the_bound_of_an_attack_is_what_the_best_guess_gets_right(people):
-    """Of one column of several that are reported together: less than any protocol of this epsilon might give away."""
-    frame = people.assign(other=np.arange(len(people)) % 3)
-    study = Study.read(
-        frame,
-        Domain({"group": ["a", "b"], "other": [0, 1, 2]}),
-        columns=["group", "other"],
-        target=None,
-        positive_label=None,
-        sensitive=None,
-        privileged=None,
-        epsilons=[1.0],
-        random_state=0,
-        n_jobs=1,
-    )
-    (result,) = attack_releases(study, lambda: None).values()
-    prior = (frame.groupby(["group", "other"]).size() / len(frame)).unstack().to_numpy()
-    p = math.e / (math.e + 5)
-    channel = np.where(np.eye(6, dtype=bool), p, (1 - p) / 5)
-    exact = (prior.ravel()[:, np.newaxis] * channel).reshape(2, 3, 6).sum(axis=1).max(axis=0).sum()
-    assert result.bayes_bound == pytest.approx(exact, rel=1e-6)
-    assert result.bound == "the exact value of the protocol"
-    assert exact < guessing_bound(prior.sum(axis=1), 1.0) - 0.01
+    def test_the_bound_is_what_the_best_guess_gets_right(self, people):
+        """Of one column of two that are reported together: less than any protocol of this epsilon might give away."""
+        frame = people.assign(other=np.arange(len(people)) % 3)
+        domain = Domain({"group": ["a", "b"], "other": [0, 1, 2]})
+        nothing = dict.fromkeys(["target", "positive_label", "sensitive", "privileged"])
+        study = read(frame, domain, columns=["group", "other"], epsilons=[1.0], **nothing)
+        (result,) = attack_releases(study, lambda: None).values()
+        prior = (frame.groupby(["group", "other"]).size() / len(frame)).unstack().to_numpy()
+        p = math.e / (math.e + 5)
+        channel = np.where(np.eye(6, dtype=bool), p, (1 - p) / 5)
+        exact = (prior.ravel()[:, np.newaxis] * channel).reshape(2, 3, 6).sum(axis=1).max(axis=0).sum()
+        assert result.bayes_bound == pytest.approx(exact, rel=1e-6)
+        assert result.bound == "the exact value of the protocol"
+        assert exact < guessing_bound(prior.sum(axis=1), 1.0) - 0.01
 
 
 def test_synthetic_rows_are_scored_on_rows_that_were_not_synthesised(people):
-    synthesis = synthesize(read(people, epsilons=[1.0, 20.0]), 1e-9, lambda: None)
+    """A column that names each row predicts nothing of others, and everything of the rows that were copied."""
+    domain = Domain({"group": ["a", "b"], "label": ["no", "yes"]})
+    study = read(people, domain, epsilons=[1.0, 20.0])
+    synthesis = synthesize(study, 1e-9, lambda: None)
     assert len(synthesis.real) == 900
-    table = synthesis.curve.pivot(index="epsilon", columns="metric", values="value")
-    assert table.loc[20.0, "mean error of 2-way marginals"] < 0.02
-    assert table.loc[20.0, "accuracy, trained on synthetic rows"] == pytest.approx(
-        table.loc[np.inf, "accuracy, trained on synthetic rows"], abs=0.1
-    )
+    scores = synthesis.curve.pivot(index="epsilon", columns="metric", values="value")
+    assert scores.loc[20.0, "mean error of 2-way marginals"] < 0.02
+    column = "accuracy, trained on synthetic rows"
+    test = people.drop(synthesis.real.index)
+    right = ((test["group"] == "a") == (test["label"] == "yes")).mean()
+    assert scores.loc[20.0, column] == scores.loc[np.inf, column] == pytest.approx(right)
 
 
 def test_bins_are_called_by_their_labels(people):
-    people["age"] = [10, 50, None] * 400
+    people = people.assign(age=[10, 50, None] * 400)
     domain = Domain({"group": ["a", "b"], "age": Interval(edges=[0, 20, 60], missing=True)})
-    study = read(people, domain, columns=["group", "age"])
+    study = read(people, domain, columns=["group", "age"], epsilons=[0.1, 0.7, 2.0])
     assert study.frame["age"].iloc[:2].tolist() == ["[0, 20)", "[20, 60]"]
     assert study.frame["age"].isna().tolist() == people["age"].isna().tolist()
     assert list(study.protected["age"].labels) == ["[0, 20)", "[20, 60]", None]
-    assert study.encoder(20.0).transform(study.frame[study.columns]).shape == (1200, 2)
-    assert people["age"].iloc[0] == 10
+    assert study.encoder(2.0).transform(study.frame[study.columns]).shape == (1200, 2)
+    assert study.example == 0.7  # the epsilon nearest to 1
 
 
-def test_text_is_coded_for_models_and_the_protected_columns_are_not(people):
-    kind = people["kind"].where(np.arange(len(people)) % 5 > 0, None)
-    people = people[["group", "number", "label"]].assign(kind=kind)
-    study = read(people)
-    assert study.features["group"].equals(people["group"])
-    assert study.others == ["number", "kind"]
-    assert study.features["kind"].unique().tolist() == [-1, 0, 1]
-    assert study.coded(people.assign(kind="new"))["kind"].eq(-1).all()
-    assert set(study.coded(people)["group"]) == {0, 1}
-
-
-@pytest.mark.usefixtures("few_trees")
-def test_what_is_guessed_without_reports_is_measured_once(people, monkeypatch):
-    """And copied: its rows and folds are the same at each epsilon."""
-    calls, attack = [], _experiments.attribute_inference
-
-    def counted(*args, **options):
-        calls.append(options.get("report"))
-        return attack(*args, **options)
-
-    monkeypatch.setattr(_experiments, "attribute_inference", counted)
-    monkeypatch.setattr(_experiments, "_ATTACKED_ROWS", 300)
-    results = attack_releases(read(people, epsilons=[0.5, 5.0]), lambda: None)
-    assert calls == [None, []]
-    one, other = results.values()
-    assert one.accuracy_without_report == other.accuracy_without_report
-    assert one.values["auc_without_report"].equals(other.values["auc_without_report"].reindex(one.values.index))
-    assert one.carriers["is_report"].sum() == other.carriers["is_report"].sum() == 1
-    assert other.bayes_bound > one.bayes_bound
-
-
-def test_the_example_is_the_epsilon_nearest_to_one(people):
-    assert read(people, epsilons=[0.1, 0.7, 2.0]).example == 0.7
+def test_names_of_columns_must_be_text(people):
+    with pytest.raises(TypeError, match=r"the names of the columns must be text, got \[5, \('a', 1\)\]"):
+        read(people.rename(columns={"number": 5, "kind": ("a", 1)}))
 
 
 def test_no_two_parts_share_their_randomness(people):
@@ -218,6 +238,14 @@ def test_no_two_parts_share_their_randomness(people):
     assert read(people, random_state=None).seed(1) is None
 
 
-def test_names_of_columns_must_be_text(people):
-    with pytest.raises(TypeError, match=r"the names of the columns must be text, got \[5, \('a', 1\)\]"):
-        read(people.rename(columns={"number": 5, "kind": ("a", 1)}))
+@each(
+    "interval, text",
+    [
+        ((-0.0471, -0.0804, -0.014), "privacy costs 0.047 (95 % interval 0.014 to 0.080)"),
+        ((0.02, 0.01, 0.03), "privacy adds 0.020 (95 % interval 0.010 to 0.030)"),
+        ((-0.0001, -0.002, 0.001), "a difference of 0.000 (95 % interval −0.002 to 0.001), which may be chance"),
+        ((-0.01, np.nan, np.nan), "−0.010 on one split of the rows"),
+    ],
+)
+def test_only_what_is_beyond_chance_is_called_a_cost(interval, text):
+    assert difference(*interval) == text

@@ -5,18 +5,16 @@ import math
 import pickle
 import string
 import weakref
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from scipy.stats import binom, chisquare, norm
 from sklearn.base import clone
 
 from skdp import BudgetExceeded, PrivacyLedger
-from skdp.base import coins
 from skdp.exact import exp_bounds
 from skdp.local import HeavyHitters
 from skdp.local.heavy_hitters._prefixes import PrefixProtocol, WordCoder
@@ -65,13 +63,6 @@ class TestProtocol:
             stated = support_variance(protocol.p, protocol.q, table.count(x), len(table))
             assert stated == pytest.approx(float(variance), rel=1e-12)
 
-    @each("epsilon", [0.1, 1.0, 2.0, 3.0, 4.0, 5.0])
-    def test_the_number_of_buckets_costs_little(self, epsilon):
-        protocol = protocol_of(epsilon)
-        variance = float(protocol.q * (1 - protocol.q) / (protocol.p - protocol.q) ** 2)
-        best = 4 * math.exp(epsilon) / math.expm1(epsilon) ** 2
-        assert variance <= best * (1.09 if epsilon < 5 else 1.3)
-
     def test_group_and_hash_function_do_not_depend_on_the_word(self):
         finder = HeavyHitters(random_state=3, max_length=5)
         one, two = (clone(finder).report(np.array([word] * 3_000)) for word in ("a", "quite another"))
@@ -118,7 +109,6 @@ def zipf(n, seed, *, size=5_000, longest=8, exponent=1.3):
 
 
 class TestFinding:
-    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("seed", "alphabet"), [pytest.param(0, None, marks=pytest.mark.long), (1, string.ascii_lowercase)]
     )
@@ -136,7 +126,6 @@ class TestFinding:
         assert finder.n_reports_ == 100_000
 
     @pytest.mark.long
-    @pytest.mark.slow
     def test_estimates_are_unbiased_and_intervals_hold(self):
         runs = 60
         truth = pd.Series({"": 500, "a": 1_500, "ab": 1_000, "cab": 600, "caba": 400})
@@ -154,7 +143,13 @@ class TestFinding:
         # The shorter a word, the more groups tell it.
         assert errors.mean(axis=0)[0] < errors.mean(axis=0)[3]
 
-    @pytest.mark.slow
+    def test_without_noise_the_error_is_that_of_the_groups(self):
+        """Some 600 of the 900 records are in the group that tells whole words: drawn without replacement."""
+        finder = HeavyHitters(700.0, n_top=2, max_length=4, random_state=0)
+        top = finder.fit(finder.report(["abcd"] * 600 + ["ab"] * 300)).top_
+        assert top["value"].tolist() == ["abcd", "ab"]
+        assert top["std_error"].to_numpy() == pytest.approx(math.sqrt(400 * (1 / 3) * (300 / 899)) * 1.5, rel=0.1)
+
     def test_noise_is_not_found(self):
         runs, rng = 6, np.random.default_rng(0)
         finder = HeavyHitters(1.0, max_length=6, alphabet="abcdefgh", random_state=2)
@@ -164,7 +159,6 @@ class TestFinding:
             found += len(finder.fit(finder.report(words)).top_) > 0
         assert binom.sf(found - 1, runs, 0.05) > FALSE_ALARM
 
-    @pytest.mark.chosen("0")
     @pytest.mark.parametrize("seed", range(2))
     def test_any_language(self, seed):
         words = ["naïve"] * 4_000 + ["日本"] * 3_000 + ["日本語です"] * 2_000 + [""] * 1_000
@@ -173,24 +167,11 @@ class TestFinding:
         # What is too long is cut between characters.
         assert top["value"].tolist() == ["日本", "naïve", ""]
 
-    def test_many_symbols_of_one_alphabet(self):
-        finder = HeavyHitters(8.0, n_top=2, max_length=3, alphabet="xy", random_state=0)
-        top = finder.fit(finder.report(["xyx"] * 3_000 + ["x-!"] * 2_000)).top_
-        assert top["value"].tolist() == ["xyx", "x\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"]
-
     @pytest.mark.parametrize("epsilon", [1e-300, 1e-9, 700.0])
     def test_odd_epsilons(self, epsilon):
         finder = HeavyHitters(epsilon, n_top=2, max_length=2, random_state=0)
         top = finder.fit(finder.report(["ab"] * 600 + ["c"] * 300)).top_
         assert top["value"].tolist() == (["ab", "c"] if epsilon > 1 else [])
-
-    def test_batches_of_reports_go_together(self):
-        finder = HeavyHitters(8.0, n_top=1, max_length=2, random_state=0)
-        batches = [finder.report(pd.Series(["ab"] * 500)) for _ in range(3)]
-        assert not batches[0].equals(batches[1])
-        assert finder.fit(pd.concat(batches)).n_reports_ == 1_500
-        first = finder.top_
-        assert finder.fit(pd.concat(batches[::-1])).top_.equals(first)
 
 
 class TestWords:
@@ -208,15 +189,6 @@ class TestWords:
                 (number,) = coder.numbers(symbols[np.newaxis], before, length) & ((1 << coder.step_bits) - 1)
                 assert tails[numbers == number].tolist() == [symbols[before:length].tolist()]
 
-    @each("alphabet, n", [("abc", 2), ("ab", 3), ("abcdefg", 2)])
-    def test_which_combinations_are_possible(self, alphabet, n):
-        coder = WordCoder(n, alphabet)
-        numbers, tails = coder.tails(n)
-        assert len(np.unique(numbers)) == len(numbers)
-        symbols = range(1, len(alphabet) + 2)
-        words = [word for size in range(n + 1) for word in product(symbols, repeat=size)]
-        assert sorted(tails.tolist()) == sorted([*word, *[0] * (n - len(word))] for word in words)
-
     def test_equal_heads_have_equal_numbers_and_others_have_others(self):
         coder = WordCoder(40, None)
         rng = np.random.default_rng(0)
@@ -228,20 +200,6 @@ class TestWords:
         changed[:, 38:] = 7
         assert np.array_equal(*(coder.numbers(rows, 38, 40) >> coder.step_bits for rows in (symbols, changed)))
 
-    @each(
-        "max_length, alphabet", [(1, None), (16, None), (128, "ab"), (12, "abcdefghijklmnopqrstuvwxyz"), (5, "abcdef")]
-    )
-    def test_steps_cover_words_and_fit_into_16_bits(self, max_length, alphabet):
-        coder = WordCoder(max_length, alphabet)
-        assert coder.steps[0][0] == 0
-        assert coder.steps[-1][1] == max_length
-        assert all(one[1] == other[0] for one, other in pairwise(coder.steps))
-        assert all(0 < length - before <= 16 // coder.symbol_bits for before, length in coder.steps)
-
-    def test_a_lone_surrogate_is_a_question_mark(self):
-        coder = WordCoder(3, None)
-        assert np.array_equal(coder.symbols(["\ud800"]), coder.symbols(["?"]))
-
 
 class TestFrames:
     def test_frames_and_series_of_any_library(self, make_frame, values_of):
@@ -251,27 +209,6 @@ class TestFrames:
         expected = HeavyHitters(random_state=0, max_length=2).report(["ab", "c", "ab"])
         for place, name in enumerate(["group", "bucket", "hash_0"]):
             assert values_of(reports, name) == expected[:, place].tolist()
-
-    @each(
-        "words, kind",
-        [
-            (pd.Series(["ab"] * 30), pd.DataFrame),
-            (pl.Series(["ab"] * 30), pl.DataFrame),
-            (pa.chunked_array([["ab"] * 30]), pa.Table),
-            (np.array(["ab"] * 30), np.ndarray),
-            (np.array([["ab"]] * 30, object), np.ndarray),
-            (("ab",) * 30, np.ndarray),
-        ],
-    )
-    def test_containers(self, words, kind):
-        finder = HeavyHitters(8.0, max_length=1, n_top=1, random_state=0)
-        reports = finder.report(words)
-        assert isinstance(reports, kind)
-        assert finder.fit(reports).top_["value"].tolist() == ["a"]
-
-    def test_the_index_passes_through(self):
-        words = pd.Series(["a", "b"], index=[7, 9], name="w")
-        assert HeavyHitters().report(words).index.tolist() == [7, 9]
 
     @each(
         "words error message",
@@ -294,13 +231,6 @@ class TestFrames:
         assert "secret" not in str(caught.value)
         assert ledger.spent == (0.0, 0.0)
 
-    @each("params", [{"n_top": 0}, {"n_candidates": 3}, {"confidence_level": 2}, {"max_length": 0}])
-    def test_every_parameter_is_checked_before_a_charge(self, params):
-        ledger = PrivacyLedger(epsilon=1.0)
-        with pytest.raises(ValueError, match=next(iter(params))):
-            HeavyHitters(0.5, ledger=ledger, **params).report(["word"])
-        assert ledger.spent == (0.0, 0.0)
-
     def test_the_ledger_is_charged_a_call(self):
         ledger = PrivacyLedger(epsilon=1.0)
         finder = HeavyHitters(0.5, max_length=1, ledger=ledger)
@@ -315,12 +245,10 @@ class TestFrames:
         [
             (lambda reports: reports.iloc[:, :-1], "the columns"),
             (lambda reports: reports[reports.columns[::-1]], "the columns"),
-            (lambda reports: reports.assign(group=3), "not ones of these parameters"),
-            (lambda reports: reports.assign(bucket=-1), "not ones of these parameters"),
-            (lambda reports: reports.assign(hash_0=2**47), "not ones of these parameters"),
-            (lambda reports: reports.assign(hash_0=0.5), "not ones of these parameters"),
-            (lambda reports: reports.assign(hash_0=np.nan), "not ones of these parameters"),
-            (lambda reports: reports.assign(hash_0="x"), "not ones of these parameters"),
+            *[
+                (lambda reports, wrong=wrong: reports.assign(**wrong), "not ones of these parameters")
+                for wrong in ({"group": 3}, {"bucket": -1}, *({"hash_0": odd} for odd in (2**47, 0.5, np.nan, "x")))
+            ],
             (lambda reports: reports[reports["group"] > 0], "each of the 3 groups needs a report"),
         ],
     )
@@ -344,32 +272,6 @@ class TestSecrets:
         gc.collect()
         assert watched() is None
 
-    def test_the_ledger_is_charged_before_a_coin_is_drawn(self, monkeypatch):
-        charged = []
-
-        class Noted(PrivacyLedger):
-            def charge(self, guarantee, what):
-                charged.append(guarantee)
-                super().charge(guarantee, what)
-
-        def counted(*key):
-            assert charged, "a coin is drawn before the charge"
-            return coins(*key)
-
-        monkeypatch.setattr("skdp.local.heavy_hitters._heavy_hitters.coins", counted)
-        finder = HeavyHitters(0.7, max_length=2, ledger=Noted(epsilon=1.0))
-        finder.report(["a", "b"])
-        assert charged == [finder.guarantee_]
-        monkeypatch.setattr(
-            "skdp.local.heavy_hitters._heavy_hitters.coins", lambda *key: pytest.fail("a coin was drawn")
-        )
-        with pytest.raises(BudgetExceeded):
-            finder.report(["a"])
-        for words in (["a", None], [], ["a", 3]):
-            with pytest.raises((TypeError, ValueError)):
-                finder.report(words)
-        assert len(charged) == 2
-
     @pytest.mark.parametrize("value", ["s3cr3t", 72_619.25, 72_619, [72_619], b"s3cr3t", None, math.nan, math.inf])
     def test_reports_that_are_true_words_by_mistake_are_not_shown(self, value):
         finder = HeavyHitters(max_length=6)
@@ -390,19 +292,14 @@ class TestParameters:
     @each(
         "parameters error",
         [
-            ({"epsilon": 0}, ValueError),
-            ({"epsilon": math.inf}, ValueError),
-            ({"epsilon": True}, TypeError),
-            ({"max_length": 0}, ValueError),
-            ({"max_length": 129}, ValueError),
-            ({"max_length": 2.0}, TypeError),
-            ({"alphabet": ""}, ValueError),
-            ({"alphabet": "aa"}, ValueError),
-            ({"alphabet": ["a"]}, TypeError),
-            ({"alphabet": "".join(map(chr, range(32, 300)))}, ValueError),
-            ({"ledger": 1}, TypeError),
+            *[({"epsilon": value}, ValueError) for value in (0, math.inf)],
+            *[({"max_length": value}, ValueError) for value in (0, 129)],
+            *[({"alphabet": text}, ValueError) for text in ("", "aa", "".join(map(chr, range(32, 300))))],
+            *[
+                (wrong, TypeError)
+                for wrong in ({"epsilon": True}, {"max_length": 2.0}, {"alphabet": ["a"]}, {"ledger": 1})
+            ],
             ({"random_state": -1}, ValueError),
-            ({"random_state": np.random.default_rng(0)}, TypeError),
         ],
     )
     def test_odd_ones_of_both_sides(self, parameters, error):
@@ -411,34 +308,3 @@ class TestParameters:
             finder.report(["a"])
         with pytest.raises(error):
             finder.fit(HeavyHitters().report(["a"] * 200))
-
-    @each(
-        "parameters, error",
-        [
-            ({"n_top": 0}, ValueError),
-            ({"n_top": 1.0}, TypeError),
-            ({"n_candidates": 9}, ValueError),
-            ({"confidence_level": 1.0}, ValueError),
-            ({"confidence_level": "x"}, ValueError),
-        ],
-    )
-    def test_odd_ones_of_the_server(self, parameters, error):
-        with pytest.raises(error):
-            HeavyHitters(**parameters).fit(HeavyHitters().report(["a"] * 200))
-
-    def test_clones_and_pickles(self):
-        finder = HeavyHitters(2.5, n_top=3, alphabet="ab", random_state=4)
-        assert clone(finder).get_params() == finder.get_params()
-        first = finder.report(["a", "b"])
-        assert not np.array_equal(finder.report(["a", "b"]), first)
-        for copy in (clone(finder), pickle.loads(pickle.dumps(finder))):
-            assert np.array_equal(copy.report(["a", "b"]), first)
-        assert repr(finder) == "HeavyHitters(alphabet='ab', epsilon=2.5, n_top=3, random_state=4)"
-        fitted = HeavyHitters(8.0, max_length=1, random_state=0)
-        fitted.fit(fitted.report(["a"] * 50))
-        assert pickle.loads(pickle.dumps(fitted)).top_.equals(fitted.top_)
-
-    def test_secure_coins_are_never_repeated(self):
-        finder = HeavyHitters()
-        assert not np.array_equal(finder.report(["a"] * 9), finder.report(["a"] * 9))
-        assert not np.array_equal(clone(finder).report(["a"] * 9), clone(finder).report(["a"] * 9))

@@ -6,7 +6,7 @@ import pytest
 
 from skdp import NumericPerturber
 from skdp.datasets import load_adult
-from skdp.local.numeric._share_bounds import GroupedReports, best_weights, knots_of_lattice, knots_of_range
+from skdp.local.numeric._share_bounds import GroupedReports, best_weights, knots_of_range
 from skdp.oracles import ClampedLaplace, Windows
 from tests.conftest import each, often
 
@@ -42,18 +42,6 @@ def test_half_of_all_people_work_40_hours(mechanism):
         table = estimate(hours, seed, mechanism=mechanism, n_bins=10)
         assert covers(table, expected).sum() >= 9
         assert covers(table, expected).iloc[[3, 4]].all()
-
-
-def test_whole_numbers_that_are_declared_have_a_side_of_an_edge():
-    hours = PEOPLE["hours-per-week"].to_numpy(float)
-    expected = shares(hours, 10)
-    for seed in range(2):
-        anywhere, whole = (estimate(hours, seed, n_bins=10, spacing=spacing) for spacing in (None, 1))
-        assert covers(whole, expected).sum() >= 9
-        widths = [table["upper"].iloc[4] - table["lower"].iloc[4] for table in (whole, anywhere)]
-        assert widths[0] < widths[1] / 2
-        assert whole["frequency"].iloc[4] == pytest.approx(expected[4], abs=0.1)
-        assert abs(whole["frequency"].iloc[4] - expected[4]) < abs(anywhere["frequency"].iloc[4] - expected[4])
 
 
 DRAWS = {
@@ -96,13 +84,6 @@ def test_they_cover_where_reports_are_few_and_epsilon_is_large(name):
     assert np.mean([covers(table, expected) for table in tables]) >= 0.9
 
 
-def test_intervals_are_repeatable():
-    perturber = NumericPerturber(4.0, mechanism="square_wave", bounds=(0, 100), grid_size=64, random_state=0)
-    reports = perturber.fit_transform(pd.DataFrame({"x": [10.0, 20.0, 50.0] * 20}))
-    first, second = (perturber.estimate_distribution(reports, n_bins=2) for _ in range(2))
-    pd.testing.assert_frame_equal(first, second)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("n", [1, 5, 50])
 def test_few_reports_have_intervals_that_cover(n):
@@ -133,27 +114,6 @@ def test_the_weights_bound_the_share_at_every_value(steps, bins, kind):
             means = sign * np.interp(numbers, np.arange(steps + 1), on_grid)
             gaps = sign * (means - (in_bin == place))
             assert gaps.min() > -1e-9
-
-
-def test_a_grid_that_is_finer_than_its_knots():
-    """The weights are checked at 1,025 of 2,049 positions; at the others, little is missing."""
-    mechanism = square_wave(2048, 2.0)
-    places = np.arange(mechanism.n_reports)
-    knots, every = knots_of_range(2048, 8), knots_of_lattice(2048, 8, 2049)
-    assert len(knots.positions) == 1025
-    reports, checked = (GroupedReports.of(mechanism, which, places) for which in (knots, every))
-    model = np.full(len(knots.positions), 1 / len(knots.positions))
-    weights = best_weights(reports.channel, knots.touches[3].astype(float), model @ reports.channel, 20_000)
-    assert (checked.channel @ weights - every.touches[3]).min() > -0.01
-
-
-def test_smoothed_frequencies_are_what_the_intervals_allow():
-    hours = PEOPLE["hours-per-week"].to_numpy(float)
-    for spacing in (None, 1):
-        table = estimate(hours, 0, n_bins=10, spacing=spacing, epsilon=4.0)
-        assert table["frequency"].sum() == pytest.approx(1)
-        assert (table["lower"] - 1e-9 <= table["frequency"]).all()
-        assert (table["frequency"] <= table["upper"] + 1e-9).all()
 
 
 @each("options", [{}, {"spacing": 1}, {"smooth": False}, {"spacing": 1, "smooth": False}, {"confidence_level": 0.5}])
@@ -188,24 +148,6 @@ def test_a_spike_is_estimated_where_values_are_declared(name, mechanism):
         assert covered.iloc[4]
 
 
-@pytest.mark.parametrize("mechanism", ["square_wave", "distribution"])
-def test_smooth_populations_stay_smooth_where_values_are_declared(mechanism):
-    """As accurate as for values anywhere; the likeliest distribution has two to three times the error."""
-    rng = np.random.default_rng(0)
-    errors = {"smooth": [], "likeliest": []}
-    for seed, records in enumerate([rng.integers(0, 101, 20_000), rng.binomial(100, rng.beta(2, 4, 20_000))]):
-        expected = shares(records, 10)
-        for name, smooth in (("smooth", True), ("likeliest", False)):
-            table = estimate(records, seed, mechanism=mechanism, n_bins=10, spacing=1, smooth=smooth)
-            errors[name].append(np.square(table["frequency"] - expected).mean())
-    assert np.sqrt(np.mean(errors["smooth"])) < np.sqrt(np.mean(errors["likeliest"])) / 1.5
-
-
-def test_a_single_bin_holds_everything():
-    table = estimate(np.full(50, 30.0), 0, n_bins=1, grid_size=16)
-    assert table[["frequency", "lower", "upper"]].to_numpy() == pytest.approx(1, abs=1e-3)
-
-
 def test_the_spacing_of_each_column():
     rows = pd.DataFrame({"age": [20.0, 30.0] * 50, "height": [1.25, 1.5] * 50})
     fitted = NumericPerturber(8.0, mechanism="square_wave", bounds={"age": (0, 100), "height": (1, 2)}, random_state=0)
@@ -217,11 +159,6 @@ def test_the_spacing_of_each_column():
     pd.testing.assert_frame_equal(some.loc[["height"]], every.loc[["height"]])
     likeliest = fitted.estimate_distribution(reports, n_bins=4, spacing={"age": 10, "height": 0.25}, smooth=False)
     assert likeliest.loc["height", "frequency"].to_numpy() == pytest.approx([0, 0.5, 0.5, 0], abs=0.1)
-
-
-def test_bins_without_a_declared_value_are_empty():
-    table = estimate(np.full(200, 50.0), 0, n_bins=4, spacing=50, grid_size=16)
-    assert table[["frequency", "lower", "upper"]].iloc[1].to_numpy() == pytest.approx(0, abs=1e-3)
 
 
 @each(

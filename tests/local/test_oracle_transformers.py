@@ -1,37 +1,30 @@
-"""The transformers whose reports are columns of their own, and what all local transformers share."""
+"""Encoders of frequency oracles: counts, joint counts and margins with their errors; what they report and encode."""
 
 from __future__ import annotations
 
-import json
 import math
-import pickle
-from datetime import date, datetime
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 
 from skdp import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     Interval,
     LocalHashingEncoder,
+    LocalTableEncoder,
     PrivacyLedger,
     RandomizedResponseEncoder,
-    ReportTally,
+    SetValuedEncoder,
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
 from skdp.exact import exp_bounds
-from skdp.oracles import ORACLES, names_with, two_rounds
-from skdp.oracles._choice import make_first_round
-from skdp.randomness import SeededSource
-from tests.conftest import FRAME_KINDS, each, often
+from skdp.oracles import ORACLES
+from tests.conftest import each, often
 
 CATEGORIES = {
     "sex": ["Female", "Male"],
@@ -78,8 +71,6 @@ def make(name, epsilon=2.0, **parameters):
     return TRANSFORMERS[name](epsilon, **{"categories": CATEGORIES, "random_state": 0} | parameters)
 
 
-@pytest.mark.chosen("labels", "unbiased bits-joint", "symmetric bits", "best-joint", "binary", "indices")
-@pytest.mark.covering
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_counts_come_back_within_their_errors(name, strategy):
@@ -92,40 +83,6 @@ def test_counts_come_back_within_their_errors(name, strategy):
     assert 0.2 < np.sqrt((z**2).mean()) < 1.8
 
 
-@pytest.mark.chosen("polars]", "labels-split")
-@pytest.mark.parametrize(
-    ("name", "strategy", "frame_kind"),
-    [
-        *((name, STRATEGIES[place % 3], "polars") for place, name in enumerate(TRANSFORMERS)),
-        *(
-            pytest.param(name, strategy, "polars", marks=pytest.mark.long)
-            for place, name in enumerate(TRANSFORMERS)
-            for strategy in STRATEGIES
-            if strategy != STRATEGIES[place % 3]
-        ),
-        *((name, "split", kind) for name in ("labels", "bits") for kind in FRAME_KINDS if kind != "polars"),
-    ],
-)
-def test_reports_of_every_kind_of_frame_are_read_back(make_frame, name, strategy):
-    raw = data(40)
-    values = {"sex": CATEGORIES["sex"], "job": CATEGORIES["job"], "age": sorted(set(raw["age"]))}
-    table = make_frame(raw, values)
-    encoder = make(name, strategy=strategy).fit(table)
-    reports = encoder.transform(table)
-    assert type(reports) is type(table)
-    names = encoder.get_feature_names_out().tolist()
-    columns = reports.column_names if hasattr(reports, "column_names") else list(reports.columns)
-    assert columns == names
-    tally = encoder.tally(reports)
-    assert tally.n_reports == 40
-    assert sum(tally.sizes) == (40 if strategy != "split" else 120)
-    array = make(name, strategy=strategy, categories=list(CATEGORIES.values())).fit(
-        np.array([raw["sex"], raw["job"], raw["age"]], object).T
-    )
-    assert array.tally(array.transform(np.array([raw["sex"], raw["job"], raw["age"]], object).T)).n_reports == 40
-
-
-@pytest.mark.whole
 @pytest.mark.parametrize("name", TRANSFORMERS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_guarantee_bounds_the_whole_record(name, strategy):
@@ -158,7 +115,6 @@ def test_sampling_reports_one_column_of_each_record():
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_sampled_counts_have_the_error_that_is_stated():
     table = pd.DataFrame(data(2_000))
     encoder = make("labels", strategy="sample").fit(table)
@@ -182,7 +138,6 @@ def test_joint_counts_have_the_error_that_is_stated(name, epsilon):
     assert np.mean(stated / np.std([one["count"] for one in found], axis=0)) == pytest.approx(1, abs=0.15)
 
 
-@pytest.mark.chosen("labels", "bits")
 @pytest.mark.parametrize("name", ["labels", "bits", "unbiased bits", "sets", "buckets", "indices"])
 def test_joint_counts_of_columns_that_were_reported_apart(name):
     table = pd.DataFrame(data(30_000))
@@ -277,33 +232,6 @@ def test_names_of_the_output():
         UnaryEncodingTransformer(categories=twins).fit(pd.DataFrame({"a": ["d"], "a_b": ["d"]}))
 
 
-@each("name", TRANSFORMERS)
-def test_reports_of_others_are_refused(name):
-    table = pd.DataFrame(data(10))
-    encoder = make(name).fit(table)
-    reports = encoder.transform(table)
-    with pytest.raises(ValueError, match="the reports of this encoder have the columns"):
-        encoder.tally(reports.rename(columns={reports.columns[0]: "other"}))
-    with pytest.raises(ValueError, match="the reports of this encoder have the columns"):
-        encoder.tally(reports.iloc[:, :-1].to_numpy())
-    if name != "labels":
-        spoiled = reports.astype(float)
-        spoiled.iloc[0, -1] = 10**6 + 0.5
-        with pytest.raises(ValueError, match=r"report|number"):
-            encoder.tally(spoiled)
-
-
-@pytest.mark.parametrize("name", ["bits", "sets", "best"])
-def test_reports_survive_other_dtypes(name):
-    table = pd.DataFrame(data(50))
-    encoder = make(name).fit(table)
-    reports = encoder.transform(table)
-    for dtype in (float, np.int64, bool):
-        if dtype is bool and name == "best":
-            continue
-        assert encoder.tally(reports.astype(dtype)) == encoder.tally(reports)
-
-
 class TestEncode:
     @pytest.mark.parametrize("strategy", ["split", "joint"])
     def test_labels_are_the_truth(self, strategy):
@@ -311,15 +239,6 @@ class TestEncode:
         encoded = make("labels", strategy=strategy).fit(table).encode(table)
         assert encoded["sex"].equals(table["sex"])
         assert set(encoded["age"]) <= {19, 49, 90}
-
-    def test_bits_are_one_hot(self):
-        table = pd.DataFrame(data(50))
-        for name in ("bits", "sets"):
-            encoder = make(name).fit(table)
-            bits = encoder.encode(table)
-            assert (bits["sex_Male"] == (table["sex"] == "Male")).all()
-            assert (bits.sum(axis=1) == 3).all()
-            assert bits.columns.tolist() == encoder.get_feature_names_out().tolist()
 
     def test_what_draws_coins_by_nature_has_none(self):
         table = pd.DataFrame(data(5))
@@ -329,30 +248,8 @@ class TestEncode:
         with pytest.raises(ValueError, match="strategy='sample'"):
             make("labels", strategy="sample").fit(table).encode(table)
 
-    def test_undeclared_values_are_refused_and_nothing_is_charged(self):
-        ledger = PrivacyLedger(epsilon=1)
-        encoder = RandomizedResponseEncoder(categories=[["a", "b"]], ledger=ledger).fit(pd.DataFrame({"x": ["a"]}))
-        encoder.encode(pd.DataFrame({"x": ["a"]}))
-        with pytest.raises(ValueError, match="column 'x' holds"):
-            encoder.encode(pd.DataFrame({"x": ["secret"]}))
-        assert ledger.spent == (0, 0)
-
-    def test_unbiased_bits_are_one_hot_numbers(self):
-        table = pd.DataFrame(data(50))
-        for name in ("unbiased bits", "unbiased sets"):
-            encoded = make(name).fit(table).encode(table)
-            assert encoded["sex_Male"].tolist() == (table["sex"] == "Male").astype(float).tolist()
-            assert set(encoded.to_numpy().ravel()) == {0.0, 1.0}
-
-
-def test_shares_and_given_probabilities_do_not_mix():
-    encoder = UnaryEncodingTransformer(None, p=0.75, q=0.25, shares="proportional", categories=[["a", "b"], [1, 2]])
-    with pytest.raises(ValueError, match="p and q decide epsilon for each column: leave the shares 'uniform'"):
-        encoder.fit([["a", 1]])
-
 
 class TestFrequencyOracle:
-    @pytest.mark.slow
     @each("k, epsilon", list(product([2, 3, 5, 14, 40, 100, 300, 1000], [0.25, 0.5, 1.0, 2.0, 4.0])))
     def test_auto_is_never_beaten(self, k, epsilon):
         encoder = FrequencyOracleEncoder(epsilon, categories=[range(k)], max_report_bytes=None).fit([[0]])
@@ -367,53 +264,15 @@ class TestFrequencyOracle:
         assert narrow.oracle_ == ["local_hashing"]
         assert narrow.oracles_[0].report_bytes <= 8
 
-    @pytest.mark.parametrize(
-        ("parameters", "error", "match"),
-        [
-            ({"oracle": "best"}, ValueError, "oracle must be one of"),
-            ({"max_report_bytes": 0}, ValueError, "max_report_bytes"),
-            ({"max_report_bytes": 1.5}, TypeError, "max_report_bytes"),
-        ],
-    )
-    def test_odd_parameters(self, parameters, error, match):
-        with pytest.raises(error, match=match):
-            FrequencyOracleEncoder(categories=[[1, 2]], **parameters).fit([[1]])
-
-    @pytest.mark.parametrize("k", [2, 3, 14, 300])
-    @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
-    def test_bits_cost_nothing_but_size(self, k, epsilon):
-        """A set of one value is a report of randomised response."""
-        best, bits = (
-            FrequencyOracleEncoder(epsilon, categories=[range(k)], max_report_bytes=None, output=output).fit([[0]])
-            for output in ("bits", "unbiased")
-        )
-        assert bits.oracle_[0] in names_with("has_bits")
-        assert bits.expected_error_[0] == pytest.approx(best.expected_error_[0], rel=1e-9)
-        features = bits.transform(np.zeros((9, 1), int))
-        assert features.shape == (9, k)
-        assert features.mean(axis=0) == pytest.approx(bits.estimate_frequencies(features)["frequency"].to_numpy())
-
     @each(
         "parameters, match",
         [
-            (
-                {"oracle": "local_hashing", "output": "unbiased"},
-                "output='unbiased' needs an oracle with a bit for",
-            ),
+            ({"oracle": "local_hashing", "output": "unbiased"}, "output='unbiased' needs an oracle with a bit for"),
             ({"oracle": "randomized_response", "output": "unbiased"}, r"one of .*, got 'randomized_response'"),
             ({"output": "both"}, "output must be one of"),
-            (
-                {"output": "unbiased", "max_report_bytes": 1},
-                "none of subset_selection, .* reports of 1 bytes; the s",
-            ),
-            (
-                {"oracle": "subset_selection", "instantaneous_epsilon": 0.5},
-                "needs an oracle with a second round, one",
-            ),
-            (
-                {"oracle": "hadamard_response", "instantaneous_epsilon": 0.5},
-                "round, .* got 'hadamard_response'",
-            ),
+            ({"output": "unbiased", "max_report_bytes": 1}, "none of subset_selection, .* reports of 1 bytes; the s"),
+            ({"oracle": "subset_selection", "instantaneous_epsilon": 0.5}, "needs an oracle with a second round, one"),
+            ({"oracle": "hadamard_response", "instantaneous_epsilon": 0.5}, "round, .* got 'hadamard_response'"),
             ({"oracle": "randomized_response", "instantaneous_epsilon": 1.0}, "must be smaller than epsilon"),
         ],
     )
@@ -423,135 +282,8 @@ class TestFrequencyOracle:
         with pytest.raises(ValueError, match=match):
             FrequencyOracleEncoder(categories=[range(20)], **parameters).fit([[1]])
 
-    @pytest.mark.chosen("5-2.0", "14-")
-    @pytest.mark.parametrize("output", ["bits", "unbiased"])
-    @pytest.mark.parametrize(
-        ("k", "epsilon", "again"), [*product([2, 5, 14, 300], [2.0, 5.0], [0.5, 1.0]), (14, 4.0, 3.9)]
-    )
-    def test_auto_has_the_least_error_of_both_rounds(self, k, epsilon, again, output):
-        encoder = FrequencyOracleEncoder(
-            epsilon,
-            categories=[range(k)],
-            max_report_bytes=None,
-            output=output,
-            memoize=True,
-            secret_key=bytes(32),
-            instantaneous_epsilon=again,
-        ).fit([[0]])
-        able = [name for name in names_with("has_second_round") if output == "bits" or name in names_with("has_bits")]
-        errors = {
-            name: two_rounds(make_first_round(name, k, epsilon, again), again).mean_squared_error for name in able
-        }
-        assert encoder.expected_error_ == [min(errors.values())]
-        assert errors[encoder.oracle_[0]] == min(errors.values())
-        assert encoder.oracles_[0].permanent.parameters() == encoder.permanent_oracles_[0].parameters()
-        assert encoder.instantaneous_guarantee_.epsilon == pytest.approx(again)
-
-    def test_the_lists_of_what_oracles_can_do_are_complete(self):
-        for name, make_one in ORACLES.items():
-            oracle = make_one(5, 2.0)
-            bits = oracle.report(np.array([1], np.uint8), SeededSource(0)).shape == (1, 5)
-            assert (name in names_with("has_bits")) == bits
-            if name in names_with("has_second_round"):
-                two_rounds(oracle, 1.0)
-            else:
-                with pytest.raises(TypeError, match="no second round"):
-                    two_rounds(oracle, 1.0)
-
-
-class TestTally:
-    @pytest.mark.covering
-    @pytest.mark.parametrize("name", TRANSFORMERS)
-    @pytest.mark.parametrize("strategy", STRATEGIES)
-    def test_a_tally_goes_to_text_and_file_and_back(self, name, strategy, tmp_path):
-        table = pd.DataFrame(data(30))
-        encoder = make(name, strategy=strategy).fit(table)
-        tally = encoder.tally(encoder.transform(table))
-        again = ReportTally.from_json(tally.to_json())
-        tally.to_parquet(tmp_path / "tally.parquet")
-        assert again == tally == ReportTally.from_parquet(tmp_path / "tally.parquet")
-        pd.testing.assert_frame_equal(encoder.estimate_counts(again), encoder.estimate_counts(tally))
-        assert (again + tally).n_reports == 60
-
-    @each(
-        "values",
-        [
-            [date(2020, 1, 1), date(2020, 1, 2), None],
-            [datetime(2020, 1, 1, 8), datetime(2020, 1, 2)],
-            Interval(date(2020, 1, 1), date(2021, 1, 1), bins=12, missing=True),
-            Interval(datetime(2020, 1, 1), datetime(2021, 1, 1), bins=7),
-        ],
-    )
-    def test_dates_go_to_text_and_back(self, values):
-        day = date(2020, 1, 2) if isinstance(values, list) and values[-1] is None else datetime(2020, 1, 2)
-        table = pd.DataFrame({"day": [day]})
-        encoder = UnaryEncodingTransformer(1.0, categories={"day": values}, handle_unknown="uniform", random_state=0)
-        tally = encoder.fit(table).tally(encoder.transform(table))
-        assert ReportTally.from_json(tally.to_json()) == tally
-
-    def test_client_and_server_cannot_disagree(self):
-        table = pd.DataFrame(data(30))
-        names = [name for name in TRANSFORMERS if "unbiased" not in name]
-        tallies = [make(name).fit(table) for name in names]
-        tallies = [encoder.tally(encoder.transform(table)) for encoder in tallies]
-        for one, other in product(range(len(names)), repeat=2):
-            if one != other:
-                with pytest.raises(ValueError, match="cannot be added"):
-                    tallies[one] + ReportTally.from_json(tallies[other].to_json())
-
-    def test_what_is_no_tally(self, tmp_path):
-        table = pd.DataFrame(data(5))
-        encoder = make("labels").fit(table)
-        text = encoder.tally(table.assign(age=19)).to_json()
-        with pytest.raises(ValueError, match="no tally"):
-            ReportTally.from_json("[]")
-        with pytest.raises(ValueError, match="expected the format"):
-            ReportTally.from_json(text.replace("version 1", "version 9"))
-        with pytest.raises(ValueError, match=r"expected \[2, 4, 3\] sums, got \[1, 2, 4, 3\]"):
-            ReportTally.from_json(text.replace('"support": [[', '"support": [[5], ['))
-        for old, new, match in (
-            ('"n_reports": 5', '"n_reports": -3', "do not fit each other"),
-            ('"n_reports": 5', '"n_reports": 5.5', "do not fit each other"),
-            ('"sizes": [5, 5, 5]', '"sizes": [5, 5]', "do not fit its domain"),
-            ('"sizes": [5, 5, 5]', '"sizes": [5, 5, 6]', "do not fit each other"),
-            ('"support": [[', '"support": [[0.5, ', "expected"),
-            ('"values": ["Female", "Male"]', '"values": ["Female", "Male", "Other"]', "do not fit its domain"),
-            ('"sizes"', '"numbers"', "incomplete"),
-        ):
-            assert old in text
-            with pytest.raises(ValueError, match=match):
-                ReportTally.from_json(text.replace(old, new))
-        content = json.loads(text)
-        for least in (-(2**63), -(2**63) + 1, -6):  # the least int64 is its own absolute value
-            content["support"][0][0] = least
-            with pytest.raises(ValueError, match="do not fit each other"):
-                ReportTally.from_json(json.dumps(content))
-        pair = pd.DataFrame({("a", "b"): ["x"]})
-        labels = RandomizedResponseEncoder(categories=[["x", "y"]]).fit(pair)
-        named_by_tuples = labels.tally(labels.transform(pair))
-        with pytest.raises(TypeError, match="columns named by text or numbers, got tuple"):
-            named_by_tuples.to_json()
-        pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "other.parquet")
-        with pytest.raises(ValueError, match="no tally"):
-            ReportTally.from_parquet(tmp_path / "other.parquet")
-
-
-@pytest.mark.parametrize("name", TRANSFORMERS)
-def test_clone_pickle_and_seeds(name):
-    table = pd.DataFrame(data(200))
-    encoder = make(name).fit(table)
-    first, second = encoder.transform(table), encoder.transform(table)
-    assert not first.equals(second)
-    assert clone(encoder).fit(table).transform(table).equals(first)
-    assert pickle.loads(pickle.dumps(encoder)).transform(table).equals(first)
-    secure = make(name, random_state=None).fit(table)
-    assert not secure.transform(table).equals(secure.transform(table))
-    assert secure.guarantee_.secure
-    assert not encoder.guarantee_.secure
-
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_simultaneous_intervals_are_wider_and_cover_all_cells():
     table = pd.DataFrame(data(3_000))
     encoder = make("sets", strategy="joint").fit(table)
@@ -568,15 +300,6 @@ def test_simultaneous_intervals_are_wider_and_cover_all_cells():
     assert alone < together
 
 
-def test_bits_feed_a_classifier():
-    table = pd.DataFrame(data(2_000))
-    y = (table["sex"] == "Male").to_numpy()
-    for name in ("bits", "unbiased bits", "sets"):
-        model = make_pipeline(make(name, 30.0), LogisticRegression()).fit(table, y)
-        assert model.score(table, y) > 0.85
-
-
-@pytest.mark.slow
 def test_reports_that_do_not_fit_are_refused_before_a_charge():
     ledger = PrivacyLedger(epsilon=10)
     table = pd.DataFrame({"x": np.zeros(60_000, int)})
@@ -584,3 +307,161 @@ def test_reports_that_do_not_fit_are_refused_before_a_charge():
     with pytest.raises(ValueError, match="3,000,000,000 bytes"):
         encoder.transform(table)
     assert ledger.spent == (0, 0)
+
+
+VALUES = {"sex": ["f", "m"], "age": ["young", "middle", "old"]}
+PEOPLE = pd.DataFrame({"sex": list("fmffmf") * 50, "age": ["old", "young", "middle", "middle", "old", "old"] * 50})
+KINDS = {
+    "response": RandomizedResponseEncoder(1.0, strategy="joint", categories=VALUES),
+    "unary": UnaryEncodingTransformer(1.0, strategy="joint", categories=VALUES),
+    "symmetric": UnaryEncodingTransformer(1.0, variant="symmetric", strategy="joint", categories=VALUES),
+    "subset": SubsetSelectionEncoder(0.5, strategy="joint", categories=VALUES),
+    "hashing": LocalHashingEncoder(1.0, strategy="joint", categories=VALUES),
+    "hadamard": HadamardResponseEncoder(1.0, strategy="joint", categories=VALUES),
+    "sketch": FrequencyOracleEncoder(2.0, oracle="count_mean_sketch", strategy="joint", categories=VALUES),
+}
+FROM_TALLIES = ["response", "unary", "symmetric", "subset"]
+
+
+def exact_variance(encoder, column, label):
+    """Return the variance of a margin for the true counts, from the channel: all reports of each true cell."""
+    (oracle,), domain = encoder.protocol_.oracles, encoder.protocol_.domain
+    reports = np.array(list(np.ndindex(*(2,) * oracle.k)), np.uint8) if oracle.has_bits else np.arange(oracle.k)
+    chances = np.array(oracle.channel(), float)
+    if oracle.has_bits:  # the channel lists the possible reports in an order of its own: probabilities from p and q
+        chances = bit_channel(oracle, reports)
+    inside = np.array([cell[domain.columns.index(column)] == label for cell in domain.cells()])
+    added = oracle.unbiased(reports.astype(reports.dtype)) @ inside
+    means, squares = chances @ added, chances @ added**2
+    np.testing.assert_allclose(means, inside, atol=1e-9)
+    true = PEOPLE.value_counts(list(VALUES)).reindex(domain.cells()).fillna(0).to_numpy()
+    return float(true @ (squares - means**2))
+
+
+def bit_channel(oracle, reports):
+    if isinstance(oracle.sampler().get("size"), int):  # sets of one size: of those with and without the true value
+        size, p = oracle.subset_size, float(oracle.p)
+        proper = reports.sum(axis=1) == size
+        rows = []
+        for value in range(oracle.k):
+            own = (reports[:, value] == 1) & proper
+            other = (reports[:, value] == 0) & proper
+            rows.append(np.where(own, p / own.sum(), np.where(other, (1 - p) / other.sum(), 0)))
+        return np.array(rows)
+    p, q = float(oracle.p), float(oracle.q)
+    heads = np.where(np.eye(oracle.k, dtype=bool), p, q)[:, np.newaxis, :]
+    return np.where(reports == 1, heads, 1 - heads).prod(axis=2)
+
+
+@pytest.mark.parametrize("name", FROM_TALLIES)
+@pytest.mark.parametrize("column", VALUES)
+def test_the_closed_form_is_the_variance_of_all_reports(name, column, monkeypatch):
+    encoder = KINDS[name].fit(PEOPLE)
+    true = PEOPLE.value_counts(list(VALUES)).reindex(encoder.protocol_.domain.cells()).fillna(0).to_numpy()
+    tally = encoder.tally(encoder.transform(PEOPLE))
+    (oracle,) = encoder.protocol_.oracles
+    monkeypatch.setattr(type(oracle), "estimate", lambda self, support, n: true)  # the plug-in is the truth
+    found = encoder.estimate_counts(tally, columns=[column])
+    for label in VALUES[column]:
+        assert found.loc[label, "std_error"] ** 2 == pytest.approx(exact_variance(encoder, column, label))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_margins_are_sums_of_cells(name):
+    encoder = KINDS[name].fit(PEOPLE)
+    reports = encoder.transform(PEOPLE)
+    for postprocess in ("none", "simplex", "clip"):
+        cells = encoder.estimate_counts(reports, postprocess=postprocess)
+        for column in VALUES:
+            margin = encoder.estimate_counts(reports, columns=[column], postprocess=postprocess)
+            assert margin.index.tolist() == VALUES[column]
+            np.testing.assert_allclose(margin["count"], cells.groupby(level=column)["count"].sum()[VALUES[column]])
+    turned = encoder.estimate_counts(reports, columns=["age", "sex"])
+    assert turned.index.names == ["age", "sex"]
+    same = encoder.estimate_counts(reports).reorder_levels(["age", "sex"]).reindex(turned.index)
+    np.testing.assert_allclose(turned["count"], same["count"])
+    if name in FROM_TALLIES:
+        np.testing.assert_allclose(turned["std_error"], same["std_error"])
+        pd.testing.assert_frame_equal(
+            encoder.estimate_counts(encoder.tally(reports), columns=["sex"]),
+            encoder.estimate_counts(reports, columns=["sex"]),
+        )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", often(KINDS, ["unary"]))
+def test_intervals_cover(name):
+    """95 % intervals over 50 releases: 74 % of them cover, but for a chance of 1e-7 for each margin."""
+    encoder = KINDS[name].fit(PEOPLE)
+    encoder.set_params(random_state=5).fit(PEOPLE)
+    covered = {column: [] for column in VALUES}
+    for _ in range(50):
+        reports = encoder.transform(PEOPLE)
+        for column in VALUES:
+            found = encoder.estimate_counts(reports, columns=[column])
+            true = PEOPLE[column].value_counts().reindex(found.index)
+            covered[column].append(found["lower"].le(true) & found["upper"].ge(true))
+    encoder.set_params(random_state=None)
+    assert all((np.mean(inside, axis=0) > 0.74).all() for inside in covered.values())
+
+
+@pytest.mark.parametrize("strategy", ["split", "sample"])
+def test_other_strategies_have_rows_of_the_columns(strategy):
+    encoder = RandomizedResponseEncoder(2.0, strategy=strategy, categories=VALUES).fit(PEOPLE)
+    reports = encoder.transform(PEOPLE)
+    every = encoder.estimate_counts(reports)
+    one = encoder.estimate_counts(reports, columns=["age"])
+    assert one.index.tolist() == VALUES["age"]
+    np.testing.assert_allclose(one, every.loc["age"])
+    both = encoder.estimate_counts(reports, columns=["age", "sex"])
+    assert both.index.tolist() == [(name, label) for name in ("age", "sex") for label in VALUES[name]]
+    share = encoder.estimate_frequencies(reports, columns=["age"])
+    np.testing.assert_allclose(share["frequency"] * len(PEOPLE), one["count"])
+
+
+@pytest.mark.parametrize("columns", [[], ["sex", "sex"], ["height"]])
+def test_columns_that_are_not_there_are_refused(columns):
+    encoder = KINDS["response"].fit(PEOPLE)
+    with pytest.raises(ValueError, match=r"columns must be distinct ones of \['sex', 'age'\]"):
+        encoder.estimate_counts(encoder.transform(PEOPLE), columns=columns)
+
+
+def test_a_tally_does_not_suffice_where_squares_are_needed():
+    encoder = KINDS["hadamard"].fit(PEOPLE)
+    with pytest.raises(ValueError, match="margins of HadamardResponse need the reports"):
+        encoder.estimate_counts(encoder.tally(encoder.transform(PEOPLE)), columns=["sex"])
+
+
+def test_intervals_of_large_counts_reach_as_far_as_their_errors():
+    """The square of a count has more digits than a float: the reach must not be a difference of such squares."""
+    encoder = RandomizedResponseEncoder(20.0, categories={"x": ["a", "b"]}).fit(pd.DataFrame({"x": ["a"]}))
+    support, n = np.array([3_000_000_000, 1_000_000_000]), np.array([4_000_000_000])
+    found = encoder.estimate_counts(encoder.protocol_.empty_tally().with_sums([support, n, n]))
+    assert ((found["upper"] - found["lower"]) / 2).tolist() == pytest.approx((1.959964 * found["std_error"]).tolist())
+
+
+ENCODERS = [RandomizedResponseEncoder, UnaryEncodingTransformer, LocalTableEncoder, SetValuedEncoder]
+
+
+def labels(kind, values):
+    rows = pd.DataFrame({name: known * 50 for name, known in values.items()})
+    rows = rows.map(lambda value: [value]) if kind is SetValuedEncoder else rows
+    encoder = kind(2.0, categories=values, random_state=0)
+    index = encoder.estimate_counts(encoder.fit_transform(rows)).index
+    assert index.names == ["column", "category"]
+    return list(map(repr, index))
+
+
+@each("kind", ENCODERS)
+def test_truth_values_beside_0_or_1_are_text(kind):
+    """`True` read as 1: they share a level of the index, in which pandas keeps the first of what is equal."""
+    for numbers in ([1, 2], [0.0, 5.0]):
+        found = labels(kind, {"a": numbers, "b": [True, False]})
+        assert found == [*map(repr, [("a", one) for one in numbers]), "('b', 'True')", "('b', 'False')"]
+
+
+@each("kind", ENCODERS)
+def test_other_truth_values_are_themselves(kind):
+    for others in ([5, 6], ["1", "0"]):
+        found = labels(kind, {"a": others, "b": [True, False]})
+        assert found == [*map(repr, [("a", one) for one in others]), "('b', True)", "('b', False)"]

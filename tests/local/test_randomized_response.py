@@ -1,35 +1,34 @@
+"""Randomised response from frame to frame: declared values, the whole channel of a record, estimates."""
+
 from __future__ import annotations
 
 import math
 import pickle
-from fractions import Fraction
+from collections import Counter
 from io import StringIO
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy import sparse
 from scipy.stats import chisquare
-from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
-from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 
 from skdp import (
-    BudgetExceeded,
     Domain,
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
     Interval,
+    LocalHashingEncoder,
     PrivacyLeakWarning,
-    PrivacyLedger,
     RandomizedResponseEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
 )
 from skdp.exact import exp_bounds
-from tests.conftest import each, few_kinds
+from skdp.oracles import LocalHashing
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 CATEGORIES = {"sex": ["Female", "Male"], "job": ["clerk", None, "sales"], "rank": [3, 1, 2]}
@@ -37,11 +36,7 @@ CATEGORIES = {"sex": ["Female", "Male"], "job": ["clerk", None, "sales"], "rank"
 
 @pytest.fixture
 def data():
-    return {
-        "sex": ["Female", "Male", "Male", "Female"],
-        "job": ["sales", None, "clerk", "sales"],
-        "rank": [1, 2, 3, 1],
-    }
+    return {"sex": ["Female", "Male", "Male", "Female"], "job": ["sales", None, "clerk", "sales"], "rank": [1, 2, 3, 1]}
 
 
 @pytest.fixture
@@ -69,44 +64,8 @@ def test_a_privatised_table_looks_like_the_original(people, values_of, strategy)
         assert reports.schema == people.schema
 
 
-def test_a_large_epsilon_reports_the_truth(people, values_of, data):
-    for strategy in ("split", "joint"):
-        reports = encoder(epsilon=150, strategy=strategy).fit_transform(people)
-        assert {name: values_of(reports, name) for name in data} == data
-
-
 @pytest.mark.parametrize("strategy", ["split", "joint"])
-def test_the_tuple_of_all_columns_is_within_epsilon(strategy):
-    """Enumerate the whole record: every pair of records, every report."""
-    fitted = encoder(epsilon=0.7, strategy=strategy).fit(pd.DataFrame({"sex": [""], "job": [""], "rank": [1]}))
-    channel = fitted.channel()
-    if strategy == "split":
-        joint = [[Fraction(1)]]
-        for table in channel:
-            joint = [[a * b for a in row for b in other] for row in joint for other in table]
-    else:
-        (joint,) = channel
-    assert len(joint) == 18
-    worst = max(max(column) / min(column) for column in zip(*joint, strict=True))
-    assert worst <= exp_bounds(0.7)[0]
-    assert worst <= exp_bounds(fitted.guarantee_.epsilon)[0]
-    assert fitted.guarantee_.epsilon == pytest.approx(0.7, abs=1e-12)
-    assert fitted.guarantee_.epsilon <= 0.7
-    assert fitted.guarantee_.scope == ("sex", "job", "rank")
-
-
-def test_reports_follow_the_joint_channel():
-    n = 200_000
-    frame = pd.DataFrame({"a": ["x"] * n, "b": [2] * n})
-    fitted = RandomizedResponseEncoder(
-        1.5, strategy="joint", categories={"a": ["x", "y"], "b": [1, 2, 3]}, random_state=3
-    ).fit(frame)
-    counts = fitted.tally(fitted.transform(frame)).support[0]
-    assert chisquare(counts, [float(share) * n for share in fitted.channel()[0][1]]).pvalue > FALSE_ALARM
-
-
-@pytest.mark.parametrize("strategy", ["split", "joint"])
-@pytest.mark.parametrize("postprocess", ["none", "clip", "simplex", "mle"])
+@pytest.mark.parametrize("postprocess", ["none", "simplex"])
 def test_counts_are_estimated_in_a_labelled_table(strategy, postprocess):
     rng = np.random.default_rng(0)
     n = 60_000
@@ -123,14 +82,12 @@ def test_counts_are_estimated_in_a_labelled_table(strategy, postprocess):
         assert counts.index.names == ["column", "category"]
     truth = truth.loc[counts.index]
     assert ((counts["count"] - truth).abs() <= 5.5 * counts["std_error"]).all()
-    assert (counts["lower"] < counts["upper"]).all()
     frequencies = fitted.estimate_frequencies(reports, postprocess=postprocess)
     assert (frequencies.to_numpy() * n == pytest.approx(counts.to_numpy())) is True
-    assert frequencies.columns[0] == "frequency"
     wide = fitted.estimate_counts(reports, postprocess=postprocess, confidence_level=0.999)
     assert (wide["lower"] <= counts["lower"]).all()
     assert (wide["upper"] >= counts["upper"]).all()
-    if postprocess in ("simplex", "mle"):
+    if postprocess == "simplex":
         assert counts["count"].sum() == pytest.approx(n * (2 if strategy == "split" else 1))
 
 
@@ -150,78 +107,6 @@ def test_intervals_are_reported_as_the_middle_of_their_bin(make_frame, values_of
     counts = fitted.estimate_counts(reports)
     assert counts.index.tolist() == ["[0, 38)", "[38, 120]"]
     assert counts["count"].round().tolist() == [2, 2]
-
-
-@few_kinds
-def test_tallies_of_batches_add_up(people):
-    fitted = encoder(strategy="joint").fit(people)
-    first, second = fitted.transform(people), fitted.transform(people)
-    total = fitted.tally(first) + fitted.tally(second)
-    assert total.n_reports == 8
-    assert total.support[0].sum() == 8
-    assert fitted.tally(first) == fitted.tally(first)
-    assert (fitted.tally(first) == fitted.tally(second)) is False
-    pd.testing.assert_frame_equal(fitted.estimate_counts(fitted.tally(first)), fitted.estimate_counts(first))
-
-
-@pytest.mark.parametrize(
-    "other", [{"epsilon": 2.0}, {"strategy": "joint"}, {"categories": CATEGORIES | {"rank": [1, 2, 3]}}]
-)
-def test_tallies_of_other_protocols_are_refused(data, other):
-    frame = pd.DataFrame(data)
-    one, two = encoder().fit(frame), encoder(**other).fit(frame)
-    tallies = one.tally(frame), two.tally(frame)
-    with pytest.raises(ValueError, match="cannot be added"):
-        tallies[0] + tallies[1]
-    with pytest.raises(ValueError, match="different parameters or another domain"):
-        one.estimate_counts(tallies[1])
-    with pytest.raises(TypeError):
-        tallies[0] + 1
-    assert tallies[0] != 1
-
-
-def test_only_the_columns_of_the_transformer_are_in_its_output():
-    frame = pd.DataFrame({"sex": ["Female", "Male"], "name": ["Ann", "Bob"]})
-    step = ColumnTransformer([("private", encoder(categories={"sex": ["Female", "Male"]}), ["sex"])])
-    out = step.set_output(transform="pandas").fit_transform(frame)
-    assert out.columns.tolist() == ["private__sex"]
-
-
-@pytest.mark.processes
-@pytest.mark.slow
-def test_in_a_pipeline_and_a_grid_search_over_processes():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.choice(["x", "y"], 400), "b": rng.choice(["u", "v", "w"], 400)})
-    y = (frame["a"] == "x").to_numpy()
-    domain = {"a": ["x", "y"], "b": ["u", "v", "w"]}
-    model = make_pipeline(RandomizedResponseEncoder(categories=domain), OneHotEncoder(), LogisticRegression())
-    search = GridSearchCV(model, {"randomizedresponseencoder__epsilon": [0.1, 30.0]}, n_jobs=2, cv=3).fit(frame, y)
-    assert search.best_params_ == {"randomizedresponseencoder__epsilon": 30.0}
-    assert search.best_score_ > 0.95
-
-
-def test_clones_and_pickles(data):
-    frame = pd.DataFrame(data)
-    original = encoder(epsilon=2.5, strategy="joint", handle_unknown="uniform")
-    assert clone(original).get_params() == original.get_params()
-    fitted = original.fit(frame)
-    copied = pickle.loads(pickle.dumps(fitted))
-    assert copied.guarantee_ == fitted.guarantee_
-    assert copied.domain_ == fitted.domain_
-
-
-def test_names_and_categories_as_scikit_learn_has_them(data):
-    fitted = encoder().fit(pd.DataFrame(data))
-    assert fitted.get_feature_names_out().tolist() == ["sex", "job", "rank"]
-    assert fitted.n_features_in_ == 3
-    assert [values.tolist() for values in fitted.categories_] == list(CATEGORIES.values())
-
-
-@pytest.mark.parametrize("container", ["pandas", "polars"])
-def test_set_output(people, container):
-    out = encoder().set_output(transform=container).fit_transform(people)
-    assert type(out) is {"pandas": pd.DataFrame, "polars": pl.DataFrame}[container]
-    assert list(out.columns) == ["sex", "job", "rank"]
 
 
 class TestDomain:
@@ -277,14 +162,6 @@ class TestDomain:
             fitted.add((str(caught[0].message), len(caught), pickle.dumps(encoder)))
         assert len(fitted) == 1
 
-    def test_reading_the_data_warns_and_names_the_columns(self):
-        frame = pd.DataFrame({"sex": ["Male", "Female"], "kind": pd.Categorical(["a", "b"], ordered=True)})
-        with pytest.warns(PrivacyLeakWarning, match="the categories of 'sex' are read from the data") as caught:
-            fitted = RandomizedResponseEncoder().fit(frame)
-        assert fitted.domain_ == Domain({"sex": ["Female", "Male"], "kind": ["a", "b"]})
-        assert caught[0].filename == __file__
-        assert "Male" not in str(caught[0].message)
-
     def test_declared_values_win_over_a_dtype_and_nothing_of_the_dtype_is_left(self):
         frame = pd.DataFrame({"sex": pd.Categorical(["Male", "Female", "Male"])})  # levels of the data
         declared = ["Male", "Female", "Other"]
@@ -296,16 +173,6 @@ class TestDomain:
         forms = [{"b": [1, 2], "a": ["x", "y"]}, [["x", "y"], [1, 2]], Domain({"a": ["x", "y"], "b": [1, 2]})]
         domains = [RandomizedResponseEncoder(categories=form).fit(frame).domain_ for form in forms]
         assert domains[0] == domains[1] == domains[2]
-
-    def test_a_fitted_encoder_holds_nothing_of_the_data(self):
-        frame = pd.DataFrame({"sex": ["Male"] * 12_345}, index=[f"person {i}" for i in range(12_345)])
-        fitted = RandomizedResponseEncoder(categories={"sex": ["Male", "Female"]}).fit(frame)
-        fitted.transform(frame)
-        assert pickle.dumps(fitted) == pickle.dumps(
-            RandomizedResponseEncoder(categories={"sex": ["Male", "Female"]}).fit(
-                pd.DataFrame({"sex": ["Female"]}, index=["other"])
-            )
-        )
 
     @each(
         "categories error match",
@@ -326,27 +193,11 @@ class TestDomain:
         with pytest.raises(error, match=match):
             RandomizedResponseEncoder(categories=categories).fit(pd.DataFrame({"sex": ["Male"]}))
 
-    @pytest.mark.filterwarnings("ignore::skdp.PrivacyLeakWarning")
-    @each(
-        "values, match",
-        [
-            (["secret", "secret"], "column 'x' has one category"),
-            (["secret", None], "column 'x' holds missing values"),
-            (["secret", 1], "column 'x' mixes values of several kinds"),
-            ([1.0, math.inf], "column 'x': expected finite numbers"),
-        ],
-    )
-    def test_data_that_gives_no_domain(self, values, match):
-        with pytest.raises(ValueError, match=match) as caught:
-            RandomizedResponseEncoder().fit(pd.DataFrame({"x": values}))
-        assert "secret" not in str(caught.value)
-
 
 class TestUnknownValues:
     @pytest.mark.parametrize("bad", ["secret", None, "", "male"])
-    def test_an_error_names_the_column_and_not_the_value(self, make_frame, bad, monkeypatch):
+    def test_an_error_names_the_column_and_not_the_value(self, make_frame, bad):
         fitted = RandomizedResponseEncoder(categories={"sex": ["Female", "Male"]}).fit(make_frame({"sex": ["Male"]}))
-        monkeypatch.setattr("skdp.base._estimator.coins", lambda *key: pytest.fail("a coin was drawn"))
         with pytest.raises(ValueError, match="column 'sex' holds a value, or a NaN or inf, outside") as caught:
             fitted.transform(make_frame({"sex": ["Male", bad]}, {"sex": ["Female", "Male", bad]}))
         assert "secret" not in str(caught.value)
@@ -377,99 +228,8 @@ class TestUnknownValues:
                 pd.DataFrame({"sex": ["F"]})
             )
 
-    def test_numbers_beyond_an_interval(self):
-        frame = pd.DataFrame({"age": [5.0, 200.0, math.nan, math.inf]})
-        age = {"age": Interval(edges=[0, 38, 120])}
-        with pytest.raises(ValueError, match="column 'age'"):
-            RandomizedResponseEncoder(categories=age).fit_transform(frame)
-        out = RandomizedResponseEncoder(categories=age, handle_unknown="uniform").fit_transform(frame)
-        assert set(out["age"]) <= {19, 79}
-
 
 class TestBadInput:
-    @each(
-        "epsilon error",
-        [
-            *[(value, ValueError) for value in (0, -1, math.nan, math.inf, -math.inf)],
-            *[(value, TypeError) for value in (True, "1", None, 1j, [1.0])],
-        ],
-    )
-    def test_epsilon(self, epsilon, error):
-        with pytest.raises(error, match="epsilon must be a finite number > 0"):
-            RandomizedResponseEncoder(epsilon, categories=[["a", "b"]]).fit([["a"]])
-
-    @each(
-        "parameters error match",
-        [
-            ({"strategy": "both"}, ValueError, "strategy must be one of"),
-            ({"strategy": None}, ValueError, "strategy must be one of"),
-            ({"ledger": 3.0}, TypeError, "ledger must be"),
-            ({"random_state": np.random.RandomState(0)}, TypeError, "random_state must be None"),
-            ({"random_state": np.random.default_rng(0)}, TypeError, "random_state must be None"),
-            ({"random_state": True}, TypeError, "random_state must be None"),
-            ({"random_state": -1}, ValueError, "random_state must be None"),
-            ({"random_state": 1.0}, TypeError, "random_state must be None"),
-        ],
-    )
-    def test_other_parameters(self, parameters, error, match):
-        with pytest.raises(error, match=match):
-            encoder(**parameters).fit(pd.DataFrame({"sex": ["Male"], "job": ["clerk"], "rank": [1]}))
-
-    @each(
-        "X error match",
-        [
-            (pd.DataFrame({"sex": []}), ValueError, r"0 sample"),
-            (pd.DataFrame(index=[0]), ValueError, r"0 feature"),
-            (np.empty((0, 1), object), ValueError, r"0 sample"),
-            (np.array(["secret"], object), ValueError, "Reshape your data"),
-            (["secret"], ValueError, "Reshape your data"),
-            (pd.Series(["secret"]), ValueError, "Reshape your data"),
-            (np.zeros((1, 1, 1)), ValueError, "3D"),
-            (np.array([[1j]]), ValueError, "Complex data not supported"),
-            (sparse.csr_array([[1.0]]), TypeError, "[Ss]parse"),
-            (pl.LazyFrame({"sex": ["secret"]}), TypeError, r"skdp\.engines"),
-        ],
-    )
-    def test_input_of_another_shape(self, X, error, match):
-        for method in ("fit", "transform"):
-            fitted = RandomizedResponseEncoder(categories=[["a", "b"]]).fit(np.array([["a"]], object))
-            with pytest.raises(error, match=match) as caught:
-                getattr(fitted, method)(X)
-            assert "secret" not in str(caught.value)
-
-    def test_other_columns_than_in_fit(self, people, make_frame):
-        fitted = encoder().fit(people)
-        with pytest.raises(ValueError, match="feature names"):
-            fitted.transform(make_frame({"sex": ["Male"], "rank": [1], "job": ["clerk"]}))
-        with pytest.raises(ValueError, match="feature"):
-            fitted.transform(make_frame({"sex": ["Male"]}))
-
-    def test_other_names_that_are_no_strings(self):
-        fitted = RandomizedResponseEncoder(categories={0: [1, 2], 1: [1, 2]}).fit(pd.DataFrame([[1, 2]]))
-        assert fitted.transform(pd.DataFrame([[1, 2]])).columns.tolist() == [0, 1]
-        with pytest.raises(ValueError, match="X has the columns"):
-            fitted.transform(pd.DataFrame([[1, 2]], columns=[1, 0]))
-
-    def test_use_before_fit(self):
-        unfitted = encoder()
-        for call in (
-            lambda: unfitted.transform([["a"]]),
-            lambda: unfitted.tally([["a"]]),
-            lambda: unfitted.estimate_counts([["a"]]),
-            lambda: unfitted.estimate_frequencies([["a"]]),
-            lambda: unfitted.count_variances([1]),
-            unfitted.channel,
-        ):
-            with pytest.raises(NotFittedError):
-                call()
-
-    def test_reports_of_another_domain(self, data):
-        fitted = encoder().fit(pd.DataFrame(data))
-        foreign = pd.DataFrame(data | {"sex": ["secret"] * 4})
-        with pytest.raises(ValueError, match="not reports of this encoder") as caught:
-            fitted.estimate_counts(foreign)
-        assert "secret" not in str(caught.value)
-
     @each(
         "arguments, match",
         [
@@ -491,28 +251,195 @@ class TestBadInput:
             fitted.count_variances(counts)
 
 
-class TestLedger:
-    def test_every_call_is_charged_before_a_coin_is_drawn(self, data, monkeypatch):
-        ledger = PrivacyLedger(epsilon=1.0)
-        fitted = encoder(epsilon=0.5, ledger=ledger).fit(pd.DataFrame(data))
-        assert ledger.spent == (0, 0)
-        fitted.transform(pd.DataFrame(data))
-        clone(fitted).fit_transform(pd.DataFrame(data))
-        monkeypatch.setattr("skdp.base._estimator.coins", lambda *key: pytest.fail("a coin was drawn"))
-        with pytest.raises(BudgetExceeded, match="RandomizedResponseEncoder asks for epsilon"):
-            fitted.transform(pd.DataFrame(data))
-        assert ledger.report()["scope"].tolist() == ["sex, job, rank"] * 2
+ROWS = 8_000
 
-    def test_refused_input_is_not_charged(self, data):
-        ledger = PrivacyLedger(epsilon=1.0)
-        fitted = encoder(ledger=ledger).fit(pd.DataFrame(data))
-        with pytest.raises(ValueError, match="column 'sex'"):
-            fitted.transform(pd.DataFrame(data | {"sex": ["secret"] * 4}))
-        assert ledger.spent == (0, 0)
 
-    def test_a_run_is_charged_once_whatever_other_runs_are_called(self, data):
-        ledger = PrivacyLedger(epsilon=3.0)
-        fitted = encoder(epsilon=1.0, ledger=ledger).fit(pd.DataFrame(data))
-        for run in ("of last week", "of last week", "week"):
-            fitted.charge(run)
-        assert ledger.spent == (2, 0)
+@pytest.mark.parametrize("strategy", ["split", "joint"])
+@pytest.mark.parametrize("true", ["a", "b", None])
+def test_every_value_is_randomised_missing_too(make_frame, values_of, strategy, true):
+    declared = {"x": ["b", "a", None], "y": ["u", "v"]}
+    frame = make_frame({"x": [true] * ROWS, "y": ["v"] * ROWS}, declared)
+    encoder = RandomizedResponseEncoder(1.2, strategy=strategy, categories=declared, random_state=5).fit(frame)
+    reports = encoder.transform(frame)
+    x, y = Counter(values_of(reports, "x")), Counter(values_of(reports, "y"))
+    place = declared["x"].index(true)
+    if strategy == "split":
+        shares = [channel[row] for channel, row in zip(encoder.channel(), (place, 1), strict=True)]
+    else:
+        joint = np.array(encoder.channel()[0][2 * place + 1]).reshape(3, 2)
+        shares = [joint.sum(axis=1), joint.sum(axis=0)]
+    for seen, values, share in zip((x, y), declared.values(), shares, strict=True):
+        observed = [seen[value] for value in values]
+        assert sum(observed) == ROWS
+        assert chisquare(observed, np.array(share, float) * ROWS).pvalue > FALSE_ALARM
+    assert encoder.tally(reports).n_reports == ROWS
+
+
+def table_of(oracle):
+    """The channel, given the public seed that tells all values apart as well as any."""
+    return oracle._inner.channel() if isinstance(oracle, LocalHashing) else oracle.channel()
+
+
+def worst_ratio(oracles, strategy):
+    """Enumerate the whole record: every pair of records, every report of all columns."""
+    tables = [table_of(oracle) for oracle in oracles]
+    if strategy == "sample":  # which column is reported does not depend on the record
+        rows = [[share / len(tables) for row in rows for share in row] for rows in product(*tables)]
+    else:
+        rows = [[math.prod(shares) for shares in product(*rows)] for rows in product(*tables)]
+    assert all(sum(row) == 1 for row in rows)
+    return max(max(column) / min(column) for column in zip(*rows, strict=True))
+
+
+@pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
+@pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1, 40, 700])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        RandomizedResponseEncoder,
+        UnaryEncodingTransformer,
+        SubsetSelectionEncoder,
+        LocalHashingEncoder,
+        HadamardResponseEncoder,
+        FrequencyOracleEncoder,
+    ],
+)
+def test_the_tuple_of_all_columns_keeps_every_promise(kind, epsilon, strategy):
+    """Both rounds too: what all reports of unchanged values say, and what a single one says."""
+    parameters = {"memoize": True, "secret_key": bytes(32), "strategy": strategy, "categories": [[1, 2], [1, 2, 3]]}
+    two = "instantaneous_epsilon" in kind().get_params()
+    promises = [(kind(epsilon, **parameters).fit([[1, 1]]), "oracles_", "guarantee_", epsilon)]
+    if two:
+        both = kind(epsilon, instantaneous_epsilon=epsilon / 2, **parameters).fit([[1, 1]])
+        promises += [
+            (both, "permanent_oracles_", "guarantee_", epsilon),
+            (both, "oracles_", "instantaneous_guarantee_", epsilon / 2),
+        ]
+    for fitted, oracles, guarantee, wanted in promises:
+        ratio = worst_ratio(getattr(fitted, oracles), strategy)
+        stated = getattr(fitted, guarantee).epsilon
+        assert ratio <= exp_bounds(wanted)[0]
+        assert ratio <= exp_bounds(stated)[0]
+        assert stated <= wanted
+        if 0.1 <= epsilon <= 1:
+            assert stated == pytest.approx(wanted, rel=1e-6)
+
+
+COLUMNS = {
+    "uint8": np.array([0, 1, 2, 1], np.uint8),
+    "float16": np.array([0, 1, 2, 1], np.float16),
+    "bool": np.array([True, False, True, True]),
+    "object": np.array([1, "x", None, True], object),
+    "text": np.array(["x", "y", "longer", "1"]),
+    "bytes": np.array([b"x", b"y", b"z", b"1"]),
+    "datetime": np.array(["2020-01-01", "2021-01-01", "NaT", "2020-01-01"], "M8[ns]"),
+    "timedelta": np.array([1, 2, 3, 4], "m8[s]"),
+    "pandas Int8": pd.Series([1, 0, None, 1], dtype="Int8"),
+    "pandas boolean": pd.Series([True, None, False, True], dtype="boolean"),
+    "pandas python string": pd.Series(["x", None, "y", "1"], dtype="string[python]"),
+    "pandas category": pd.Series(pd.Categorical(["x", None, "secret", "1"])),
+    "pandas aware": pd.Series(pd.to_datetime(["2020-01-01", None, "2021-01-01", "2020-01-01"], utc=True)),
+    "pandas period": pd.Series(pd.period_range("2020", periods=4, freq="M")),
+    "pandas arrow": pd.Series([1, 0, None, 1], dtype="int8[pyarrow]"),
+    "polars null": pl.Series([None, None, None, None]),
+    "polars Int8": pl.Series([1, 0, None, 1], dtype=pl.Int8),
+    "polars Boolean": pl.Series([True, None, False, True]),
+    "polars Enum": pl.Series(["x", None, "secret", "1"], dtype=pl.Enum(["x", "1", "secret"])),
+    "polars Date": pl.Series(["2020-01-01"] * 4).str.to_date(),
+    "arrow int8": pa.array([1, 0, None, 1], pa.int8()),
+    "arrow dictionary": pa.array([1, 0, None, 1]).dictionary_encode(),
+    "arrow view": pa.array(["x", None, "y", "1"], pa.string_view()),
+    "arrow timestamp": pa.array(pd.to_datetime(["2020-01-01"] * 4)),
+}
+KINDS = {
+    **dict.fromkeys(("uint8", "float16", "pandas Int8", "pandas arrow", "polars Int8"), "numbers"),
+    **dict.fromkeys(("arrow int8", "arrow dictionary"), "numbers"),
+    **dict.fromkeys(("bool", "pandas boolean", "polars Boolean"), "booleans"),
+    **dict.fromkeys(("text", "pandas python string", "pandas category", "polars Enum", "arrow view"), "strings"),
+    **dict.fromkeys(("datetime", "pandas aware", "arrow timestamp"), "times"),
+    "polars Date": "dates",
+}
+"""What the dtypes hold that are for one kind of values."""
+DECLARED = {
+    "strings": ["x", "y", "secret"],
+    "strings and missing": ["x", None],
+    "integers": [1, 0, 300],
+    "fractions": [0.5, 1.0],
+    "booleans": [True, False],
+    "booleans and missing": [None, True, False],
+    "times": [pd.Timestamp("2020-01-01"), pd.Timestamp("2021-01-01")],
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("declared", DECLARED)
+def test_whatever_goes_in_declared_values_come_out(column, declared):
+    """Any dtype against any kind of declared values: the reports are readable, whatever the rows held."""
+    # Or it is refused, as it can hold none of them: all reports would be uniform random values.
+    data, values = COLUMNS[column], DECLARED[declared]
+    kinds = declared.split(" ")[0], KINDS.get(column)
+    refused = kinds[1] is not None and kinds[1] != ("numbers" if kinds[0] in ("integers", "fractions") else kinds[0])
+    if isinstance(data, np.ndarray):
+        table = data.reshape(-1, 1)
+    elif isinstance(data, pd.Series):
+        table = data.to_frame("x")
+    else:
+        table = pl.DataFrame({"x": data}) if isinstance(data, pl.Series) else pa.table({"x": data})
+    encoder = RandomizedResponseEncoder(0.5, categories=[values], handle_unknown="uniform").fit(table)
+    if refused and not (column == "float16" and None in values):
+        with pytest.raises(ValueError, match=r"'x0?': its dtype .* holds .*, which the declared values .* are not"):
+            encoder.transform(table)
+        return
+    for _ in range(3):
+        reports = encoder.transform(table)
+        assert encoder.tally(reports).n_reports == 4
+    kind = type(table[:1])
+    assert type(reports) is kind
+
+
+def test_no_undeclared_level_of_a_dtype_is_left():
+    frame = pl.DataFrame({"x": ["a", "b"]}, schema={"x": pl.Enum(["a", "b", "secret"])})
+    reports = RandomizedResponseEncoder(categories={"x": ["a", "b"]}).fit_transform(frame)
+    assert reports.schema["x"].categories.to_list() == ["a", "b"]
+    table = pa.table({"x": pa.array(["a", "secret"]).dictionary_encode()}).slice(0, 1)
+    reports = RandomizedResponseEncoder(categories={"x": ["a", "b"]}).fit_transform(table)
+    assert reports["x"].chunk(0).dictionary.to_pylist() == ["a", "b"]
+
+
+def test_odd_objects_among_numbers_are_undeclared():
+    ages = np.array([[5], ["secret"], [True], [10**400], [None]], dtype=object)
+    categories = [Interval(edges=[0, 38, 120])]
+    uniform = RandomizedResponseEncoder(categories=categories, handle_unknown="uniform").fit(ages)
+    assert set(uniform.transform(ages).ravel()) <= {19, 79}
+    with pytest.raises(ValueError, match="column 'x0' holds a value, or a NaN or inf, outside"):
+        RandomizedResponseEncoder(categories=categories).fit_transform(ages)
+
+
+class TestEstimates:
+    @pytest.fixture
+    def fitted(self):
+        rows = pd.DataFrame({"x": ["a", "b", "c"]})
+        return RandomizedResponseEncoder(0.2, categories={"x": ["a", "b", "c"]}).fit(rows)
+
+    def test_error_and_interval_are_those_of_the_unbiased_estimate(self, fitted):
+        reports = pd.DataFrame({"x": ["a"] * 400 + ["b"] * 330 + ["c"] * 270})
+        plain = fitted.estimate_counts(reports)
+        assert plain["count"].min() < 0
+        inside = plain["count"].clip(0, 1000)
+        expected = np.sqrt(fitted.count_variances(inside / inside.sum() * 1000))
+        for postprocess in ("clip", "simplex", "mle"):
+            other = fitted.estimate_counts(reports, postprocess=postprocess)
+            assert other["std_error"].equals(plain["std_error"])
+            assert other["lower"].equals(plain["lower"].clip(0, 1000))
+            assert other["upper"].equals(plain["upper"].clip(0, 1000))
+        # The variance at a negative count is that at 0, not a smaller one.
+        oracle = fitted.oracles_[0]
+        assert plain["std_error"]["c"] == pytest.approx(np.sqrt(oracle.variance([1000, 0, 0], 1000)[2]))
+        assert plain["std_error"].to_numpy() == pytest.approx(expected, rel=0.2)
+
+
+def test_too_many_joint_cells_are_refused_with_the_way_out():
+    frame = pd.DataFrame({name: [1] for name in "abcd"})
+    categories = {name: range(1000) for name in "abcd"}
+    with pytest.raises(ValueError, match="1,000,000,000,000 joint cells are too many; use strategy='split'"):
+        RandomizedResponseEncoder(strategy="joint", categories=categories).fit(frame)

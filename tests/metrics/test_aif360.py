@@ -263,7 +263,6 @@ def test_categories_that_are_numbers_are_values_not_numbers():
     assert dataset.feature_names == ["sex", "code=1", "code=2", "code=3"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "weights",
     [

@@ -160,7 +160,6 @@ def test_total_variation_is_the_largest_error_of_any_set_of_cells():
     assert total_variation(true, estimate) == pytest.approx(max(abs((true - estimate)[s].sum()) for s in sets))
 
 
-@pytest.mark.chosen("columns0")
 @pytest.mark.parametrize("columns", [["a"], ["a", "b"]])
 def test_the_expected_error_is_the_mean_over_all_that_can_happen(columns):
     domain = {name: values for name, values in {"a": [0, 1, 2], "b": ["x", "y"]}.items() if name in columns}

@@ -43,8 +43,8 @@ from skdp.metrics.fairness._table import _ranges
 from skdp.metrics.private_groups._reports import GroupReports, find_privileged, indicate_privileged_rows, read_groups
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import SeededSource
-from skdp.testing import check_intervals
 from tests.conftest import each, often
+from tests.intervals import check_intervals
 
 ENDS = ["lower", "upper"]
 SEX = {"sex": ["Female", "Male"]}
@@ -296,7 +296,6 @@ def sums_of_reports(oracle, codes, cells, privileged, source):
     return sums_of(indicate_privileged_rows(groups, privileged), cells)
 
 
-@pytest.mark.chosen("RandomizedResponse")
 @pytest.mark.parametrize(
     ("oracle", "privileged"),
     [pytest.param(*case, marks=[] if place in (1, 2) else pytest.mark.long) for place, case in enumerate(CASES)],
@@ -366,7 +365,6 @@ def test_at_the_ends_a_rate_is_as_far_from_0_as_the_level_says(rows):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", often([0.3, 1.0], [0.3]))
 def test_intervals_cover_in_all_draws_where_what_a_rate_divides_by_is_hardly_told_from_0(epsilon):
     """Exact: all counts of reports of 140 positive rows, 45 of which are privileged, by their probabilities."""
@@ -638,7 +636,6 @@ def test_what_cannot_be_told_from_zero_is_shown_with_a_wide_interval():
         assert wide[5] < 0.2  # of the false positive rate of the privileged
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rows", ["fixed", "sampled"])
 def test_values_and_ends_are_possible_ones(rows):
     least, most = np.r_[np.zeros(6), -1, 0, -1, -1], np.r_[np.ones(6), 1, np.inf, 1, 1]
@@ -652,7 +649,6 @@ def test_values_and_ends_are_possible_ones(rows):
     assert ((found.lower <= found.value) & (found.value <= found.upper)).all()
 
 
-@pytest.mark.slow
 def test_the_table_is_that_of_known_groups():
     """Without noise, with weights, scores, control features, missing values and intervals of all groups at once."""
     people, true, predicted = table(400)
@@ -689,7 +685,6 @@ def test_what_no_row_is_divided_by_is_undefined():
     assert found["value"].isna().tolist() == [False, False, True, True, False, False, False, False, True, True, False]
 
 
-@pytest.mark.slow
 def test_a_ratio_that_is_infinite_by_noise_is_no_undefined_metric():
     people, true, predicted = table(60)
     impacts = []
@@ -749,7 +744,6 @@ LEAST, MOST = np.r_[np.zeros(6), -1, 0, -1, -1], np.r_[np.ones(6), 1, np.inf, 1,
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_intervals_cover_in_all_draws():
     """Shown only where it stood out, disparate impact was biased and covered too rarely in the draws that show it."""
     truth = POPULATION.set_axis(few_women(0).index)
@@ -834,7 +828,6 @@ def sums_of_many_reports(shares, selected, *, n, epsilon, times=200):
     return sums, predicted, np.array(rates)
 
 
-@pytest.mark.slow
 def test_small_differences_of_hidden_groups_are_covered():
     """None is selected in the smaller group, or all are: between two places of the grid, ends left out the truth."""
     for selected in ([0, 0.01], [1, 0.98]):
@@ -965,7 +958,6 @@ def test_average_odds_of_a_group_that_may_have_no_rows_are_not_wider_than_possib
     assert high <= wider_high + 0.03
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_groups", often([2, 3], [2]))
 def test_differences_of_groups_that_may_have_no_rows_cover(n_groups):
     """Of two groups that are all rows, the sums are known, and only rates that give these are possible."""

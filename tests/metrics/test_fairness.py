@@ -129,7 +129,6 @@ some_cells = st.fixed_dictionaries({(y, p): st.integers(0, 9) for y in (0, 1) fo
 groups = st.lists(some_cells.filter(lambda cells: any(cells.values())), min_size=2, max_size=4)
 
 
-@pytest.mark.slow
 @given(groups)
 def test_the_values_are_aif360s_and_fairlearns_on_any_table(parts):
     frame = rows(**dict(zip("abcd", parts, strict=False)))
@@ -318,7 +317,6 @@ def covered(estimate, truth, weight):
 RATE_PAIRS = list(itertools.product([0.1, 0.3, 0.5, 0.8], repeat=2))
 
 
-@pytest.mark.slow
 def test_intervals_of_rates_and_differences_cover_exactly_summed_over_all_outcomes():
     shares, (lefts, rights) = [], (proportion(np.arange(n + 1), n, 0.95) for n in (40, 60))
     for p, q in RATE_PAIRS:
@@ -340,7 +338,6 @@ def test_at_an_end_of_the_interval_more_and_half_of_the_same_are_as_likely_as_on
     assert stats.binom.cdf(counts, 20, found.upper) - half[1] == pytest.approx(0.025, abs=1e-9)
 
 
-@pytest.mark.slow
 def test_intervals_of_ratios_cover_exactly_summed_over_all_outcomes():
     (x, y), _ = binomials((40, 60), (0.5, 0.5))
     estimate = ratio(proportion(x, 40, 0.95), proportion(y, 60, 0.95))
@@ -358,7 +355,6 @@ def test_the_interval_of_a_ratio_ends_where_that_of_a_difference_meets_0():
             assert reach[place] == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.slow
 def test_average_odds_are_covered():
     trials, rates = (12, 14, 16, 10), (0.3, 0.5, 0.7, 0.4)
     counts, weight = binomials(trials, rates)
@@ -369,7 +365,6 @@ def test_average_odds_are_covered():
     assert 0.87 < covered(odds, truth, weight) < 0.93
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rates", [(0.3, 0.3, 0.3), (0.1, 0.4, 0.4), (0.2, 0.5, 0.7)])
 def test_intervals_between_the_extreme_groups_cover_with_ties_and_without(rates):
     """Over 300 draws; the study over more of them is benchmarks/fairness_intervals.py."""
@@ -429,7 +424,6 @@ def test_of_two_groups_the_range_has_about_the_interval_of_the_difference():
     assert float(found.upper) == pytest.approx(float(pair.upper), abs=0.01)
 
 
-@pytest.mark.slow
 def test_intervals_of_all_groups_at_once_are_those_of_a_higher_level():
     frame = rows(Female=UNPRIVILEGED, Male=PRIVILEGED, Other={(1, 1): 3, (1, 0): 7, (0, 1): 5, (0, 0): 15})
     given = {"by_group": True, "confidence_level": 0.9}
@@ -458,7 +452,6 @@ def test_the_theil_index_has_the_error_of_the_delta_method_and_covers():
     assert 0.92 < share < 0.97
 
 
-@pytest.mark.slow
 @given(groups, st.sampled_from([0.5, 0.95, 0.999]))
 def test_every_interval_holds_its_value_and_possible_values_only(parts, level):
     frame = rows(**dict(zip("abcd", parts, strict=False)))

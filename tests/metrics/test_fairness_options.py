@@ -71,7 +71,6 @@ def test_weighted_values_are_fairlearns_and_aif360s():
         assert own[name] == pytest.approx(getattr(theirs, name)())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["of the rows", "of the labels"])
 def test_intervals_of_weighted_rows_cover(weights):
     rng, drawn, truth = np.random.default_rng(0), [], 0.5 if weights == "of the rows" else 0.75
@@ -85,7 +84,6 @@ def test_intervals_of_weighted_rows_cover(weights):
     assert 0.86 < ((found.lower <= truth) & (truth <= found.upper)).mean() < 0.94
 
 
-@pytest.mark.slow
 def test_rates_of_few_weighted_rows_are_covered():
     """With weights that follow from the labels: without a row that is counted, its weight is that of other groups."""
     rng, weights, covered = np.random.default_rng(0), np.array([[1.0, 2.0], [0.5, 3.0]]), []
@@ -98,7 +96,6 @@ def test_rates_of_few_weighted_rows_are_covered():
     assert np.mean(covered) > 0.94
 
 
-@pytest.mark.slow
 def test_only_the_proportions_of_weights_matter():
     frame = people()
     expected = report(frame, confidence_level=0.9, sample_weight=np.ones(len(frame)))
@@ -107,7 +104,6 @@ def test_only_the_proportions_of_weights_matter():
         pd.testing.assert_frame_equal(found, expected)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 def test_of_rows_without_weight_nothing_is_known():
     site, weights = np.repeat(["x", "y"], 4), np.repeat([1.0, 0.0], 4)
@@ -155,7 +151,6 @@ def test_control_features_split_the_rows():
     np.testing.assert_allclose(ranges["value"], theirs.difference().to_numpy(float))
 
 
-@pytest.mark.slow
 def test_a_group_without_rows_in_a_cell_is_undefined_and_left_out_of_the_range():
     frame = people()
     frame = frame[(frame["sex"] != "X") | (frame["site"] == "a")]
@@ -180,7 +175,6 @@ def test_the_calibration_gap_of_a_group_is_the_mean_of_labels_less_scores():
     assert "calibration_gap" not in set(report(frame)["metric"])
 
 
-@pytest.mark.slow
 def test_consistency_is_aif360s():
     from aif360.sklearn.metrics import consistency_score
 

@@ -48,7 +48,6 @@ def bin_of(value, edges):
     return place if 0 < place < len(edges) else "outside"
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_the_error_of_every_marginal_of_every_kind_of_frame(make_frame, order):
     table = marginal_errors(make_frame(REAL), make_frame(SYNTHETIC), order=order)
@@ -142,7 +141,6 @@ def test_a_product_of_more_than_2_to_the_64_cells_is_counted():
     assert marginal_error(real, synthetic, order=14, domain=domain) == float(want)
 
 
-@pytest.mark.slow
 @given(rows)
 def test_equal_shares_have_no_error_and_disjoint_ones_an_error_of_exactly_one(real):
     table = pd.DataFrame(real, columns=list("abcd"))

@@ -144,7 +144,6 @@ def test_weights_without_noise_are_those_of_aif360(make):
     np.testing.assert_allclose(found, reweigh(true, people["sex"]), rtol=1e-6)
 
 
-@pytest.mark.chosen("Randomized")
 @pytest.mark.parametrize("make", ENCODERS)
 def test_unbiased_weights_make_labels_and_true_groups_independent(make):
     people, _, true, _ = table(40_000)
@@ -288,7 +287,6 @@ def test_a_group_without_a_label_cannot_be_weighted():
 # --- fairlearn's threshold optimiser ----------------------------------------------------------------------------------
 
 
-@pytest.mark.chosen("Subset")
 @pytest.mark.parametrize("make", ENCODERS)
 def test_the_threshold_optimiser_equalises_the_odds_of_true_groups(make):
     people, _, true, predicted = table(40_000)
@@ -347,7 +345,6 @@ def test_arguments_of_the_threshold_optimiser_are_checked(change, message):
         private_threshold_optimizer(**given | change)
 
 
-@pytest.mark.slow
 def test_more_levels_of_scores_than_rows_can_stand_for_are_refused():
     people, X, true, _ = table(4_000)
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
@@ -405,7 +402,6 @@ def test_projected_multipliers_keep_the_penalty_and_are_no_larger():
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_the_constraint_holds_for_true_groups_where_that_on_reports_falls_short():
     from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
 

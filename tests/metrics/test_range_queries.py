@@ -55,7 +55,6 @@ def expected(real, synthetic, queries):
     return float(sum(abs(share(real, query) - share(synthetic, query)) for query in queries) / len(queries))
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("query", QUERIES)
 def test_the_error_of_a_query_on_every_kind_of_frame(make_frame, query):
     got = range_query_error(make_frame(REAL), make_frame(SYNTHETIC), [query])

@@ -120,7 +120,6 @@ def test_a_regression_is_scored_too():
     assert constant.iloc[0, 0] < 0
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("model", [LogisticRegression(), HistGradientBoostingClassifier(), DecisionTreeClassifier()])
 @pytest.mark.parametrize(("labels", "label"), [(("no", "yes"), "yes"), (("no", "yes"), "no"), ((0, 1), 1)])
 @pytest.mark.parametrize("dtype", [object, "category"])

@@ -207,8 +207,6 @@ def check_empirical_error(oracle, label):
 FAITHFUL = ["GRR", "OUE", "SUE", "THE", "SS", "OLH", "BLH", "HR", "HR4"]
 
 
-@pytest.mark.chosen("14-1-")
-@pytest.mark.covering
 @pytest.mark.parametrize("name", FAITHFUL)
 @pytest.mark.parametrize(("k", "epsilon"), [(4, 0.5), (14, 1), (100, 2)])
 def test_the_empirical_error_is_the_closed_form(all_oracles, name, k, epsilon):
@@ -236,7 +234,6 @@ def check_coverage(oracle, label):
     assert 0.93 <= covered / (runs * k) <= 0.97
 
 
-@pytest.mark.chosen("OUE", "GRR")
 @pytest.mark.parametrize("name", FAITHFUL)
 def test_intervals_cover_the_truth(all_oracles, name):
     check_coverage(all_oracles[name](100, 1.5), name)
@@ -423,7 +420,6 @@ def test_the_report_without_noise_supports_the_value_alone(name):
 DTYPES = [np.uint8, np.uint16, np.uint32, np.uint64, np.int16, np.int64]
 
 
-@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=60)
 def test_every_report_is_accepted_and_alike_whatever_the_dtype(all_oracles, data):

@@ -63,7 +63,6 @@ def test_over_all_functions_the_estimate_is_unbiased(small_prime, g):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_over_all_functions_the_variance_is_the_stated_one(small_prime):
     """One function for all reports: the collisions do not average out."""
     counts = np.array([5, 0, 3, 1, 2])
@@ -81,7 +80,6 @@ def test_over_all_functions_the_variance_is_the_stated_one(small_prime):
     assert oracle.variance(counts, 11) == pytest.approx(total, rel=1e-9)
 
 
-@pytest.mark.slow
 def test_over_all_functions_the_floor_is_what_collisions_leave(small_prime):
     """Of one function and of two: the bias of each value, over all functions, when all records have the value 2."""
     for g in (2, 4, 11):
@@ -137,7 +135,6 @@ def test_the_tally_is_the_sum_of_inner_estimates(monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_the_error_is_near_the_stated_one_over_seeds():
     """Few functions, so that collisions of heavy values count."""
     counts = np.array([600, 200, 100, 60, 30, 10, 0, 0])

@@ -84,8 +84,6 @@ def test_reports_spread_as_the_channel_has_it(make, steps, epsilon):
         assert mechanism.spread(given) == pytest.approx(given @ channel, rel=1e-9, abs=1e-15)
 
 
-@pytest.mark.chosen("1-3-Optimal", "1-0.5-Optimal", "Clamped", "square_wave")
-@pytest.mark.covering
 @mechanisms
 @pytest.mark.parametrize("epsilon", often([1e-3, 0.5, 1, 3, 8], [0.5, 3]))
 @pytest.mark.parametrize("steps", often([1, 5, 12], [1, 12]))
@@ -106,7 +104,6 @@ def test_reports_follow_the_channel(make, steps, epsilon):
             assert chisquare(observed, wanted).pvalue > FALSE_ALARM
 
 
-@pytest.mark.chosen("Clamped", "square_wave")
 @mechanisms
 def test_reports_of_a_fine_grid_have_the_right_mean_and_variance(make):
     mechanism = make(1024, 1.3)
@@ -188,7 +185,6 @@ class TestAccuracy:
         worst = max(mechanism.variances(range(1025))) / 512**2
         assert worst < untouched * (0.71 if epsilon <= 1 else 0.95)
 
-    @pytest.mark.chosen("1]")
     @pytest.mark.parametrize("epsilon", [0.3, 1, 3])
     def test_the_optimal_one_is_best(self, epsilon):
         worst = {make: make(1024, epsilon).variances(range(1025)).max() for make in MECHANISMS}

@@ -29,8 +29,6 @@ def test_the_largest_variance(epsilon):
     assert variances.max() < LARGEST_OF_HYBRID[epsilon] * 0.97
 
 
-@pytest.mark.chosen("3-", "2-", "6-1.0")
-@pytest.mark.covering
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 2.5])
 @pytest.mark.parametrize("n_nodes", often([2, 3, 4, 6, 9], [2, 3, 6]))
 def test_no_outcome_improves_the_program(n_nodes, epsilon):
@@ -67,7 +65,6 @@ def test_with_two_nodes_it_is_randomised_response_of_the_ends():
     assert one.variances([0, 1]) == pytest.approx(other.variances([0, 1]), rel=1e-6)
 
 
-@pytest.mark.chosen("1]", "3]", "16]", "37]", "65536")
 @pytest.mark.parametrize("steps", [1, 3, 16, 37, 1000, 1 << 16])
 def test_nodes_are_symmetric_and_on_the_grid(steps):
     nodes = Optimal(steps, 1.0).nodes
@@ -78,7 +75,6 @@ def test_nodes_are_symmetric_and_on_the_grid(steps):
     assert len(nodes) <= 33
 
 
-@pytest.mark.slow
 def test_the_outcomes_make_the_same_mechanism_again():
     one = Optimal(40, 1.5)
     same = Optimal(40, 1.5, outcomes=json.loads(json.dumps(one.outcomes)))
@@ -138,7 +134,6 @@ def people(n=4000):
     return pd.DataFrame({"age": np.random.default_rng(0).normal(40, 12, n).clip(0, 100)})
 
 
-@pytest.mark.slow
 def test_reports_of_a_solution_are_read_with_another(monkeypatch):
     """Another version of the solver may find other outcomes: the protocol holds those that were drawn."""
     fitted = NumericPerturber(2.0, mechanism="optimal", bounds={"age": (0, 100)}).fit(people())
@@ -156,7 +151,6 @@ def test_reports_of_a_solution_are_read_with_another(monkeypatch):
         NumericPerturber.from_json(json.dumps(other))
 
 
-@pytest.mark.slow
 def test_permanent_reports_need_the_outcomes():
     given = {"bounds": {"age": (0, 100)}, "memoize": True, "secret_key": bytes(range(32))}
     with pytest.raises(ValueError, match=r"mechanism_\.outcomes"):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import Domain, FrequencyOracleEncoder, recommend_strategy
+from skdp import Domain, FrequencyOracleEncoder
 from skdp.evaluation import audit_epsilon, bayes_accuracy
 from skdp.exact import exp_bounds, log_upper
 from skdp.local import SecretKey
@@ -50,7 +50,6 @@ def test_its_channel_keeps_the_promise(oracle):
     assert oracle.epsilon == log_upper(ratio)
 
 
-@pytest.mark.slow
 def test_its_permanent_reports_stay_the_same_and_follow_the_channel(oracle):
     memo = Memo(KEY, "outside", Domain({"x": range(K)}), [("x",)], (oracle,), sample=False, unknown=False)
     assert memo.n_states == [K]
@@ -71,13 +70,6 @@ def test_the_best_guess_is_that_of_the_channel(oracle):
     assert bayes_accuracy(oracle, prior, groups=[*"aabbb"]) == pytest.approx(pairs.max(axis=0).sum(), rel=1e-12)
 
 
-def test_a_line_in_the_registry_compares_it(oracle, monkeypatch):
-    monkeypatch.setitem(ORACLES, "outside", type(oracle))
-    table = recommend_strategy({"x": range(K), "y": range(3)}, 1.0, oracle="outside")
-    assert (table["oracles"].str.split(", ").str[0] == "outside").all()
-
-
-@pytest.mark.covering
 @pytest.mark.parametrize("memoize", [False, True])
 def test_a_line_in_the_registry_makes_it_an_encoder(oracle, monkeypatch, memoize):
     monkeypatch.setitem(ORACLES, "outside", type(oracle))

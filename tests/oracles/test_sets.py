@@ -199,7 +199,6 @@ def test_the_best_is_chosen():
         choose_set_oracle(1000, 5, 1.0, max_report_bytes=1)
 
 
-@pytest.mark.slow
 @each("size", [(1 << 17, 1024), (1024, 1024)])
 @each("epsilon", [0.01, 1000.0])
 def test_large_sets_take_no_time(size, epsilon):

@@ -81,8 +81,6 @@ def test_the_composed_channel_is_that_of_both_rounds_and_keeps_epsilon(name, eps
     assert all(sum(row) == 1 for row in composed)
 
 
-@pytest.mark.chosen("1.0-0.999", "2.0-1.0", "8.0-0.5")
-@pytest.mark.covering
 @pytest.mark.parametrize(
     ("name", "n_reports"), [("L-GRR 2", 1), ("L-GRR 2", 7), ("L-GRR 5", 3), ("L-OSUE", 2), ("L-SUE", 2), ("L-THE", 2)]
 )
@@ -186,7 +184,6 @@ def test_hashing_keeps_the_seed():
     assert chisquare(seen, np.array(row, float) * len(reports)).pvalue > FALSE_ALARM
 
 
-@pytest.mark.chosen("UnaryEncoding", "Randomized")
 @pytest.mark.parametrize("make", [RandomizedResponse, UnaryEncoding, LocalHashing])
 def test_estimates_are_unbiased_with_the_variance_that_is_stated(make):
     oracle = two_rounds(make(6, 3.0), 1.5)

@@ -27,7 +27,6 @@ def test_every_vector_of_bits_keeps_the_promise(check_channel, variant, k, epsil
     assert check_channel(oracle, oracle.channel(), epsilon) == oracle.worst_ratio
 
 
-@pytest.mark.chosen("1-threshold", "1-symm")
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("epsilon", [0.1, 1])
 def test_every_vector_of_eight_bits_keeps_the_promise(check_channel, variant, epsilon):
@@ -145,7 +144,6 @@ def way(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("k", [2, 3, 4, 8])
 def test_vectors_follow_the_channel(way, variant, k):

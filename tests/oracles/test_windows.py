@@ -23,7 +23,6 @@ def every_case(test):
     return steps(pytest.mark.parametrize("epsilon", often(EPSILONS, [1e-9, 1.0]))(test))
 
 
-@pytest.mark.chosen("1.0-40", "1.0-5")
 @every_case
 def test_no_report_is_more_than_e_to_the_epsilon_times_likelier(steps, epsilon):
     mechanism = Windows(steps, epsilon)
@@ -54,7 +53,6 @@ def test_reports_spread_as_the_channel_has_it(steps, epsilon):
     assert mechanism.spread(weights) == pytest.approx(expected, rel=1e-9, abs=1e-15)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("position", [0, 7, 16])
 def test_reports_follow_the_channel(position):
     mechanism, n = Windows(16, 1.0), 200_000
@@ -64,7 +62,6 @@ def test_reports_follow_the_channel(position):
     assert chisquare(np.bincount(reports, minlength=mechanism.n_reports), expected).pvalue > 1e-6
 
 
-@pytest.mark.slow
 def test_all_draws_of_a_small_one_are_counted(monkeypatch):
     """Enumerated: every uniform draw over all its values, and both outcomes of each lie."""
     mechanism = Windows(16, 0.5)

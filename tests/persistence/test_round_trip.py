@@ -65,7 +65,7 @@ from tests.test_fitted_state import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
 
 pytestmark = pytest.mark.filterwarnings("ignore:the noise (drowns|hides):UserWarning")
 
-NO_ESTIMATORS = {"RapporTally", "ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "Interval", "SecretKey"}
+NO_ESTIMATORS = {"ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "Interval", "SecretKey"}
 """Public classes that are not estimators: ledgers and tallies have files of their own."""
 
 OURS = [(f"{place}-{type(one).__name__}", one, X) for place, (one, X) in enumerate(SUBJECTS)]
@@ -202,7 +202,6 @@ def test_estimators_of_skdp(estimator, X):
     check_round_trip(fitted(seeded(clone(estimator)), X), X)
 
 
-@pytest.mark.chosen("Pipeline", "Transformer", "LogisticRegression", "Encoder", "Scaler", "Union", "Imputer", "KBins")
 @pytest.mark.parametrize(("estimator", "X"), THEIRS, ids=lambda value: type(value).__name__)
 def test_steps_of_scikit_learn(estimator, X):
     check_round_trip(fitted(estimator, X), X)

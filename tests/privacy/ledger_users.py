@@ -40,7 +40,7 @@ def race(folder, runs):
     for run in range(int(runs)):
         reading, writing = os.pipe()
 
-        def spend(path=f"{folder}/{run}.sqlite", reading=reading, writing=writing):
+        def spend(path=f"{folder}/{run}.jsonl", reading=reading, writing=writing):
             os.close(writing)
             os.read(reading, 1)  # returns when everybody can begin
             PrivacyLedger(path, epsilon=3).charge(PrivacyGuarantee(1), "process")
@@ -66,7 +66,7 @@ def kill(folder, times, seed):
     encoder.fit_transform(frame)  # what is slow the first time happens here
 
     def release(begun):
-        ledger = NamedLedger(f"{folder}/ledger.sqlite", epsilon=1e6)
+        ledger = NamedLedger(f"{folder}/ledger.jsonl", epsilon=1e6)
         fitted = encoder.set_params(ledger=ledger).fit(frame)
         with open(f"{folder}/releases", "ab", buffering=0) as releases:
             for number in itertools.count():

@@ -6,12 +6,11 @@ import math
 from fractions import Fraction
 from functools import cache
 
-import numpy as np
 import pytest
 
 from skdp import BudgetExceeded, PrivacyGuarantee
 from skdp.exact import exp_bounds, log_upper
-from skdp.privacy import GaussianLoss, PureLoss, compose, gaussian_delta, gaussian_epsilon, zcdp_epsilon
+from skdp.privacy import GaussianLoss, PureLoss, compose, gaussian_epsilon, zcdp_epsilon
 from skdp.privacy.accounting import pure_mu
 from skdp.privacy.ledger._account import Account, read_budget
 from skdp.privacy.ledger._admission import admitted
@@ -102,64 +101,13 @@ def test_any_of_two_bounds_is_no_filter():
         assert of_ledger(options, epsilon, **budget) <= Fraction(float(delta))
 
 
-def test_the_optimal_composition_is_no_filter_of_sizes_chosen_by_results():
-    """Also without any delta of charges: the next size follows the results so far."""
-    epsilon, delta = 1.5, Fraction(4972, 100_000)
-    sizes = [answer("3/2"), answer(2)]
-
-    @cache
-    def optimal(counts):
-        def all_of(state, guarantee):
-            index = next(i for i, (one, _) in enumerate(sizes) if one == guarantee)
-            left = list(state)
-            left[index] -= 1
-            return tuple(left) if left[index] >= 0 else None
-
-        return best_delta(counts, sizes, all_of, epsilon)
-
-    def naive(state, guarantee):
-        index = next(i for i, (one, _) in enumerate(sizes) if one == guarantee)
-        after = tuple(count + (i == index) for i, count in enumerate(state))
-        return after if sum(after) <= 6 and optimal(after) <= delta else None
-
-    reached = best_delta((0, 0), sizes, naive, epsilon)
-    assert reached > delta * Fraction(5, 4)
-    budget = {"epsilon": epsilon, "delta": float(delta), "filter_delta": float(delta)}
-    assert of_ledger(sizes, epsilon, **budget) <= delta
-
-
 @pytest.mark.parametrize("delta", [1e-3, 1e-2, 0.1])
 def test_no_strategy_exceeds_rho_or_mu(delta):
     answers = [answer("5/4"), answer("3/2"), answer(2)]
-    for budget, epsilon in (
-        ({"rho": 0.15}, zcdp_epsilon(0.15, delta)),
-        ({"mu": 0.6}, gaussian_epsilon(0.6, delta)),
-    ):
+    for budget, epsilon in (({"rho": 0.15}, zcdp_epsilon(0.15, delta)), ({"mu": 0.6}, gaussian_epsilon(0.6, delta))):
         assert of_ledger(answers, epsilon, **budget) <= Fraction(delta)
     more = of_ledger(answers, gaussian_epsilon(0.6, delta), mu=0.9)
     assert more > Fraction(delta) / 10  # a budget that is half as large again would show
-
-
-def test_gaussian_noise_in_sizes_chosen_by_results():
-    """Simulated: go on with small steps while the loss is high, and spend the rest at once while it is low."""
-    budget, epsilon, n = 1.0, 1.5, 200_000
-    random = np.random.default_rng(5)
-    loss, left = np.zeros(n), np.full(n, budget**2)
-    account, step = Account.of(read_budget(mu=budget)), 0.25
-    noise = PrivacyGuarantee(gaussian_epsilon(step, 1e-6), 1e-6, losses=(GaussianLoss(step),))
-    steps = 0
-    while (after := by_ledger(account, noise)) is not None:
-        account, steps = after, steps + 1
-        rest = np.where(loss < epsilon, step**2, 0.0)  # who is over the aim stops
-        if steps == 8:
-            rest = np.where((loss < 0.5) & (left > 0), left, rest)
-        rest = np.minimum(rest, left)
-        loss += rest / 2 + np.sqrt(rest) * random.standard_normal(n)
-        left -= rest
-    assert steps == 16
-    gains = np.maximum(0, 1 - np.exp(epsilon - loss))
-    assert gains.mean() <= gaussian_delta(budget, epsilon) + 4 * gains.std() / np.sqrt(n)
-    assert gains.mean() > gaussian_delta(budget, epsilon) / 3
 
 
 def rare(odds, share):

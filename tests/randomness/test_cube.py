@@ -77,7 +77,6 @@ def test_one_dimension_is_discrete_laplace():
         assert abs(difference) < 5.5 * math.sqrt(2 * 0.2 / n)
 
 
-@pytest.mark.chosen("1073741824", "1000000000000000000000000000000-", "1099511627776")
 @pytest.mark.parametrize(("scale", "dimension"), [(2**40, 11), (2**40, 2), (2**30, 100), (10**30, 3), (10**300, 2)])
 def test_large_noise_has_the_continuous_law(fits, scale, dimension):
     """The maximum norm of density e^(-max |z|) has the gamma law of shape D, the parts are uniform, given the norm."""

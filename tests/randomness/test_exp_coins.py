@@ -117,7 +117,6 @@ def test_huge_exponents_of_tiny_rates_are_of_any_size():
         assert abs(heads - math.exp(-1)) < 5 * math.sqrt(0.25 / n)
 
 
-@pytest.mark.chosen("int8", "uint16", "int64")
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64, np.uint64, object])
 def test_coins_have_their_probabilities(fits, dtype):
     n = 4_000 if dtype in (np.uint64, object) else 40_000

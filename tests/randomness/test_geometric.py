@@ -92,7 +92,6 @@ def test_each_digit_and_the_sign_have_their_place(scripted_source, scale):
         assert turned.tolist() == [-1 - (1 << place)]
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 100])
 @pytest.mark.parametrize("times", [1, 30])
 def test_the_tail_goes_on_for_ever(scripted_source, scale, times):

@@ -25,8 +25,6 @@ def digits_of(exponent, places):
         return list(int(power * 256**places).to_bytes(places, "big"))
 
 
-@pytest.mark.chosen("255-exponent1", "0-exponent4", "0-exponent2")
-@pytest.mark.covering
 @pytest.mark.parametrize("exponent", EXPONENTS)
 @pytest.mark.parametrize("filler", [0, 255])
 def test_a_real_coin_compares_all_digits_for_every_pair_of_bytes(scripted_source, exponent, filler):
@@ -131,7 +129,6 @@ def test_python_integers_below_bounds_are_equally_likely(scripted_source):
     assert uniform_below(scripted_source(), np.array([], object)).dtype == object
 
 
-@pytest.mark.chosen("3]", "1000]", "109951", "9223", "46116", "18446")
 @pytest.mark.parametrize("bound", [3, 1000, 2**40 + 1, 2**62 - 1, 2**63 - 1, 2**64 + 5, 10**100])
 def test_integers_below_a_bound_are_uniform(fits, bound):
     n = 20_000

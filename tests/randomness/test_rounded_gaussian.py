@@ -130,7 +130,6 @@ def test_proven_digits_decide_every_coin_as_floats_do(monkeypatch, variance):
     assert len(settled) > n
 
 
-@pytest.mark.chosen("2")
 @pytest.mark.parametrize("variance", [Fraction(1, 4), 2])
 def test_proven_digits_alone_have_the_law(fits, monkeypatch, variance):
     monkeypatch.setattr(_exp_coins, "_UNDECIDED", math.inf)

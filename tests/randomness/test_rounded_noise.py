@@ -23,8 +23,6 @@ def counted(draws, cells):
     return [((drawn >= left) & (drawn < right)).sum() for left, right in pairwise(cells)]
 
 
-@pytest.mark.chosen("scale1-center4", "scale0")
-@pytest.mark.covering
 @pytest.mark.parametrize("center", CENTERS)
 @pytest.mark.parametrize("scale", [Fraction(1, 7), Fraction(5, 2), 10**6])
 def test_rounded_laplace_has_the_real_law(fits, center, scale):
@@ -57,7 +55,6 @@ def test_a_whole_center_has_no_first_cell(scripted_source, center):
     assert rounded_laplace(scripted_source([255], filler=255), center, 1) == center - 1
 
 
-@pytest.mark.chosen("5")
 @pytest.mark.parametrize("degrees", often([1, 2, 3, 5, 8], [1, 5]))
 def test_rounded_student_t_has_the_real_law(fits, degrees):
     n = 1_000
@@ -92,8 +89,6 @@ def test_a_square_is_inside_if_all_its_points_are(degrees):
     assert left_open[5] < left_open[3] / 2
 
 
-@pytest.mark.chosen("-40-0", "scale0-center1")
-@pytest.mark.covering
 @pytest.mark.parametrize("center", [0, Fraction(-17, 20)])
 @pytest.mark.parametrize("scale", [Fraction(5, 2), Fraction(-5, 2), -40])
 def test_an_integer_is_certain_if_all_points_of_a_square_give_it(center, scale):
@@ -130,7 +125,6 @@ def test_the_center_shifts_the_draw(draw):
         assert draw(SeededSource(seed), Fraction(1, 3) + 10**40, 100) == base + 10**40
 
 
-@pytest.mark.chosen("lambda", "scale0")
 @pytest.mark.parametrize(
     ("draw", "law"), [(rounded_laplace, laplace), (lambda *args: rounded_student_t(*args, 5), t(5))]
 )

@@ -10,7 +10,6 @@ from skdp.randomness import MOST_ROWS, ONE, RowStreams, bernoulli, bernoulli_rat
 SEEDS = [b"%d" % number for number in range(300)]
 
 
-@pytest.mark.chosen("<lambda>1", "<lambda>2", "<lambda>5")
 @pytest.mark.parametrize(
     "draw",
     [

@@ -32,7 +32,6 @@ def members(packed, n_cells):
     return bits[:, :n_cells]
 
 
-@pytest.mark.chosen("patterns-1023", "patterns-128", "coins-127", "-17]", "-1]", "coins-300")
 @pytest.mark.parametrize("n_cells", [1, 2, 15, 16, 17, 31, 32, 33, 64, 99, 127, 128, 300, 1023, 4097])
 def test_sets_have_their_sizes(way, n_cells):
     n = 200
@@ -61,8 +60,6 @@ def test_sizes_that_no_sets_have_are_refused(n_cells, least):
 SETS = [(5, 1), (9, 8), (16, 2), (17, 2), (18, 1), (32, 1), (33, 1), (35, 1), (70, 0), (12, 5)]
 
 
-@pytest.mark.chosen("coins-35", "patterns-18", "patterns-16", "patterns-33", "coins-32")
-@pytest.mark.covering
 @pytest.mark.parametrize(("n_cells", "least"), SETS)
 def test_all_sets_of_a_size_are_equally_likely(way, n_cells, least):
     n = 80_000  # more than a block

@@ -42,7 +42,6 @@ def test_the_digits_are_those_of_the_probabilities(weights):
             assert 0 <= Fraction(weight, sum(row)) - share < Fraction(1, 1 << (table.bits + 16 * 11))
 
 
-@pytest.mark.chosen("uneven", "thirds", "one", "rare", "powers of two")
 def test_every_pair_of_words_gives_every_outcome_as_often_as_it_should(weights, scripted_source, monkeypatch):
     """All first words, and behind those that settle nothing all second ones; what is open then is counted too.
 

@@ -37,7 +37,6 @@ def test_gaussian_privacy_is_used_up_and_not_exceeded(epsilon, delta):
     assert gaussian_delta(mu * 1.001, epsilon) > delta
 
 
-@pytest.mark.chosen("1e-09", "0.01")
 @pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
 def test_with_choices_it_is_zero_concentrated_privacy(epsilon, delta):
     budget, rho = open_budget(Share("epsilon", Fraction(epsilon)), Fraction(delta), 1, choices=True)

@@ -56,7 +56,6 @@ class Ledger(OpenBudget):
         return super().choose(source, share, scores, weight)
 
 
-@pytest.mark.chosen("laplace")
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_with_little_noise_pairs_are_reproduced(kind):
     table, fitted = run(Fraction(10**5), kind, max_iter=1000)
@@ -197,7 +196,6 @@ def test_of_many_candidates_some_are_drawn_and_all_columns(monkeypatch):
     assert module._some(candidates, 0) == list(candidates)
 
 
-@pytest.mark.chosen("laplace")
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_the_same_coins_give_the_same_model(kind):
     first, second, other = (run(Fraction(1), kind, n=300, seed=seed, max_iter=30)[1] for seed in (0, 0, 1))

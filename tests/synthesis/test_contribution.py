@@ -36,7 +36,6 @@ def law(groups, most):
     return Counter(tuple(kept_rows(groups, most, len(groups), Ordered(order))) for order in orders)
 
 
-@pytest.mark.chosen("2")
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_the_kept_rows_of_each_person_are_a_uniform_choice_independent_of_all_others(most):
     # So a person's rows come and go without changing the law of the others': enumerated, not sampled.

@@ -63,8 +63,6 @@ def test_tiny_tables_never_hang_and_give_distributions(sizes, method, epsilon, d
     assert table["count"].sum() == pytest.approx(synthesizer.n_rows_)
 
 
-@pytest.mark.chosen("0-tree", "1e-09-independent", "0-auto", "0-full")
-@pytest.mark.covering
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("delta", [0, 1e-9])
 def test_where_all_noisy_counts_are_negative(method, delta, monkeypatch):
@@ -110,7 +108,6 @@ class TestWhatIsMeasured:
         synthesizer = fitted(marginals=[("a",)])
         np.testing.assert_allclose(synthesizer.model_.marginal((1,)), np.full(5, 0.2))
 
-    @pytest.mark.chosen("auto", "tree")
     @pytest.mark.parametrize("method", ["auto", "adaptive", "tree"])
     def test_only_what_the_workload_holds(self, method):
         workload = [("a", "b"), ("d",)]
@@ -118,8 +115,6 @@ class TestWhatIsMeasured:
         pairs = [clique for clique in synthesizer.selected_cliques_ if len(clique) > 1]
         assert pairs == [("a", "b")]
 
-    @pytest.mark.chosen("4-auto")
-    @pytest.mark.covering
     @pytest.mark.filterwarnings("ignore:pairs of columns with more than max_cells")
     @pytest.mark.filterwarnings("ignore:by their noisy scores, some pairs of columns depend strongly")
     @pytest.mark.parametrize("method", ["auto", "adaptive"])
@@ -132,7 +127,6 @@ class TestWhatIsMeasured:
             largest = max(math.prod(len(DOMAIN[name]) for name in clique) for clique in synthesizer.selected_cliques_)
             assert largest <= max(max_cells, 5)
 
-    @pytest.mark.chosen("auto", "tree", "independent", "method5", "full")
     @pytest.mark.parametrize("method", [*METHODS, [("a", "c")]])
     def test_measurements_are_what_they_say(self, method):
         # With hardly any noise, every measured count is the true one, by groups where values are grouped.
@@ -145,7 +139,6 @@ class TestWhatIsMeasured:
             np.add.at(true, tuple(TABLE[name].to_numpy() for name in names), 1)
             np.testing.assert_array_equal(marginal.counts, true)
 
-    @pytest.mark.chosen("full")
     @pytest.mark.parametrize("method", often(["tree", "full", "auto", "adaptive"], ["full", "adaptive"]))
     def test_with_little_noise_the_model_is_the_table(self, method):
         synthesizer = fitted(marginals=method, epsilon=1e4, max_iter=1000)
@@ -157,8 +150,6 @@ class TestWhatIsMeasured:
 class TestStructuralZeros:
     ZEROS = ({"a": 0, "c": 1}, {"a": [1, 3], "c": 0}, {"b": (3, None), "d": 2})
 
-    @pytest.mark.chosen("1e-09-independent", "0-tree", "1e-09-method5", "0-auto", "0-full")
-    @pytest.mark.covering
     @pytest.mark.parametrize("method", [*METHODS, [("a",), ("c",)]])
     @pytest.mark.parametrize("delta", [0, 1e-9])
     def test_what_cannot_occur_is_never_drawn(self, method, delta):

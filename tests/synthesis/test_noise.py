@@ -43,7 +43,6 @@ def calls(monkeypatch):
     return found
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("amount", [Fraction(1, 7), Fraction(5)])
@@ -92,7 +91,6 @@ def law_of_choice(scores, rate):
     return [power / sum(powers) for power in powers]
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("amount", [Fraction(1, 10), Fraction(3)])
 @pytest.mark.parametrize(("rows", "weights"), [(1, (1, 1, 1)), (2, (1, 2, 1))])
@@ -189,7 +187,6 @@ def test_errors_of_laplace_scores_are_those_of_the_cube(scale, dimension):
     assert said == pytest.approx(math.sqrt(exact**2 + 1 / 12), rel=1e-2)
 
 
-@pytest.mark.chosen("counts", "scores-gaussian")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", ["counts", "scores"])
 def test_drawn_noise_is_as_large_as_said(kind, method):

@@ -84,7 +84,6 @@ COLUMNS = {
 }
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("kind", COLUMNS)
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, lambda columns: pl.DataFrame(columns).to_arrow()])

@@ -47,7 +47,6 @@ def test_scores_are_near_the_distances_from_independence(marginals):
         assert abs(row["score"] - distance_from_independence(*pair)) < 5 * row["std_error"] + 0.05 * N
 
 
-@pytest.mark.chosen("marginals2", "independent")
 @pytest.mark.parametrize("marginals", ["independent", "adaptive", [("place", "kind")]])
 def test_without_scores_the_table_is_empty(marginals):
     assert fitted(1.0, marginals=marginals).pair_scores_.empty
@@ -90,7 +89,6 @@ def test_pairs_that_have_room_are_not_named():
         fitted()
 
 
-@pytest.mark.slow
 def test_a_pair_whose_score_is_chance_is_not_named():
     """Noise in the counts of columns with many rare values makes the score of any pair large."""
     rng = np.random.default_rng(1)

@@ -333,7 +333,6 @@ KINDS = {
 }
 
 
-@pytest.mark.chosen("private-polars", "declared-pyarrow", "declared-numpy")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bins", ["declared", "private"])
 def test_whole_numbers_stay_whole_where_some_are_missing(kind, bins):
@@ -391,7 +390,6 @@ def test_together_with_values_that_are_found():
     assert (found.sample()["hours"] == 40).mean() == pytest.approx(0.42, abs=0.05)
 
 
-@pytest.mark.chosen("nothing but noise", "no rows", "single")
 @pytest.mark.parametrize(
     ("table", "parameters"),
     [

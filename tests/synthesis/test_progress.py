@@ -31,7 +31,6 @@ def fit(rows=500, **options):
     return DPMarginalSynthesizer(10.0, **options).fit(table(rows))
 
 
-@pytest.mark.chosen("auto", "tree", "independent", "full")
 @pytest.mark.parametrize("method", STRATEGIES)
 def test_every_method_says_what_it_does(method, capsys):
     fitted = fit(marginals=method)

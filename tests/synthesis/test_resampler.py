@@ -91,7 +91,6 @@ Y_KINDS = {
 }
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("table", [pd.DataFrame(DATA), pl.DataFrame(DATA), pa.table(DATA)], ids=["pandas", "pl", "pa"])
 @pytest.mark.parametrize("y", Y_KINDS.values(), ids=Y_KINDS)
 def test_what_comes_out_is_of_the_kinds_that_went_in(table, y):

@@ -139,7 +139,6 @@ def exact_variance(shares, value, n):
     return sum(p * (1 - p) for p in inside)
 
 
-@pytest.mark.chosen("7")
 @pytest.mark.parametrize("size", often([1, 2, 7, 50], [1, 7]))
 def test_variances_of_batches_add_up(coded, size):
     """The count of a value of the first column, over 12 batches; false alarm 1e-6 for each value and size."""

@@ -52,7 +52,6 @@ def holds(rows):
     )
 
 
-@pytest.mark.chosen("start", "tree", "independent", "auto")
 @pytest.mark.parametrize("marginals", ["auto", "independent", "tree", "adaptive", [("start", "sex")]], ids=str)
 def test_rules_hold_in_all_rows(marginals):
     """Also in those of a table that breaks them, with much noise."""

@@ -165,7 +165,6 @@ class TestEstimates:
         assert not synthesizer.marginal(["a", "job"])["supported"].any()
         assert synthesizer.marginal(["a", "b"])["supported"].all()
 
-    @pytest.mark.chosen("0]")
     def test_std_error_is_that_of_the_best_estimate_from_what_was_measured(self, many_fits):
         # Recomputed for each fit from the released counts alone: their weighted mean must have this deviation.
         true = np.bincount(TABLE["a"], minlength=4)
@@ -184,7 +183,6 @@ class TestEstimates:
         assert np.mean(np.square(errors)) == pytest.approx(1, abs=5 * math.sqrt(5 / 200))
         assert abs(np.mean(errors)) < 5 / math.sqrt(200)
 
-    @pytest.mark.chosen("0]")
     def test_the_error_of_the_number_of_rows(self, many_fits):
         errors = np.array([(fit.n_rows_ - N) / fit.n_rows_std_error_ for fit in many_fits])
         assert np.mean(errors**2) == pytest.approx(1, abs=5 * math.sqrt(5 / 50))

@@ -244,7 +244,6 @@ class TestUnknown:
 
 
 class TestSize:
-    @pytest.mark.chosen("array", "polars")
     @pytest.mark.parametrize("library", ["array", "pandas", "polars"])
     def test_ten_thousand_columns_are_refused_with_the_reason(self, library):
         X = np.zeros((2, 10_000))
@@ -264,7 +263,6 @@ class TestSize:
             fitted(np.zeros((2, 6)), domain=Interval(0, 1, bins=1000), marginals=named, ledger=ledger)
         assert ledger.spent == (0, 0)
 
-    @pytest.mark.covering
     @pytest.mark.parametrize("method", ["auto", "independent", "tree", "adaptive", "full"])
     @pytest.mark.parametrize("rows", [0, 1])
     @pytest.mark.parametrize("delta", [0, 1e-9])

@@ -81,7 +81,6 @@ def cost(reach, purpose, size, sampler, parameter):
 
 
 class TestAccount:
-    @pytest.mark.covering
     @every_method
     @every_noise
     def test_the_ledger_is_charged_exactly_what_is_promised_before_anything_is_drawn(self, method, delta):
@@ -111,7 +110,6 @@ class TestAccount:
         assert (guarantee.relation, guarantee.trust, guarantee.scope) == ("add_remove", "central", ("a", "b", "c"))
         assert guarantee.secure
 
-    @pytest.mark.covering
     @every_method
     @every_noise
     def test_the_whole_budget_is_spent_and_no_more(self, method, delta, monkeypatch):
@@ -251,8 +249,6 @@ class TestCoins:
             samples += [one.sample(200).to_csv(), one.transform(TABLE).to_csv()]
         assert len(set(samples)) == 8
 
-    @pytest.mark.chosen("laplace-tree", "laplace-auto", "laplace-full", "gaussian-list", "gaussian-independent")
-    @pytest.mark.covering
     @every_method
     @every_noise
     def test_a_seed_replays(self, method, delta):
@@ -336,8 +332,6 @@ def tables_with_a_secret():
     }
 
 
-@pytest.mark.chosen("adaptive-pyarrow", "full-pandas arrow", "auto")
-@pytest.mark.covering
 @pytest.mark.parametrize("kind", tables_with_a_secret())
 @pytest.mark.parametrize("method", ["auto", "adaptive", "full"])
 def test_no_value_and_no_number_of_rows_stays_or_shows(kind, method, capsys):

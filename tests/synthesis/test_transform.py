@@ -152,7 +152,6 @@ class TestWholeRows:
 
 
 class TestOutput:
-    @pytest.mark.chosen("redraw1-pandas", "None-polars")
     @pytest.mark.parametrize(("library", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])
     @pytest.mark.parametrize("redraw", [None, ["b"]])
     def test_set_output(self, library, kind, redraw):
@@ -177,7 +176,6 @@ class TestOutput:
         assert (made[:, 1] != X[:, 1]).any()
 
 
-@pytest.mark.chosen("polars")
 @few_kinds
 def test_every_kind_of_frame_gives_the_same_rows(make_frame, values_of):
     data = {"a": TABLE["a"].tolist(), "b": TABLE["b"].tolist(), "d": TABLE["d"].tolist()}

@@ -99,7 +99,6 @@ def statements_are_checked(kind, epsilons):
             audit(KINDS[kind], epsilon=epsilon, stated=0.8)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["two labels", "bits", "numbers"])
 def test_a_true_statement_passes_and_four_fifths_of_it_do_not(kind):
     statements_are_checked(kind, [0.5, 3.0])

@@ -87,7 +87,6 @@ ABOUT_WORDS = [
 ]
 
 
-@pytest.mark.chosen("check_reports_keep_the_guarantee", "check_calls", "check_nothing_private", "check_ledger")
 @pytest.mark.parametrize("name", ABOUT_WORDS)
 def test_words_without_a_domain_keep_the_contract_too(name):
     dict(privatizer_checks(*WORDS))[name]()

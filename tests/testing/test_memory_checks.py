@@ -50,7 +50,6 @@ CHECKS = [name for name, _ in privatizer_checks(RandomizedResponseEncoder(**MEMO
 ABOUT_MEMORY = CHECKS[-4:]
 
 
-@pytest.mark.processes
 @pytest.mark.parametrize(
     "case",
     [pytest.param(case, marks=pytest.mark.long) for case in (*KEEPING, *SLOWLY)],
@@ -59,14 +58,12 @@ def test_what_keeps_the_contract_passes(case):
     check_privatizer(*(KEEPING | SLOWLY)[case])
 
 
-@pytest.mark.chosen("labels-check_changing", "filters-check_changing", "themselves", "hidden")
 @pytest.mark.parametrize("name", ABOUT_MEMORY)
 @pytest.mark.parametrize("case", ["labels", "sets", "filters"])
 def test_labels_sets_and_filters_are_remembered(case, name):
     dict(privatizer_checks(*KEEPING[case]))[name]()
 
 
-@pytest.mark.chosen("changing", "themselves", "hidden")
 @pytest.mark.parametrize("name", ABOUT_MEMORY)
 def test_numbers_are_remembered(name):
     perturber = NumericPerturber(mechanism="laplace", bounds=[(0, 100)], grid_size=16, **MEMORY)

@@ -48,7 +48,7 @@ def tally_files(
 
     Returns
     -------
-    ReportTally, NumericTally or RapporTally
+    ReportTally
         The sum of all files.
 
     Raises

@@ -25,58 +25,8 @@ from skdp.typing import ColumnLike, ColumnName, TableLike
 
 
 @dataclass(frozen=True, eq=False)
-class AttackResult:  # numpydoc ignore=PR02
-    """The accuracy of an attack on a protected column, and values to compare it with.
-
-    Parameters
-    ----------
-    accuracy : float
-        The share of rows whose value is guessed from all that is released, each by a model that has not seen the row.
-    baseline : float
-        The share of the most frequent value: the accuracy of the best constant guess.
-    bayes_bound : float
-        The largest expected accuracy of a guess from the visible reports alone, of the protected column and all others;
-        nan if no epsilon was given.
-    std_error : float
-        The standard error of `accuracy`, over rows, the models given.
-    n_rows : int
-        The number of rows.
-    bound : str
-        The kind of `bayes_bound`, as the notes of `attribute_inference` explain.
-    accuracy_without_report : float or None
-        The accuracy of the same attack on the other columns alone; None if the reports are not known.
-    std_error_without_report : float or None
-        Its standard error.
-    carriers : pandas.DataFrame
-        A row for each column, the most informative first: ``is_report``; ``alone``, the accuracy of a guess from this
-        column alone; ``drop``, the loss of accuracy when the column is shuffled.
-    report_accuracy : float or None
-        The expected accuracy of the best guess from the report of the protected column alone, by the channel of its
-        protocol; None if it is not known.
-    values : pandas.DataFrame
-        A row for each value of the protected column, the rarest first, by its declared label, or a number if there is
-        no encoder: its ``share``; ``precision``, the share of its
-        guesses that are right, and ``recall``, the share of its rows that are guessed. By the attacker's probability of
-        the value: ``auc``, the probability that a row with the value ranks above another one; ``lift``, how many times
-        more frequent the value is among the first 1 % of the rows; ``tpr_at_1pct`` and ``tpr_at_01pct``, the share of
-        its rows that are found before 1 % or 0.1 % of the others are. ``auc_without_report``, and ``auc_of_report`` of
-        the best guess from the report alone. The ends of 95 % intervals of ``precision``, ``recall``, ``lift`` and
-        ``auc`` are in columns with ``_lower`` and ``_upper`` after the name.
-
-    See Also
-    --------
-    attribute_inference : Makes one.
-    LeakageDisplay : Draws them.
-
-    Examples
-    --------
-    >>> result = AttackResult(0.8, 0.6, 0.73, 0.01, n_rows=1600)
-    >>> result.exceeds_bound
-    True
-    >>> low, high = result.interval()
-    >>> round(low, 3), round(high, 3)
-    (0.78, 0.819)
-    """
+class AttackResult:
+    """The accuracy of an attack on a protected column, and values to compare it with."""
 
     accuracy: float
     baseline: float
@@ -91,25 +41,12 @@ class AttackResult:  # numpydoc ignore=PR02
     values: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
 
     @property
-    def exceeds_bound(self) -> bool:  # numpydoc ignore=RT01
+    def exceeds_bound(self) -> bool:
         """Whether the lower end of `interval` is above the bound."""
         return self.interval()[0] > self.bayes_bound
 
     def interval(self, confidence_level: float = 0.95, *, without_report: bool = False) -> tuple[float, float]:
-        """Return an interval for an accuracy, over the draw of the rows, the models given.
-
-        Parameters
-        ----------
-        confidence_level : float, default=0.95
-            Coverage, between 0 and 1.
-        without_report : bool, default=False
-            Whether of `accuracy_without_report`.
-
-        Returns
-        -------
-        tuple of float
-            The ends, by Clopper and Pearson; nan if there is no such accuracy.
-        """
+        """Return an interval for an accuracy, over the draw of the rows, the models given."""
         level = check_confidence_level(confidence_level)
         share = self.accuracy_without_report if without_report else self.accuracy
         if share is None:
@@ -183,7 +120,26 @@ def attribute_inference(
     Returns
     -------
     AttackResult
-        ``accuracy, baseline, bayes_bound, std_error``, ``accuracy_without_report``, ``carriers``, ``values`` and more.
+        The outcome, with the attributes
+
+        - ``accuracy``, ``std_error``, ``n_rows``: the share of rows whose value is guessed from all that is released,
+          each by a model that has not seen the row; ``interval(confidence_level)`` returns its interval over the draw
+          of the rows, by Clopper and Pearson;
+        - ``baseline``: the share of the most frequent value;
+        - ``bayes_bound``, ``bound``: the largest expected accuracy of a guess from the visible reports alone, nan if no
+          epsilon was given, and its kind; ``exceeds_bound``: whether the interval is above it;
+        - ``accuracy_without_report``, ``std_error_without_report``: of the same attack on the other columns alone; None
+          if the reports are not known;
+        - ``report_accuracy``: the expected accuracy of the best guess from the report of the protected column alone;
+        - ``carriers``: a row for each column, the most informative first: ``is_report``, ``alone``, ``drop``;
+        - ``values``: a row for each value of the protected column, the rarest first, by its declared label, or a number
+          if there is no encoder: ``share``; ``precision`` and ``recall`` of its guesses; by the attacker's probability
+          of the value, ``auc``, ``lift`` among the first 1 % of the rows, ``tpr_at_1pct`` and ``tpr_at_01pct``, the
+          share of its rows that are found before 1 % or 0.1 % of the others; ``auc_without_report``, and
+          ``auc_of_report`` of the best guess from the report alone. The ends of 95 % intervals have ``_lower`` and
+          ``_upper`` after the name.
+
+        `LeakageDisplay` draws several of them.
 
     Raises
     ------

@@ -85,19 +85,17 @@ class LeakageDisplay:
 
     Examples
     --------
-    >>> from skdp.evaluation import AttackResult
-    >>> results = {
-    ...     epsilon: AttackResult(accuracy, 0.6, bound, 0.01, n_rows=2400)
-    ...     for epsilon, accuracy, bound in [(0.5, 0.62, 0.62), (1.0, 0.72, 0.73), (4.0, 0.98, 0.98)]
-    ... }
+    >>> import pandas as pd
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from skdp.evaluation import LeakageDisplay, attribute_inference
+    >>> rows = pd.DataFrame({"report": [0, 1] * 50, "other": [0, 0, 1, 1] * 25})
+    >>> options = {"report": ["report"], "estimator": DecisionTreeClassifier(), "random_state": 0}
+    >>> results = {"published": attribute_inference(rows, None, rows["report"], **options)}
     >>> display = LeakageDisplay.from_results(results)
-    >>> display.data[["release", "accuracy", "lower", "upper"]].round(2)
-       release  accuracy  lower  upper
-    0      0.5      0.62   0.60   0.64
-    1      1.0      0.72   0.70   0.74
-    2      4.0      0.98   0.97   0.99
-    >>> display.ax_.get_xscale()
-    'log'
+    >>> display.data[["release", "attack", "accuracy", "lower"]].round(2)
+         release              attack  accuracy  lower
+    0  published     with the report       1.0   0.96
+    1  published  without the report       0.4   0.30
     """
 
     def __init__(self, data: pd.DataFrame, values: pd.DataFrame | None = None) -> None:

@@ -26,37 +26,8 @@ _METHODS: tuple[str, ...] = get_args(Method)
 
 
 @dataclass(frozen=True)
-class MembershipResult:  # numpydoc ignore=PR02
-    """How well members of a table are distinguished from non-members.
-
-    Parameters
-    ----------
-    method : str
-        The test.
-    auc : float
-        The probability that a member has a higher score than a non-member, ties counted half; 0.5 is a blind guess.
-    auc_lower, auc_upper : float
-        The interval of the area (DeLong's standard error, normal approximation).
-    advantage : float
-        The true positive rate less the false positive rate, at the best threshold for one half of the rows, measured on
-        the other half.
-    advantage_lower, advantage_upper : float
-        Its interval, from those of both rates by Clopper and Pearson.
-    advantage_bound : float
-        The largest expected advantage under the guarantee; nan without one.
-    n_members, n_non_members : int
-        The number of rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pandas as pd
-    >>> from skdp.evaluation import membership_inference
-    >>> rows = pd.DataFrame({"a": np.arange(60) % 5, "b": np.arange(60) % 7})
-    >>> result = membership_inference(rows[:20], rows[20:40], rows[40:])
-    >>> 0 <= result.auc <= 1
-    True
-    """
+class MembershipResult:
+    """How well members of a table are distinguished from non-members."""
 
     method: str
     auc: float
@@ -118,7 +89,15 @@ def membership_inference(
     Returns
     -------
     MembershipResult
-        Area under the curve, advantage, their intervals, and the bound.
+        The outcome, with the attributes
+
+        - ``auc``, ``auc_lower``, ``auc_upper``: the probability that a member has a higher score than a non-member,
+          ties counted half, and its interval (DeLong's standard error, normal approximation); 0.5 is a blind guess;
+        - ``advantage``, ``advantage_lower``, ``advantage_upper``: the true positive rate less the false positive rate,
+          at the best threshold for one half of the rows, measured on the other half, and its interval, from those of
+          both rates by Clopper and Pearson;
+        - ``advantage_bound``: the largest expected advantage under the guarantee; nan without one;
+        - ``n_members``, ``n_non_members``, ``method``.
 
     Raises
     ------

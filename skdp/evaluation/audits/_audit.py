@@ -33,50 +33,8 @@ _MOST_ENTRIES = 1 << 18
 
 
 @dataclass(frozen=True)
-class AuditResult:  # numpydoc ignore=PR02
-    """The result of an audit.
-
-    Parameters
-    ----------
-    epsilon_lower : float
-        The proven lower bound of epsilon, wrong with probability at most ``1 - confidence``.
-    epsilon_claimed : float
-        The epsilon that is claimed.
-    confidence : float
-        The probability that the bound is right.
-    n_draws : int
-        The number of draws: rows and single calls.
-    epsilon_exact : float or None
-        The exact value, from the exact probabilities of the reports; None if they are unknown or too many. It checks
-        the arithmetic, and the bound checks the implementation.
-    epsilon_reach : float
-        The largest bound that this number of draws could have given: a larger claim cannot be refuted by them.
-    delta : float
-        The failure probability that was allowed.
-    event : str
-        The event that distinguishes the tables best. It names columns, never a value.
-    neighbours : tuple of int or None
-        The places of the two tables among those that were tried: the event is likelier under the first. For tables of
-        two rows, the places of the records in which they differ.
-    secure : bool
-        False if the audited randomness comes from an int seed.
-    findings : tuple of str
-        Further findings.
-
-    Notes
-    -----
-    **Privacy.** Computed from public tables, and shows no value of them.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder
-    >>> from skdp.evaluation import audit_epsilon
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(pd.DataFrame({"sex": ["f", "m"]}))
-    >>> result = audit_epsilon(encoder, n_draws=10_000)
-    >>> result.epsilon_lower <= result.epsilon_claimed
-    True
-    """
+class AuditResult:
+    """The result of an audit."""
 
     epsilon_lower: float
     epsilon_claimed: float
@@ -91,13 +49,13 @@ class AuditResult:  # numpydoc ignore=PR02
     findings: tuple[str, ...] = ()
 
     @property
-    def rejected(self) -> bool:  # numpydoc ignore=RT01
+    def rejected(self) -> bool:
         """Whether the claim is refuted: the bound, or the exact value, is above it."""
         exact = self.epsilon_exact is not None and self.epsilon_exact > self.epsilon_claimed
         return exact or self.epsilon_lower > self.epsilon_claimed
 
     @property
-    def passed(self) -> bool:  # numpydoc ignore=RT01
+    def passed(self) -> bool:
         """Whether the claim is not refuted, which proves nothing."""
         return not self.rejected
 
@@ -175,7 +133,19 @@ def audit_epsilon(
     Returns
     -------
     AuditResult
-        The bound, the claim, and whether it is refuted.
+        The outcome, with the attributes
+
+        - ``rejected``: whether the claim is refuted, as the bound or the exact value is above it; ``passed``: whether
+          it is not, which proves nothing;
+        - ``epsilon_lower``: the lower bound, wrong with probability at most ``1 - confidence``; ``epsilon_claimed``,
+          ``delta``, ``confidence``: what it was tested for;
+        - ``epsilon_exact``: the exact value, from the exact probabilities of the reports; None if they are unknown or
+          too many. It checks the arithmetic, and the bound checks the implementation;
+        - ``epsilon_reach``: the largest bound that this number of draws could have given; ``n_draws``: their number,
+          rows and single calls;
+        - ``event``: what distinguishes the tables best, by names of columns, never a value; ``neighbours``: the places
+          of the two tables among those that were tried, the event being likelier under the first;
+        - ``secure``: False if the audited randomness comes from an int seed; ``findings``: further findings, as text.
 
     Raises
     ------

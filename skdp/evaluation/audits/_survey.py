@@ -86,50 +86,8 @@ def audit_table(
     random_state: int | None = None,
     advance: Callable[[], Any] = lambda: None,
 ) -> pd.DataFrame:
-    """Audit every local transformer of this library, or others.
-
-    Parameters
-    ----------
-    epsilon : float, default=1.0
-        The privacy loss that each claims, or less.
-    k : int, default=4
-        The number of categories of a column, at least 2.
-    transformers : mapping of str to estimator, optional
-        Transformers to audit instead, by name; epsilon and k are then not used.
-    n_draws : int, default=100000
-        Rows for each transformer.
-    confidence : float, default=1 - 1e-6
-        The probability that a lower bound is right, for each transformer.
-    random_state : int, optional
-        A seed for reproducible results; by default the randomness is secure.
-    advance : callable, optional
-        Called after each transformer, for a progress bar.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each transformer: ``transformer, claimed, exact, lower, event, draws, seconds, verdict``. The verdict
-        is "rejected", "not rejected" or, if no event distinguishes two records, "no event found"; neither of the last
-        two proves anything. ``exact`` is NaN if there are too many reports.
-
-    See Also
-    --------
-    audit_epsilon : The audit of one of them.
-
-    Notes
-    -----
-    **Privacy.** Reads invented records only. The probability of a false alarm in the table is at most the sum of
-    ``1 - confidence`` over its rows.
-
-    Examples
-    --------
-    >>> from skdp import RandomizedResponseEncoder
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]})
-    >>> table = audit_table(transformers={"mine": encoder}, n_draws=20_000, random_state=0)
-    >>> table[["transformer", "claimed", "exact", "verdict"]]
-      transformer  claimed  exact       verdict
-    0        mine      1.0    1.0  not rejected
-    """
+    """Audit every local transformer of this library, or others."""
+    # The probability of a false alarm in the table is at most the sum of 1 - confidence over its rows.
     check_epsilon(epsilon)
     check_size(k, least=2, most=1 << 16, name="k")
     rows = []

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib.metadata import version
+from dataclasses import dataclass
 from math import inf
 from numbers import Integral
 from typing import Any, Self
 
+import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 
-from skdp.evaluation.curves._cache import CellStore, Row, digest
-from skdp.evaluation.curves._scoring import ALL, Answers, Measure, as_text
+from skdp.evaluation.curves._scoring import ALL, Answers, Measure, Row, as_text
 from skdp.frames import is_frame, read_table, take_rows
 from skdp.local import OnFitOnly, PosteriorFeatures
 
@@ -49,10 +48,8 @@ class Study:
     y: Any
     groups: Any
     scoring: tuple[Measure, ...]
-    store: CellStore | None = None
-    weights: NDArray[np.float64] | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
-    _keys: dict[bool, str] = field(default_factory=dict)
+    weights: NDArray[np.float64] | None
+    params: Mapping[str, Any]
 
     def model(self, cell: Cell) -> Any:
         own_baseline = cell.epsilon == inf and not isinstance(self.baseline, str)
@@ -61,9 +58,6 @@ class Study:
             return self.step.at(model, cell.epsilon, fit_only=self.fit_only)
         return model if own_baseline else self.step.without_noise(model, fit_only=self.fit_only)
 
-    def finished(self, cell: Cell) -> list[Row] | None:
-        return None if self.store is None else self.store.read(self._key(cell))
-
     def run(self, cell: Cell) -> list[Row]:
         params = {name: self._of_rows(value, cell.train) for name, value in self.params.items()}
         model = self.model(cell).fit(take_rows(self.X, cell.train), take_rows(self.y, cell.train), **params)
@@ -71,27 +65,12 @@ class Study:
         weights = None if self.weights is None else self.weights[cell.test]
         groups = None if self.groups is None else take_rows(self.groups, cell.test)
         seen = Answers(model, rows), rows, as_text(np.asarray(take_rows(self.y, cell.test))), groups
-        scores = [row for measure in self.scoring for row in measure(*seen, weights)]
-        if self.store is not None:
-            self.store.write(self._key(cell), scores)
-        return scores
+        return [row for measure in self.scoring for row in measure(*seen, weights)]
 
     def _of_rows(self, value: Any, places: NDArray[np.int64]) -> Any:
         """Return the entries of some rows of what has an entry a row; anything else as it is."""
         each = not isinstance(value, str | bytes | Mapping) and hasattr(value, "__len__") and len(value) == len(self.y)
         return take_rows(value if hasattr(value, "shape") else np.asarray(value), places) if each else value
-
-    def _key(self, cell: Cell) -> str:
-        """Return a name of a cell, from everything that its scores depend on."""
-        return digest(self._key_of_all(cell.epsilon == inf), *vars(cell).values())
-
-    def _key_of_all(self, baseline: bool) -> str:
-        if baseline not in self._keys:
-            model = (self.baseline if baseline else None), self.estimator, self.step, self.fit_only
-            versions = [version(package) for package in ("skdp", "scikit-learn", "numpy")]
-            data = self.X, self.y, self.groups, self.weights, self.params
-            self._keys[baseline] = digest(versions, model, data, self.scoring)
-        return self._keys[baseline]
 
 
 def cells_of(
@@ -238,7 +217,7 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """Privatise rows unless they are those of the last call."""
-        if self._last is None or digest(self._last[0]) != digest(X):
+        if self._last is None or joblib.hash(self._last[0]) != joblib.hash(X):
             self._last = X, self.transformer_.transform(X)
         return self._last[1]
 

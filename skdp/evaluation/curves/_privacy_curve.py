@@ -19,9 +19,9 @@ from sklearn.utils import check_consistent_length
 
 from skdp.base import check_random_state
 from skdp.evaluation._progress import counted
-from skdp.evaluation.curves._cache import CellStore, Row
 from skdp.evaluation.curves._cells import Cell, Step, Study, cells_of, read_groups
-from skdp.evaluation.curves._scoring import read_scoring
+from skdp.evaluation.curves._results import ResultsFile, hash_of_study
+from skdp.evaluation.curves._scoring import Row, read_scoring
 from skdp.evaluation.curves._table import COLUMNS, SIZES
 from skdp.evaluation.displays import check_count
 from skdp.frames import is_frame
@@ -51,7 +51,7 @@ def privacy_curve(
     baseline: Any = "auto",
     n_jobs: int | None = None,
     random_state: int | None = None,
-    cache: PathType | None = None,
+    path: PathType | None = None,
     progress: bool = False,
 ) -> pd.DataFrame:
     """Score an estimator by cross-validation at several epsilons, and without privacy.
@@ -120,9 +120,10 @@ def privacy_curve(
         None for secure randomness. An int makes the results reproducible, with a different seed in every cell, which
         does not change when epsilons or repeats are added. Either replaces the ``random_state`` of every step that has
         one beside an ``epsilon`` or a ``ledger``, and of no other.
-    cache : str or path, optional
-        A folder for finished cells, created if missing. A call with the same arguments reads them instead of fitting
-        again, which resumes an interrupted run.
+    path : str or path, optional
+        A file for the scores of finished fits, a line of JSON each, created if missing. A call with the same arguments
+        reads them and makes the other fits, which resumes an interrupted run; epsilons and repeats may be added. One
+        call at a time may write to it.
     progress : bool, default=False
         Whether to show a progress bar on standard error.
 
@@ -140,8 +141,8 @@ def privacy_curve(
     ImportError
         If an optional package is missing that the scoring or the progress bar needs.
     TypeError, ValueError
-        If a parameter is out of range, `groups` are given but `cv` does not use them, or the estimator or a scorer
-        refuses the rows.
+        If a parameter is out of range, `groups` are given but `cv` does not use them, the estimator or a scorer refuses
+        the rows, `path` is the file of another study, or, with `path`, an argument cannot be pickled.
 
     Warns
     -----
@@ -156,21 +157,21 @@ def privacy_curve(
 
     Notes
     -----
-    **Privacy.** None: the result and the files of the cache are computed from true rows, targets and groups, and are
-    not protected. They are for data that is not sensitive. The cache has scores and the names of groups, no rows.
+    **Privacy.** None: the result and the file at `path` are computed from true rows, targets and groups, and are not
+    protected. They are for data that is not sensitive. The file has scores, the names of groups, and one hash of all
+    arguments, by which a guess of the whole table can be checked; it has no rows.
 
     A ledger of the step is shared by all clones and is charged once for each fit, and under ``privatize="always"`` once
     more for the test rows of each cell. The baseline is fitted first, so that errors in the data or the scoring are
-    found before anything is charged. A ledger in memory refuses several processes. Cells that are read from the cache,
-    also for ``random_state=None``, are not released and charged again.
+    found before anything is charged. A ledger in memory refuses several processes.
 
     The test rows of a cell are released once for all scorers. The inner folds of a ``GridSearchCV`` use the same seed
     as the cell.
 
-    In the cache, cells are identified by the parameters, the data, the splits, the seeds, the scoring, and the versions
-    of skdp, scikit-learn and NumPy; functions by their bytecode and the global variables, which must be picklable, that
-    they and the functions of their module read. Use another folder when you change the code of classes or of other
-    modules.
+    What is read from the file at `path` is not drawn and charged again, also for ``random_state=None``: the result
+    then repeats the noise of the first run. Name another file for new noise. A fit that was interrupted is charged
+    again, as its release was drawn. Functions and classes are identified by their names, so name another file, too,
+    when you change their code.
 
     Examples
     --------
@@ -218,7 +219,6 @@ def privacy_curve(
     scores = read_scoring(
         scoring, estimator, targets, **labels, grouped=features is not None, weighted=weights is not None
     )
-    store = None if cache is None else CellStore(cache)
     study = Study(
         estimator,
         step,
@@ -228,14 +228,14 @@ def privacy_curve(
         targets,
         features,
         scores,
-        store,
         weights,
         _read_params(params),
     )
     repeats = _splits(estimator, rows, np.asarray(targets), cv, groups, n_repeats)
     cells = list(cells_of(study, losses, repeats, random_state))
+    results = None if path is None else ResultsFile(path, hash_of_study(study, repeats[0], random_state))
     undefined: Counter[str] = Counter()
-    found = dict(counted(_scores(study, cells, n_jobs, undefined), len(cells), progress))
+    found = dict(counted(_scores(study, cells, results, n_jobs, undefined), len(cells), progress))
     for text, count in undefined.items():
         warnings.warn(f"{text} (in {count} of {len(cells)} fits)", UndefinedMetricWarning, stacklevel=2)
     scored = [
@@ -247,12 +247,12 @@ def privacy_curve(
 
 
 def _scores(
-    study: Study, cells: list[Cell], n_jobs: int | None, undefined: Counter[str]
+    study: Study, cells: list[Cell], results: ResultsFile | None, n_jobs: int | None, undefined: Counter[str]
 ) -> Iterator[tuple[int, list[Row]]]:
     """Read or compute the scores of each cell; the baseline is finished before anything private."""
     missing = []
     for place, cell in enumerate(cells):
-        known = study.finished(cell)
+        known = None if results is None else results.read(cell)
         if known is None:
             missing.append(place)
         else:
@@ -262,6 +262,8 @@ def _scores(
         made = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_run)(study, cells[place]) for place in part)
         for place, (rows, texts) in zip(part, made, strict=True):
             undefined.update(texts)
+            if results is not None:
+                results.add(cells[place], rows)
             yield place, rows
 
 

@@ -15,7 +15,6 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import get_scorer
 from sklearn.pipeline import Pipeline
 
-from skdp.evaluation.curves._cache import Row
 from skdp.metrics import fairness_report
 from skdp.metrics.fairness import find_positive_label, read_column
 
@@ -31,6 +30,8 @@ AIF360 = (
 )
 """Methods of aif360's ClassificationMetric, as `fairness_report` names them."""
 
+Row = tuple[str, Any, float]
+"""Metric, group and value."""
 
 Measure = Callable[[Any, Any, NDArray[Any], Any, Any], list[Row]]
 """A function of `Answers`, the test rows, their targets, their groups and their weights, or None."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skdp.evaluation.displays import COLOURS, INK, MARKERS, PanelDisplay, import_pyplot, interval_label, tidy_axes
-from skdp.evaluation.planning._plan import EpsilonPlan
 from skdp.evaluation.planning._widths import amount_of
 
 if TYPE_CHECKING:  # an optional dependency
@@ -17,94 +16,13 @@ _NAMES = {"epsilon": "epsilon (smaller is more private)", "n_rows": "rows"}
 
 
 class PlanDisplay(PanelDisplay):
-    """Plot of the half width of an interval against epsilon, or the number of rows, with what was asked for and found.
+    """Plot of the half width against epsilon, or the number of rows, with what was asked for and what was found."""
 
-    It is recommended to use `from_plan` to create one.
-
-    Parameters
-    ----------
-    plan : EpsilonPlan
-        The result of `plan_epsilon`.
-
-    Attributes
-    ----------
-    plan : EpsilonPlan
-        The plan.
-    figure_ : matplotlib Figure
-        The figure that was drawn last.
-    axes_ : ndarray of matplotlib Axes
-        Its panel.
-
-    Raises
-    ------
-    TypeError
-        If it is no plan.
-
-    See Also
-    --------
-    skdp.plan_epsilon : Makes the plan.
-
-    Notes
-    -----
-    **Privacy.** A plan follows from what is declared: no data are read. One that is made from a curve of scores, or
-    from guesses that were read from data, is not protected.
-
-    Examples
-    --------
-    >>> from skdp import DPHistogram, plan_epsilon
-    >>> from skdp.evaluation import PlanDisplay
-    >>> display = PlanDisplay.from_plan(plan_epsilon(DPHistogram(domain={"sex": ["F", "M"]}), within=20))
-    >>> display.axes_[0].get_xlabel()
-    'epsilon (smaller is more private)'
-    """
-
-    def __init__(self, plan: EpsilonPlan) -> None:
-        if not isinstance(plan, EpsilonPlan):
-            raise TypeError(f"plan must be an EpsilonPlan, got {type(plan).__name__}")
+    def __init__(self, plan: Any) -> None:
         self.plan = plan
 
-    @classmethod
-    def from_plan(cls, plan: EpsilonPlan, *, ax: Axes | None = None) -> PlanDisplay:
-        """Draw a plan.
-
-        Parameters
-        ----------
-        plan : EpsilonPlan
-            The result of `plan_epsilon`.
-        ax : matplotlib Axes, optional
-            See `plot`.
-
-        Returns
-        -------
-        PlanDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        ImportError, TypeError, ValueError
-            If matplotlib is not installed, it is no plan, or several axes are given.
-        """
-        import_pyplot()
-        return cls(plan).plot(ax=ax)
-
     def plot(self, *, ax: Axes | None = None) -> PlanDisplay:
-        """Draw the half width, the one that was asked for, and what was found.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            The axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        PlanDisplay
-            The display itself.
-
-        Raises
-        ------
-        ImportError, ValueError
-            If matplotlib is not installed, or several axes are given.
-        """
+        """Draw the half width, the one that was asked for, and what was found."""
         pyplot = import_pyplot()
         plan, curve = self.plan, self.plan.curve.replace([np.inf, -np.inf], np.nan)
         (axes,) = self._use_panels(ax, 1, "", lambda: pyplot.subplots(figsize=(6.4, 4), layout="constrained")[1])

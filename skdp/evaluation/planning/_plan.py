@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from functools import cache
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from skdp.base import check_choice, check_confidence_level
 from skdp.central import DPHistogram
+from skdp.evaluation.planning._display import PlanDisplay
 from skdp.evaluation.planning._widths import (
     Question,
     amount_of,
@@ -29,6 +30,9 @@ from skdp.markup import html_facts
 from skdp.privacy import Shuffled, check_epsilon
 from skdp.typing import ColumnName, Privileged
 
+if TYPE_CHECKING:  # an optional dependency
+    from matplotlib.axes import Axes
+
 _LEAST, _MOST = 2.0**-10, 2.0**6
 """The amounts of epsilon between which is searched."""
 
@@ -39,40 +43,8 @@ _POINTS = 9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EpsilonPlan:  # numpydoc ignore=PR02
-    """The epsilon and the number of rows at which a number is known as well as was asked for.
-
-    Parameters
-    ----------
-    of : str
-        What is to be known: ``"count"``, ``"frequency"``, ``"parity"``, or a metric of a curve.
-    within : float
-        How well: the largest half width of its interval, or distance to the score without noise.
-    epsilon : float, Rho, Mu or Shuffled
-        What to give as the `epsilon` of the estimator.
-    n_rows : int or None
-        The number of rows; None if it does not matter.
-    half_width : float
-        The half width at `epsilon` and `n_rows`: at most `within`.
-    confidence_level : float
-        The coverage of the interval.
-    curve : pandas.DataFrame
-        ``half_width`` at other values of ``epsilon``, or of ``n_rows`` if this was asked for. Of a curve of scores, the
-        distance to the score without noise at each of its epsilons, and the ends of its interval, ``lower, upper``.
-    epsilon_range : tuple of float or None
-        Of a curve of scores: the epsilons by ``lower`` and by ``upper``; infinite if no epsilon of the curve is enough.
-
-    See Also
-    --------
-    plan_epsilon : Makes it.
-    PlanDisplay : Draws it.
-
-    Examples
-    --------
-    >>> from skdp import DPHistogram, plan_epsilon
-    >>> print(plan_epsilon(DPHistogram(domain={"sex": ["F", "M"]}), within=20))
-    epsilon = 0.15 is enough for a count within ± 20 (95 % interval: ± 20)
-    """
+class EpsilonPlan:
+    """The epsilon and the number of rows at which a number is known as well as was asked for."""
 
     of: str
     within: float
@@ -96,6 +68,10 @@ class EpsilonPlan:  # numpydoc ignore=PR02
         return f"{epsilon}{rows} {verb} enough for {wanted} within ± {self.within:g} ({level})"
 
     __repr__ = __str__
+
+    def plot(self, *, ax: Axes | None = None) -> PlanDisplay:
+        """Draw the half width, the one that was asked for, and what was found."""
+        return PlanDisplay(self).plot(ax=ax)
 
     def _repr_html_(self) -> str:
         facts = [
@@ -159,7 +135,19 @@ def plan_epsilon(
     Returns
     -------
     EpsilonPlan
-        The epsilon, rounded up to three digits, or the number of rows; the half width that is reached, and its curve.
+        A plan that can be printed, with the attributes
+
+        - ``epsilon``: what to give the estimator, a number that is rounded up to three digits, or a `Rho`, `Mu` or
+          `Shuffled`;
+        - ``n_rows``: the number of rows; None if it does not matter;
+        - ``of``, ``within``, ``confidence_level``: what was asked for;
+        - ``half_width``: what is reached, at most ``within``;
+        - ``curve``: a table of ``half_width`` at other values of ``epsilon``, or of ``n_rows`` if this was asked for.
+          Of a curve of scores, the distance to the score without noise, and its interval's ends, ``lower, upper``;
+        - ``epsilon_range``: of a curve of scores, the epsilons by ``lower`` and by ``upper``; infinite if no epsilon of
+          the curve is enough; otherwise None;
+
+        and with the method ``plot(ax=None)``, which draws ``curve`` and what was found.
 
     Raises
     ------
@@ -170,7 +158,6 @@ def plan_epsilon(
 
     See Also
     --------
-    PlanDisplay : Draws the plan.
     skdp.evaluation.compare_to_baseline : The differences of the scores of a curve.
     recommend_plan : Which strategy has the least error.
     privacy_statement : Before `fit`, what a pipeline is set to spend.

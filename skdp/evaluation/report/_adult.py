@@ -43,36 +43,7 @@ def age_sex_report(
     n_jobs: int | None = None,
     progress: Callable[[int], Any] | None = None,
 ) -> Path:
-    """Run the age × sex study on Adult and write its report.
-
-    Parameters
-    ----------
-    X : pandas.DataFrame
-        The features of Adult, without missing values.
-    y : pandas.Series
-        The income, "<=50K" or ">50K".
-    out : str or path
-        The folder to write to, created if missing.
-    epsilons, repeats, model_repeats, delta, classifiers, random_state, n_jobs, progress : see there
-        As for `study_report`.
-
-    Returns
-    -------
-    Path
-        The page.
-
-    Notes
-    -----
-    **Privacy.** The report compares with the truth: it is not protected.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from skdp.datasets import load_adult
-    >>> from skdp.evaluation import age_sex_report
-    >>> X, y = load_adult(dropna=True, return_X_y=True)
-    >>> age_sex_report(X, y, Path("report"), epsilons=[0.5, 1.0, 2.0])  # doctest: +SKIP
-    """
+    """Run the age × sex study on Adult and write its report."""
     frame = X.drop(columns=["fnlwgt", "education"])  # a weight of the survey, and education-num as text
     groups = pd.Index([f"{AGE_THRESHOLD} or younger", f"over {AGE_THRESHOLD}"])
     frame["age"] = pd.Categorical.from_codes((frame["age"] > AGE_THRESHOLD).to_numpy().astype(int), groups)

@@ -23,50 +23,15 @@ from skdp.privacy import local_epsilon
 
 
 @dataclass(frozen=True)
-class CountStudy:  # numpydoc ignore=PR02
-    """Tables of a study of estimated counts.
-
-    Parameters
-    ----------
-    releases : pandas.DataFrame
-        The first release at each epsilon: indexed by ``epsilon`` and cell, with ``true, count, std_error, lower,
-        upper``.
-    errors : pandas.DataFrame
-        A row for each epsilon, repeat and postprocess: ``epsilon, repeat, postprocess, l1, l2, covered``, where covered
-        is the share of the cells whose interval contains the true count.
-    expected : pandas.DataFrame
-        Expected errors of the unbiased counts, indexed by epsilon: ``l2_rms``, the closed form of the root mean square
-        L2 error, and ``l1_mean``, the mean L1 error for normal errors of exact variance.
-
-    Notes
-    -----
-    **Privacy.** A study contains true counts: none of it is protected.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import Domain
-    >>> from skdp.evaluation import count_study
-    >>> people = pd.DataFrame({"sex": ["f", "m"] * 500})
-    >>> study = count_study(people, Domain({"sex": ["f", "m"]}), epsilons=[1.0], repeats=10, random_state=0)
-    >>> study.expected["l2_rms"].round(1).tolist()
-    [42.9]
-    """
+class CountStudy:
+    """Tables of a study of estimated counts."""
 
     releases: pd.DataFrame
     errors: pd.DataFrame
     expected: pd.DataFrame
 
     def summary(self) -> pd.DataFrame:
-        """Summarise the errors over the repeats.
-
-        Returns
-        -------
-        pandas.DataFrame
-            A row for each epsilon and postprocess: means, standard deviations and the 5 % and 95 % quantiles of the L1
-            and L2 errors, the root mean square L2 error, its closed form (for the unbiased counts) and the coverage of
-            the intervals.
-        """
+        """Summarise the errors over the repeats."""
         rows, expected = [], self.expected.to_dict("index")
         for (epsilon, postprocess), group in self.errors.groupby(["epsilon", "postprocess"], sort=False):
             row: dict[str, Any] = {"epsilon": epsilon, "postprocess": postprocess, "repeats": len(group)}
@@ -114,7 +79,11 @@ def count_study(
     Returns
     -------
     CountStudy
-        The tables.
+        The tables ``releases``, the first release at each epsilon: indexed by ``epsilon`` and cell, with ``true, count,
+        std_error, lower, upper``; ``errors``, a row for each epsilon, repeat and postprocess, with ``l1, l2, covered``,
+        the share of the cells whose interval holds the true count; ``expected``, the expected errors of the unbiased
+        counts, ``l1_mean`` (for normal errors of exact variance) and ``l2_rms`` (in closed form). Its method
+        ``summary()`` returns means, quantiles and coverage by epsilon and postprocess.
 
     Raises
     ------
@@ -178,37 +147,7 @@ def count_study(
 def errors_by_trust(
     counts: ArrayLike, *, epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0), delta: float = 1e-6
 ) -> pd.DataFrame:
-    """Compute the expected errors of counts by epsilon in three models: who is trusted decides the noise.
-
-    Parameters
-    ----------
-    counts : array-like of shape (k,)
-        The true counts of at least two values, whole numbers of at least 0.
-    epsilons : sequence of float, default=(0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
-        The privacy losses.
-    delta : float, default=1e-6
-        The failure probability of shuffled reports; the other two have none.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The root mean square L2 error, indexed by ``epsilon``: ``local``, of k-ary randomised response with epsilon for
-        each report; ``shuffled``, of the same if only the sums are released, which have epsilon and delta together
-        (`Shuffled`); ``central``, of a curator's counts with noise (`DPHistogram`), for adding or removing a record.
-
-    Notes
-    -----
-    **Privacy.** Computed from true counts: not protected.
-
-    Examples
-    --------
-    >>> from skdp.evaluation import errors_by_trust
-    >>> errors_by_trust([10_000, 20_000, 5_000, 10_222], epsilons=[0.5, 1.0]).round(1)
-              local  shuffled  central
-    epsilon
-    0.5      1306.8      28.5      5.6
-    1.0       584.6      16.0      2.7
-    """
+    """Compute the expected errors of counts by epsilon in three models: who is trusted decides the noise."""
     true = np.asarray(counts)
     if true.ndim != 1 or true.size < 2 or true.dtype.kind not in "iu" or true.min() < 0 or true.sum() < 1:
         raise ValueError("counts must be whole numbers of at least 0, of at least two values and one record")

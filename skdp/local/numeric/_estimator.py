@@ -32,7 +32,7 @@ class MeanEstimator(ReportTransformer):
 
         Parameters
         ----------
-        reports : what `transform` returns, or NumericTally
+        reports : what `transform` returns, or ReportTally
             Privatised rows, or their sums.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
@@ -78,7 +78,7 @@ class MeanEstimator(ReportTransformer):
 
         Parameters
         ----------
-        reports : what `transform` returns, or NumericTally
+        reports : what `transform` returns, or ReportTally
             Privatised rows, or their sums.
         n_bins : int, optional
             The number of bins between the bounds, at most `grid_size`; by default 32, or fewer on a smaller grid. An

@@ -26,7 +26,6 @@ from skdp.local.protocol import (
     drawn_parts,
     fold,
     joined_counts,
-    read_report_table,
     shuffled_parts,
 )
 from skdp.oracles import NumericMechanism
@@ -142,7 +141,7 @@ class NumericProtocol(ReportProtocol):
         return table.rebuild(columns, self.columns)
 
     def read(self, reports: Any) -> Reports:
-        table = read_report_table(reports, self.report_columns)
+        table = self.report_table(reports)
         named = Table(self.columns, table.columns, table.native)
         if self.sampling is None:
             return [self._place(place, numbers) for place, numbers in enumerate(read_numbers(named, truth=False))]

@@ -110,32 +110,7 @@ def read_floats(block: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
-    """Take a frame or array of reports apart into columns, for `ReportProtocol.read`.
-
-    Parameters
-    ----------
-    reports : dataframe or array-like
-        The reports.
-    names : sequence of column names
-        What the columns of a frame must be called; an array must have as many.
-
-    Returns
-    -------
-    Table
-        The columns, as ``columns``; their values are not checked.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the reports are no such table; no error shows a value.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp.local import read_report_table
-    >>> len(read_report_table(pd.DataFrame({"sex": ["f", "m"], "other": [1, 2]})[["sex"]], ["sex"]).columns)
-    1
-    """
+    """Take a frame or array of reports apart into columns, which must be called as named; no error shows a value."""
     frame = is_frame(reports)
     if not frame:
         reports = read_array(reports, "reports")

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import check_choice, check_confidence_level
-from skdp.local._tallies import ReportTally
+from skdp.local._tallies import CountTally
 from skdp.local.protocol._columns import column_index
 from skdp.local.protocol._sampling import SampledCounts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, project_to_simplex
@@ -23,7 +23,7 @@ _CHUNK = 1 << 22
 
 def estimate_counts(
     protocol: Any,
-    tally: ReportTally,
+    tally: CountTally,
     reports: Sequence[NDArray[Any]] | None,
     postprocess: str,
     confidence_level: float,
@@ -61,7 +61,7 @@ def estimate_counts(
     return found.table(level, shown=shown, clipped=postprocess != "none", n_cells=cells, what=what, index=index)
 
 
-def unbiased_counts(protocol: Any, tally: ReportTally) -> SampledCounts:
+def unbiased_counts(protocol: Any, tally: CountTally) -> SampledCounts:
     """Estimate the counts of each value of each attribute."""
     parts = []
     for oracle, support, size in zip(protocol.oracles, tally.support, tally.sizes, strict=True):
@@ -70,7 +70,7 @@ def unbiased_counts(protocol: Any, tally: ReportTally) -> SampledCounts:
     return SampledCounts.joined(parts)
 
 
-def margin_counts(protocol: Any, tally: ReportTally, columns: Sequence[Any], reports: Any = None) -> SampledCounts:
+def margin_counts(protocol: Any, tally: CountTally, columns: Sequence[Any], reports: Any = None) -> SampledCounts:
     """Estimate the counts of the values of some columns of a joint attribute."""
     (oracle,), (support,), (size,), group = protocol.oracles, tally.support, tally.sizes, _group(protocol, columns)
     counts = np.bincount(group, oracle.estimate(support, size)).astype(float)
@@ -79,7 +79,7 @@ def margin_counts(protocol: Any, tally: ReportTally, columns: Sequence[Any], rep
 
 
 def combine_samples(
-    groups: Sequence[tuple[Any, ReportTally]],
+    groups: Sequence[tuple[Any, CountTally]],
     column: Any,
     *,
     postprocess: str = "none",

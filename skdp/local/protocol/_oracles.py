@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from skdp.base import UNIFORM, undeclared_error
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, read_table
-from skdp.local._tallies import ReportTally
+from skdp.local._tallies import CountTally
 from skdp.local.memo import Memo
 from skdp.local.protocol._columns import (
     SAMPLED,
     attributes_of,
     plain_values,
     read_floats,
-    read_report_table,
     read_sampled,
     read_whole_numbers,
     spread,
@@ -208,7 +207,7 @@ class OracleProtocol(ReportProtocol):
                 )
 
     def read(self, reports: Any) -> Reports:
-        table = read_report_table(reports, self.report_columns)
+        table = self.report_table(reports)
         columns = list(table.columns)
         chosen = read_sampled(columns.pop(), len(self.oracles)) if self.strategy == "sample" else None
         arrays = []
@@ -246,7 +245,7 @@ class OracleProtocol(ReportProtocol):
         rows = [np.flatnonzero(chosen == index) for index in range(len(reports))]
         return [(report[own], own) for report, own in zip(reports, rows, strict=True)]
 
-    def tally(self, reports: Reports) -> ReportTally:
+    def tally(self, reports: Reports) -> CountTally:
         own = [part for part, _ in self.parts(reports)] if self.strategy == "sample" else reports
         support = tuple(oracle.tally(part) for oracle, part in zip(self.oracles, own, strict=True))
         return self._tally_of(support, tuple(map(len, own)), len(reports[0]))
@@ -259,7 +258,7 @@ class OracleProtocol(ReportProtocol):
     def empty_counts(self) -> NDArray[np.int64]:
         return joined_counts(0, [np.zeros(oracle.n_part_counts, np.int64) for oracle in self.oracles])
 
-    def tallied_counts(self, tally: ReportTally) -> NDArray[np.int64] | None:
+    def tallied_counts(self, tally: CountTally) -> NDArray[np.int64] | None:
         parts = []
         for oracle, support, size in zip(self.oracles, tally.support, tally.sizes, strict=True):
             if oracle.has_bits:
@@ -277,7 +276,7 @@ class OracleProtocol(ReportProtocol):
         countable = few and self.output == "bits" and self.strategy != "sample"
         return [self.columns_of(index) for index in range(len(self.oracles))] if countable else []
 
-    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
+    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> CountTally:
         table, tally = read_table(rows), self.empty_tally()
         found = dict(zip(table.names, table.columns, strict=True))
         total, sizes = int(counts.sum()), [0] * len(tally.sizes)
@@ -292,16 +291,16 @@ class OracleProtocol(ReportProtocol):
         """Add the distinct reports of an attribute."""
         support += counts @ self.oracles[index].supports(self.read_part(index, columns, slice(None)))
 
-    def empty_tally(self) -> ReportTally:
+    def empty_tally(self) -> CountTally:
         support = tuple(np.zeros(oracle.k, np.int64) for oracle in self.oracles)
         return self._tally_of(support, (0,) * len(support), 0)
 
-    def _tally_of(self, support: Any, sizes: Any, n_reports: int) -> ReportTally:
-        return ReportTally(support, sizes, n_reports, self.domain, self.meaning)
+    def _tally_of(self, support: Any, sizes: Any, n_reports: int) -> CountTally:
+        return CountTally(support, sizes, n_reports, self.domain, self.meaning)
 
     def estimate(  # type: ignore[override]
         self,
-        tally: ReportTally,
+        tally: CountTally,
         *,
         reports: Reports | None = None,
         postprocess: str = "none",
@@ -313,7 +312,7 @@ class OracleProtocol(ReportProtocol):
         parts = None if reports is None else [part for part, _ in self.parts(reports)]
         return estimate_counts(self, tally, parts, postprocess, confidence_level, simultaneous, what, columns)
 
-    def tails(self, tally: ReportTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
+    def tails(self, tally: CountTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
         found = []
         for names, oracle, support, size in zip(self.attributes, self.oracles, tally.support, tally.sizes, strict=True):
             if size and (columns is None or not set(columns).isdisjoint(names)):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.local.memo import are_distinct, read_record_ids
+from skdp.local.protocol._columns import read_report_table
 from skdp.privacy import PrivacyGuarantee
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.randomness import ByteSource
@@ -187,6 +188,26 @@ class ReportProtocol(ABC):
         ValueError
             If these are not reports of this protocol.
         """
+
+    def report_table(self, reports: Any) -> Table:
+        """Take a frame or array of reports apart into columns, for `read`.
+
+        Parameters
+        ----------
+        reports : dataframe or array-like
+            The reports.
+
+        Returns
+        -------
+        Table
+            The `report_columns`, as ``columns``; their values are not checked.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the reports are no such table; no error shows a value.
+        """
+        return read_report_table(reports, self.report_columns)
 
     @abstractmethod
     def tally(self, reports: Reports) -> Any:

@@ -257,7 +257,7 @@ class RapporEncoder(ReportTransformer):
 
         Parameters
         ----------
-        reports : what `transform` returns, or RapporTally
+        reports : what `transform` returns, or ReportTally
             Privatised rows, one a record, or their sums.
         candidates : list, or mapping of column to list
             The values to count; a mapping if there are several columns.

@@ -26,7 +26,6 @@ from skdp.local.protocol import (
     ReportProtocol,
     Reports,
     joined_counts,
-    read_report_table,
 )
 from skdp.oracles import MAX_REPORT_BYTES, BloomRandomizer, check_bits, lower_tail, upper_tail
 from skdp.privacy import PrivacyGuarantee
@@ -102,7 +101,7 @@ class RapporProtocol(ReportProtocol):
         return table.rebuild(reports, self.report_columns)
 
     def read(self, reports: Any) -> Reports:
-        table = read_report_table(reports, self.report_columns)
+        table = self.report_table(reports)
         rappor, columns = self.randomizer, [np.asarray(column) for column in table.columns]
         cohorts = columns[0]
         fitting = cohorts.dtype.kind in "iuf" and bool(((cohorts >= 0) & (cohorts < rappor.n_cohorts)).all())

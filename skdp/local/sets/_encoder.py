@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import inf, prod
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -18,10 +17,9 @@ from skdp.domain import Domain, DomainLike
 from skdp.exact import log_upper, round_up
 from skdp.frames import Table
 from skdp.local._oracle_encoder import input_names
-from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import named_characters
 from skdp.local.sets._estimator import SetEstimator
-from skdp.local.sets._protocol import ListProtocol, SetProtocol
+from skdp.local.sets._protocol import SetProtocol
 from skdp.oracles import SET_ORACLES, SetOracle, SetSelection, SetUnaryEncoding, check_size, choose_set_oracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, PureLoss, Shuffled
 
@@ -39,69 +37,7 @@ SetOracleName: TypeAlias = Literal[
 ]
 
 
-class ListEncoder(ReportTransformer):
-    """An encoder of columns of lists: what is common to them."""
-
-    categories: Any
-    max_size: Any
-    oracle: Any
-    handle_unknown: Any
-
-    protocol_: ListProtocol
-    domain_: Domain
-    oracles_: tuple[SetOracle, ...]
-    _oracles: ClassVar[Mapping[str, Any]]
-    _codes_a_value: ClassVar[int] = 1
-    _most_cells: float = 1 << 32
-    _most_columns: float = inf
-    _most_characters: float = inf
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
-    def _make_oracles(self, table: Table) -> tuple[Domain, tuple[SetOracle, ...]]:
-        """Check the parameters, and make the oracle of each column, with an equal share of epsilon."""
-        check_choice("oracle", self.oracle, ("auto", *self._oracles))
-        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "ignore"):
-            raise ValueError(f"handle_unknown must be 'error' or 'ignore', got {self.handle_unknown!r}")
-        domain = read_lists_domain(table, self.categories)
-        sizes = read_sizes(self.max_size, domain)
-        if self._codes_a_value * max(domain.sizes) >= self._most_cells:
-            raise ValueError(f"{max(domain.sizes):,} values are too many")
-        share = self._local_epsilon() / len(domain.columns)
-        oracles = tuple(
-            self._make_oracle(self._codes_a_value * k, size, share) for k, size in zip(domain.sizes, sizes, strict=True)
-        )
-        check_limits(self, oracles, domain)
-        return domain, oracles
-
-    @abstractmethod
-    def _make_oracle(self, k: int, size: int, epsilon: Any) -> SetOracle: ...
-
-    def _set_fitted(self, protocol: Any) -> None:
-        self.domain_, self.oracles_ = protocol.domain, protocol.oracles
-        _ = protocol.report_columns  # refuses two of one name
-
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        check_is_fitted(self)
-        given = input_names(self, self.domain_.columns, input_features)
-        return np.array(self.protocol_.names(given), dtype=object)
-
-    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        if not isinstance(self.categories, Mapping | Domain):
-            raise ValueError(
-                "which columns a list of categories is for is not known from a large table: declare them by name, as a "
-                "mapping or Domain, or fit the transformer before"
-            )
-        declared = self.categories.columns if isinstance(self.categories, Domain) else self.categories
-        return pd.DataFrame({name: pd.Series([[]], dtype=object) for name in declared})
-
-
-class SetValuedEncoder(SetEstimator, ListEncoder):
+class SetValuedEncoder(SetEstimator):
     """Report columns of sets: lists of at most `max_size` values of a declared domain.
 
     A record may hold any number of the values: the pages that it visited, the symptoms that it has. One epsilon
@@ -194,7 +130,14 @@ class SetValuedEncoder(SetEstimator, ListEncoder):
     """
 
     protocol_: SetProtocol
-    _oracles = SET_ORACLES
+    domain_: Domain
+    oracles_: tuple[SetOracle, ...]
+    _most_cells: float = 1 << 32
+    """Of the values of a column."""
+    _most_columns: float = inf
+    """Of the reports; finite where the declaration comes from others."""
+    _most_characters: float = inf
+    """Of the names of these columns."""
 
     def __init__(
         self,
@@ -217,11 +160,28 @@ class SetValuedEncoder(SetEstimator, ListEncoder):
         self.ledger = ledger
         self.random_state = random_state
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
     def _make_protocol(self, table: Table) -> SetProtocol:
         if self.max_report_bytes is not None:
             check_size(self.max_report_bytes, least=1, name="max_report_bytes")
-        domain, oracles = self._make_oracles(table)
-        guarantee = guarantee_of(oracles, domain, map(title_of, oracles), secure=self.random_state is None)
+        check_choice("oracle", self.oracle, ("auto", *SET_ORACLES))
+        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "ignore"):
+            raise ValueError(f"handle_unknown must be 'error' or 'ignore', got {self.handle_unknown!r}")
+        domain = read_lists_domain(table, self.categories)
+        max_sizes = read_sizes(self.max_size, domain)
+        if max(domain.sizes) >= self._most_cells:
+            raise ValueError(f"{max(domain.sizes):,} values are too many")
+        share = self._local_epsilon() / len(domain.columns)
+        pairs = zip(domain.sizes, max_sizes, strict=True)
+        oracles = tuple(self._make_oracle(k, max_size, share) for k, max_size in pairs)
+        check_limits(self, oracles, domain)
+        guarantee = guarantee_of(oracles, domain, secure=self.random_state is None)
         return SetProtocol(domain, oracles, guarantee, self.handle_unknown)
 
     def _make_oracle(self, k: int, size: int, epsilon: Any) -> SetOracle:
@@ -229,16 +189,32 @@ class SetValuedEncoder(SetEstimator, ListEncoder):
             return SET_ORACLES[self.oracle](k, size, epsilon)
         return choose_set_oracle(k, size, epsilon, max_report_bytes=self.max_report_bytes)[1]
 
+    def _set_fitted(self, protocol: Any) -> None:
+        self.domain_, self.oracles_ = protocol.domain, protocol.oracles
+        _ = protocol.report_columns  # refuses two of one name
 
-def guarantee_of(
-    oracles: Sequence[SetOracle], domain: Domain, titles: Iterable[str], *, secure: bool
-) -> PrivacyGuarantee:
-    """State what reports of columns of lists promise, each by an oracle of its own."""
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        check_is_fitted(self)
+        given = input_names(self, self.domain_.columns, input_features)
+        return np.array(self.protocol_.names(given), dtype=object)
+
+    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+        if not isinstance(self.categories, Mapping | Domain):
+            raise ValueError(
+                "which columns a list of categories is for is not known from a large table: declare them by name, as a "
+                "mapping or Domain, or fit the transformer before"
+            )
+        declared = self.categories.columns if isinstance(self.categories, Domain) else self.categories
+        return pd.DataFrame({name: pd.Series([[]], dtype=object) for name in declared})
+
+
+def guarantee_of(oracles: Sequence[SetOracle], domain: Domain, *, secure: bool) -> PrivacyGuarantee:
+    """State what reports of columns of sets promise, each by an oracle of its own."""
     ratios = [oracle.worst_ratio for oracle in oracles]
     return PrivacyGuarantee(
         log_upper(prod(ratios, start=Fraction(1))),
         scope=domain.columns,
-        mechanism=" and ".join(dict.fromkeys(titles)),
+        mechanism=" and ".join(dict.fromkeys(map(title_of, oracles))),
         secure=secure,
         losses=tuple(
             PureLoss(log_upper(ratio), round_up(one.share)) for ratio, one in zip(ratios, oracles, strict=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -15,7 +14,7 @@ from skdp.base import check_choice, check_confidence_level, undeclared_error
 from skdp.coding import ColumnError, flatten_lists
 from skdp.domain import Domain, Interval
 from skdp.frames import Table
-from skdp.local._tallies import ReportTally
+from skdp.local._tallies import CountTally
 from skdp.local.protocol import (
     Channel,
     Codes,
@@ -27,7 +26,6 @@ from skdp.local.protocol import (
     concat_columns,
     joined_counts,
     plain_values,
-    read_report_table,
     read_whole_numbers,
     value_labels,
 )
@@ -40,8 +38,10 @@ SetPostprocess = Literal["none", "clip"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ListProtocol(ReportProtocol):
-    """Reports of columns of lists, each by a protocol for sets with a share of epsilon."""
+class SetProtocol(ReportProtocol):
+    """Reports of columns of sets, each by an oracle for sets with a share of epsilon."""
+
+    # Codes are an array of bytes for each column: of a row the codes of its values, distinct and ascending.
 
     domain: Domain
     oracles: tuple[SetOracle, ...]
@@ -73,17 +73,15 @@ class ListProtocol(ReportProtocol):
     def prepare(self, table: Table) -> Codes:
         for oracle in self.oracles:
             oracle.check_size(len(table.columns[0]))
-        return [self._code(name, column) for name, column in zip(self.columns, table.columns, strict=True)]
-
-    @abstractmethod
-    def _code(self, name: Any, column: Any) -> NDArray[np.object_]: ...
+        pairs = zip(self.columns, table.columns, strict=True)
+        return [read_sets(self.domain, name, column, self.unknown) for name, column in pairs]
 
     def write(self, reports: Reports, table: Table) -> Any:
         blocks = [report if report.ndim == 2 else report.reshape(-1, 1) for report in reports]
         return table.rebuild(blocks, self.report_columns)
 
     def read(self, reports: Any) -> Reports:
-        columns, arrays = list(read_report_table(reports, self.report_columns).columns), []
+        columns, arrays = list(self.report_table(reports).columns), []
         for oracle in self.oracles:
             own, columns = columns[: oracle.width], columns[oracle.width :]
             block = np.column_stack([np.asarray(column) for column in own])
@@ -101,21 +99,6 @@ class ListProtocol(ReportProtocol):
     def empty_counts(self) -> NDArray[np.int64]:
         return joined_counts(0, [np.zeros(oracle.n_part_counts, np.int64) for oracle in self.oracles])
 
-    @property
-    @abstractmethod
-    def meaning(self) -> dict[str, Any]:
-        """What a server must know to read the reports."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SetProtocol(ListProtocol):
-    """Reports of sets."""
-
-    # Codes are an array of bytes for each column: of a row the codes of its values, distinct and ascending.
-
-    def _code(self, name: Any, column: Any) -> NDArray[np.object_]:
-        return read_sets(self.domain, name, column, self.unknown)
-
     def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
         reports = []
         for name, own, oracle in zip(self.columns, codes, self.oracles, strict=True):
@@ -126,19 +109,19 @@ class SetProtocol(ListProtocol):
             reports.append(np.concatenate(parts))
         return reports
 
-    def tally(self, reports: Reports) -> ReportTally:
+    def tally(self, reports: Reports) -> CountTally:
         support = tuple(oracle.tally(report) for oracle, report in zip(self.oracles, reports, strict=True))
         return self._tally_of(support, len(reports[0]))
 
-    def empty_tally(self) -> ReportTally:
+    def empty_tally(self) -> CountTally:
         return self._tally_of(tuple(np.zeros(oracle.k, np.int64) for oracle in self.oracles), 0)
 
-    def _tally_of(self, support: tuple[NDArray[np.int64], ...], n: int) -> ReportTally:
-        return ReportTally(support, (n,) * len(support), n, self.domain, self.meaning)
+    def _tally_of(self, support: tuple[NDArray[np.int64], ...], n: int) -> CountTally:
+        return CountTally(support, (n,) * len(support), n, self.domain, self.meaning)
 
     def estimate(  # type: ignore[override]
         self,
-        tally: ReportTally,
+        tally: CountTally,
         *,
         columns: Sequence[Any] | None = None,
         postprocess: str = "none",
@@ -168,7 +151,7 @@ class SetProtocol(ListProtocol):
             return tables[asked[0]]
         return concat_columns(tables)
 
-    def tails(self, tally: ReportTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
+    def tails(self, tally: CountTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
         found = []
         for name, oracle, support in zip(self.columns, self.oracles, tally.support, strict=True):
             if tally.n_reports and (columns is None or name in columns):
@@ -177,6 +160,7 @@ class SetProtocol(ListProtocol):
 
     @property
     def meaning(self) -> dict[str, Any]:
+        """What a server must know to read the reports."""
         oracles = [oracle.parameters() for oracle in self.oracles]
         return {"encoder": "SetValuedEncoder", "strategy": "split", "oracles": oracles}
 

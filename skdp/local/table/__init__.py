@@ -1,9 +1,7 @@
 """One encoder for a table of columns of any kind."""
 
 from skdp.local.table._encoder import LocalTableEncoder
-from skdp.local.table._plan import TablePlan
 from skdp.local.table._protocol import TableProtocol as TableProtocol
 from skdp.local.table._recommend import recommend_plan
-from skdp.local.table._tally import TableTally
 
-__all__ = ["LocalTableEncoder", "TablePlan", "TableTally", "recommend_plan"]
+__all__ = ["LocalTableEncoder", "recommend_plan"]

@@ -15,7 +15,7 @@ from skdp.base import declares_missing, read_domain
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
 from skdp.frames import Table
-from skdp.local._frequency_oracle import FrequencyOracleEncoder, declared_domain_of
+from skdp.local._frequency_oracle import FrequencyOracleEncoder
 from skdp.local._oracle_encoder import Categories, input_names
 from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local.numeric import NumericPerturber
@@ -24,7 +24,7 @@ from skdp.local.table._costs import Group, Purpose, is_overlapping
 from skdp.local.table._estimator import TableEstimator
 from skdp.local.table._plan import TablePlan
 from skdp.local.table._protocol import TableProtocol
-from skdp.local.table._recommend import Importance, Strategy, check_bounds, plan_of, sizes_of
+from skdp.local.table._recommend import Importance, Strategy, check_bounds, declared_domain_of, plan_of, sizes_of
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, shuffled_guarantee
 from skdp.typing import HandleUnknown
 

@@ -31,7 +31,7 @@ class TableEstimator(ReportTransformer):
 
         Parameters
         ----------
-        reports : what `transform` returns, or TableTally
+        reports : what `transform` returns, or ReportTally
             Privatised rows, or their sums.
         postprocess : str, default="none"
             As for the `estimate_counts` of `RandomizedResponseEncoder`.
@@ -61,7 +61,7 @@ class TableEstimator(ReportTransformer):
 
         Parameters
         ----------
-        reports : what `transform` returns, or TableTally
+        reports : what `transform` returns, or ReportTally
             Privatised rows, or their sums.
         postprocess, confidence_level : optional
             As for `estimate_counts`.
@@ -172,7 +172,7 @@ class TableEstimator(ReportTransformer):
 
         Parameters
         ----------
-        reports : what `transform` returns, or TableTally
+        reports : what `transform` returns, or ReportTally
             Privatised rows, or their sums.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.

@@ -27,71 +27,33 @@ _FEW = 64
 
 @dataclass(frozen=True, eq=False)
 class TablePlan:
-    """How the columns of a table share the epsilon of a record, computed from what is declared.
-
-    Parameters
-    ----------
-    strategy : str
-        The name of the strategy that was chosen, a row of `strategies`.
-    groups : tuple of tuple
-        The columns of each report: a group of several columns is reported as one attribute, with a value for each
-        combination of theirs.
-    n_reported : int
-        How many groups a record reports, each with ``epsilon / n_reported``.
-    weights : tuple of int
-        The probability that a record reports a group is this weight times `n_reported` over their sum.
-    rows : tuple of tuple
-        The rows of `reports`.
-    candidates : tuple of tuple
-        The rows of `strategies`.
-
-    Attributes
-    ----------
-    kinds : tuple of str
-        The oracle, or the mechanism of numbers, of each group.
-    reports : pandas.DataFrame
-        A row a group: ``columns``, ``report`` (its kind), ``cells``, ``epsilon``, ``inclusion``, the probability that a
-        record reports it, and ``error``, the mean over its cells of n times the mean squared error of an estimate.
-    strategies : pandas.DataFrame
-        A row a strategy, the best one first: ``error``, n times the mean squared error of what the purpose asks for
-        (infinite if it cannot be had), ``times``, the same as a multiple of the best one, ``n_reported``, and
-        ``reason``.
-
-    See Also
-    --------
-    recommend_plan : Makes one from a declaration.
-
-    Notes
-    -----
-    **Privacy.** It follows from what is declared, and not from the data.
-
-    Examples
-    --------
-    >>> from skdp import recommend_plan
-    >>> plan = recommend_plan({"sex": ["F", "M"], "job": range(20)}, 1.0)
-    >>> plan.strategy, plan.n_reported
-    ('weighted', 1)
-    """
+    """How the columns of a table share the epsilon of a record, computed from what is declared."""
 
     strategy: str
+    """The name of the strategy that was chosen, a row of `strategies`."""
     groups: tuple[Group, ...]
+    """The columns of each report: several columns are one attribute, with a value for each combination of theirs."""
     n_reported: int
+    """How many groups a record reports, each with ``epsilon / n_reported``."""
     weights: tuple[int, ...]
+    """The probability that a record reports a group is this weight times `n_reported` over their sum."""
     rows: tuple[tuple[Any, ...], ...]
+    """The rows of `reports`."""
     candidates: tuple[tuple[Any, ...], ...]
+    """The rows of `strategies`."""
 
     @property
-    def kinds(self) -> tuple[str, ...]:  # numpydoc ignore=RT01
+    def kinds(self) -> tuple[str, ...]:
         """The oracle, or the mechanism of numbers, of each group."""
         return tuple(row[1] for row in self.rows)
 
     @property
-    def reports(self) -> pd.DataFrame:  # numpydoc ignore=RT01
+    def reports(self) -> pd.DataFrame:
         """How each group is reported, and the errors of the estimates from these reports."""
         return pd.DataFrame(self.rows, columns=["columns", "report", "cells", "epsilon", "inclusion", "error"])
 
     @property
-    def strategies(self) -> pd.DataFrame:  # numpydoc ignore=RT01
+    def strategies(self) -> pd.DataFrame:
         """All strategies, the best one first, with their errors and reasons."""
         names = ["strategy", "error", "times", "n_reported", "reason"]
         table = pd.DataFrame(self.candidates, columns=names).set_index("strategy")

@@ -26,7 +26,6 @@ from skdp.local.protocol import (
     combine_samples,
     concat_columns,
     joined_counts,
-    read_report_table,
     read_sampled,
     shuffled_parts,
 )
@@ -136,7 +135,7 @@ class TableProtocol(ReportProtocol):
         )
 
     def read(self, reports: Any) -> Reports:
-        table = read_report_table(reports, self.report_columns)
+        table = self.report_table(reports)
         n_rows = len(table.columns[0])
         drawn = np.ones((n_rows, len(self.parts)), bool) if self.sampling is None else self._read_sample(table)
         arrays = []

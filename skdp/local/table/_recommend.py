@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
-from skdp.base import check_choice, read_bounds
+import numpy as np
+
+from skdp.base import check_choice, read_bounds, read_domain
 from skdp.domain import Domain, DomainLike
-from skdp.local._frequency_oracle import declared_domain_of
+from skdp.frames import is_frame, read_table
 from skdp.local.numeric import NumericPerturber
 from skdp.local.table._costs import Costs, Purpose
 from skdp.local.table._plan import TablePlan, make_plan
@@ -39,7 +41,9 @@ def recommend_plan(
     Parameters
     ----------
     domain : Domain, mapping, list of array-like, dataframe, or None
-        The columns of categories and their values, as for `recommend_strategy`; None for a table of numbers.
+        The columns of categories and their values, as the `categories` of an encoder; None for a table of numbers. A
+        dataframe stands for ``categories="auto"``: its dtypes declare them, or they are read from the data with a
+        warning.
     epsilon : float
         The privacy loss of a record over all columns.
     bounds : mapping of column name to (low, high), optional
@@ -50,11 +54,20 @@ def recommend_plan(
     Returns
     -------
     TablePlan
-        The plan, with a table of the errors of all strategies, and reasons.
+        The plan. ``strategies`` is a table of all strategies, the best one first: ``error``, n times the mean squared
+        error of what the purpose asks for (infinite if it cannot be had), ``times``, the same as a multiple of the best
+        one, ``n_reported``, how many reports a record makes, and ``reason``. ``reports`` has a row for each report:
+        ``columns``, ``report`` (its oracle or mechanism), ``cells``, ``epsilon``, ``inclusion``, the probability that a
+        record makes it, and ``error``, the mean over its cells. ``strategy`` is the one that was chosen.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        If categories are read from the data of a dataframe.
 
     See Also
     --------
-    recommend_strategy : The strategies of the encoders of categories.
+    LocalTableEncoder : Reports by such a plan.
 
     Notes
     -----
@@ -76,6 +89,23 @@ def recommend_plan(
     names = [*known, *numbers]
     whole = check_epsilon(epsilon)
     return plan_of(whole, known, numbers, names, purpose, weights, strategy, oracle, mechanism, grid_size)
+
+
+def declared_domain_of(declared: Any) -> Domain:
+    """Return the domain that is declared in one of several forms."""
+    if isinstance(declared, Domain):
+        return declared
+    if isinstance(declared, Mapping):
+        return Domain(declared)
+    if isinstance(declared, str):
+        raise ValueError(
+            f"domain must be a declaration or a dataframe, got {declared!r}: which table to read is unknown"
+        )
+    if isinstance(declared, Sequence | np.ndarray):
+        return Domain({f"x{place}": values for place, values in enumerate(declared)})
+    if is_frame(declared):
+        return read_domain(read_table(declared), "auto", name="domain")
+    raise TypeError(f"domain must be a Domain, mapping, list or dataframe, got {type(declared).__name__}")
 
 
 def plan_of(

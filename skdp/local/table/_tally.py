@@ -9,47 +9,22 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.local._stored_tally import StoredTally, are_counts
-from skdp.local._tallies import NumericTally, ReportTally
+from skdp.local._stored_tally import ReportTally, are_counts
+from skdp.local._tallies import CountTally, NumericTally
 
-_KINDS: dict[str, type[StoredTally]] = {kind._format: kind for kind in (ReportTally, NumericTally)}
+_KINDS: dict[str, type[ReportTally]] = {kind._format: kind for kind in (CountTally, NumericTally)}
 
 
 @dataclass(frozen=True, eq=False)
-class TableTally(StoredTally):  # numpydoc ignore=PR02
-    """Sums over the reports of `LocalTableEncoder`, which add over batches, days and machines.
-
-    Parameters
-    ----------
-    parts : tuple of ReportTally or NumericTally
-        The sums of each group of columns, over the records that report it.
-    n_reports : int
-        The number of records.
-    protocol : mapping
-        Which columns there are, how many groups a record reports, and the weights of the groups.
-
-    Notes
-    -----
-    **Privacy.** A tally is computed from privatised reports only: post-processing, at no further cost.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp.local import LocalTableEncoder, TableTally
-    >>> people = pd.DataFrame({"sex": ["f", "m", "m"], "age": [23, 41, 67]})
-    >>> encoder = LocalTableEncoder(categories={"sex": ["f", "m"]}, bounds={"age": (0, 100)}).fit(people)
-    >>> week = encoder.tally(encoder.transform(people)) + encoder.tally(encoder.transform(people))
-    >>> week.n_reports
-    6
-    >>> TableTally.from_json(week.to_json()) == week
-    True
-    """
+class TableTally(ReportTally):
+    """The sums of each report of `LocalTableEncoder`."""
 
     _format = "skdp table tally, version 1"
     _sums = "sums"
     _makers = "encoders with different parameters or columns"
 
     parts: tuple[Any, ...]
+    """The sums of each group of columns, over the records that report it."""
     n_reports: int
     protocol: Mapping[str, Any]
 

@@ -1,6 +1,7 @@
 """The certified accountant: what mechanisms lose, and how much they lose together."""
 
-from skdp.privacy.accounting._channels import PureLoss, StatedLoss
+from skdp.privacy.accounting._channels import PureLoss
+from skdp.privacy.accounting._channels import StatedLoss as StatedLoss
 from skdp.privacy.accounting._channels import exponential_loss as exponential_loss
 from skdp.privacy.accounting._concentrated import least_rho as least_rho
 from skdp.privacy.accounting._lists import MOST_LOSSES as MOST_LOSSES
@@ -19,4 +20,4 @@ from skdp.privacy.accounting._noise import pure_mu as pure_mu
 from skdp.privacy.accounting._total import joint_failure as joint_failure
 from skdp.privacy.accounting._total import smallest_epsilon as smallest_epsilon
 
-__all__ = ["GaussianLoss", "LaplaceLoss", "PureLoss", "StatedLoss"]
+__all__ = ["GaussianLoss", "LaplaceLoss", "PureLoss"]

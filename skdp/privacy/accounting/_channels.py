@@ -15,40 +15,11 @@ from skdp.privacy.accounting._loss import Loss, Radii, at_least_0
 
 
 @dataclass(frozen=True)
-class StatedLoss(Loss):  # numpydoc ignore=PR02
-    """A privacy loss of which no more is known than a guarantee states.
+class StatedLoss(Loss):
+    """A privacy loss of which no more is known than a guarantee states."""
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        As of a `PrivacyGuarantee`; delta is 0 by default.
-    rho : float, optional
-        As of a `PrivacyGuarantee`.
-    count : int, default=1
-        The number of such releases, from 1 to 2**40.
-
-    See Also
-    --------
-    PureLoss : The loss of a channel.
-    LaplaceLoss : The loss of Laplace noise.
-    GaussianLoss : The loss of Gaussian noise.
-
-    Notes
-    -----
-    **Privacy.** The worst of all (epsilon, delta) releases reveals the input with probability delta, and is randomised
-    response of two values otherwise ([1]_).
-
-    References
-    ----------
-    .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential privacy. IEEE Transactions
-       on Information Theory 63(6).
-
-    Examples
-    --------
-    >>> from skdp import PrivacyGuarantee
-    >>> (PrivacyGuarantee(0.5) + PrivacyGuarantee(0.5)).losses
-    (StatedLoss(count=2, epsilon=0.5, delta=0.0, rho=None),)
-    """
+    # The worst of all (epsilon, delta) releases reveals the input with probability delta, and is randomised response of
+    # two values otherwise (Kairouz, Oh and Viswanath 2017).
 
     kind = "stated"
 
@@ -112,7 +83,8 @@ class PureLoss(Loss):  # numpydoc ignore=PR02
 
     See Also
     --------
-    StatedLoss : What (epsilon, delta) alone imply.
+    LaplaceLoss : The loss of Laplace noise.
+    GaussianLoss : The loss of Gaussian noise.
 
     Notes
     -----

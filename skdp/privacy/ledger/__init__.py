@@ -5,10 +5,10 @@ from skdp.privacy.ledger._admission import BudgetExceeded
 from skdp.privacy.ledger._admission import search_advice as search_advice
 from skdp.privacy.ledger._ledger import PrivacyLedger
 from skdp.privacy.ledger._ledger import closed_ledger as closed_ledger
-from skdp.privacy.ledger._parallel import ParallelRows
+from skdp.privacy.ledger._parallel import ParallelRows as ParallelRows
 from skdp.privacy.ledger._parallel import check_n_rows as check_n_rows
 from skdp.privacy.ledger._parallel import has_open_rows as has_open_rows
 from skdp.privacy.ledger._parallel import spend as spend
-from skdp.privacy.ledger._report import Amount
+from skdp.privacy.ledger._report import Amount as Amount
 
-__all__ = ["Amount", "BudgetExceeded", "ParallelRows", "PrivacyLedger"]
+__all__ = ["BudgetExceeded", "PrivacyLedger"]

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from skdp.privacy.ledger._account import Account, Budget, Charge
 
@@ -82,18 +82,13 @@ class MemoryBook:
 class RecordBook:
     """The charges of another ledger, as a record has them; it can only be read."""
 
-    def __init__(self, account: Account, charges: list[Charge]) -> None:
-        self.budget = account.budget
-        self._account = account
-        self._charges = charges
-
-    @classmethod
-    def of(cls, budget: Budget, charges: list[Charge]) -> Self:
-        """Add the charges up."""
+    def __init__(self, budget: Budget, charges: list[Charge]) -> None:
         account = Account.of(budget)
         for charge in charges:
             account = account.after(charge)
-        return cls(account, charges)
+        self.budget = account.budget
+        self._account = account
+        self._charges = charges
 
     def account(self) -> Account:
         return self._account

@@ -222,12 +222,12 @@ class PrivacyLedger(LedgerView):
             If the file cannot be written.
         RuntimeError
             If a ledger in memory is used in another process or through a pickled copy, or if this code interrupts a
-            charge, as a signal handler may. As of `ParallelRows.rows`, inside such a block.
+            charge, as a signal handler may. As of `parallel`, inside such a block.
 
         Notes
         -----
-        Inside of `ParallelRows.rows` the charge is for the rows at these positions: nothing says how many rows are
-        read, and it is up to the caller that there are no others.
+        Inside of ``parts.rows`` of `parallel` the charge is for the rows at these positions: nothing says how many rows
+        are read, and it is up to the caller that there are no others.
         """
         check_release(guarantee, what)
         if (charge_rows := open_rows(self._book)) is not None:
@@ -289,14 +289,19 @@ class PrivacyLedger(LedgerView):
         Returns
         -------
         ParallelRows
-            A context manager, in which ``with parts.rows(positions):`` makes all charges for these rows only.
+            A context manager ``parts``, in which ``with parts.rows(positions):`` makes all charges for these rows only.
+            Positions are whole numbers from 0 in the whole table, of all rows that are read inside, as splitters of
+            scikit-learn return them, or for each row whether it is read. Rows may be in several parts. Estimators are
+            given the ledger itself.
 
         Raises
         ------
         TypeError, ValueError
-            If the ledger is for adding or removing a record, or is a plan or a record of another one.
+            If the ledger is for adding or removing a record, or is a plan or a record of another one. By ``rows``, if
+            they are no positions, or one is there twice. Inside, before the charge, if an estimator is given another
+            number of rows than there are positions, or cannot know how many it reads.
         RuntimeError
-            If the rows of such a block are open.
+            If the rows of such a block are open. By ``rows``, if the block has ended, or this is another process.
 
         Notes
         -----
@@ -332,7 +337,7 @@ class PrivacyLedger(LedgerView):
         return ParallelRows(self)
 
     def _content(self) -> dict[str, Any]:
-        return write_book(RecordBook.of(self._book.budget, self._book.charges()))
+        return write_book(RecordBook(self._book.budget, self._book.charges()))
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
@@ -346,7 +351,7 @@ class PrivacyLedger(LedgerView):
 
     def _record(self) -> PrivacyLedger:
         """Return a copy that can only be read."""
-        return PrivacyLedger._of_book(RecordBook.of(self._book.budget, self._book.charges()))
+        return PrivacyLedger._of_book(RecordBook(self._book.budget, self._book.charges()))
 
     def __sklearn_clone__(self) -> Self:
         return self

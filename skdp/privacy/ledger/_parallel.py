@@ -71,39 +71,7 @@ class RowSums:
 
 
 class ParallelRows:
-    """A block of releases from parts of the rows, of which a ledger is charged for the rows that lose most.
-
-    Parameters
-    ----------
-    ledger : PrivacyLedger
-        What is charged; its `parallel` makes the block.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the ledger is for adding or removing a record, or is a plan or a record of another one.
-    RuntimeError
-        If rows of such a block are open for it.
-
-    See Also
-    --------
-    PrivacyLedger.parallel : What is charged, and what must be public.
-
-    Notes
-    -----
-    **Privacy.** As at `PrivacyLedger.parallel`.
-
-    Examples
-    --------
-    >>> from skdp import PrivacyGuarantee, PrivacyLedger
-    >>> ledger = PrivacyLedger(epsilon=1.0)
-    >>> with ledger.parallel() as parts:
-    ...     for positions in ([0, 1], [2, 3], [4]):
-    ...         with parts.rows(positions):
-    ...             ledger.charge(PrivacyGuarantee(0.3), "mean of some rows")
-    >>> ledger.spent.epsilon
-    0.3
-    """
+    """A block of releases from parts of the rows, of which a ledger is charged for the rows that lose most."""
 
     def __init__(self, ledger: LedgerView) -> None:
         book = ledger._book
@@ -136,35 +104,8 @@ class ParallelRows:
 
     @contextmanager
     def rows(self, positions: ArrayLike) -> Iterator[None]:
-        """Charge what is released inside for some rows only.
-
-        Parameters
-        ----------
-        positions : array-like of int, shape (n_rows,), or of bool, shape (n_samples,)
-            The positions in the whole table, from 0, of all rows that are read inside, as splitters of scikit-learn
-            return them; or for each row whether it is read. Rows may be in several parts. What estimators and
-            `sample_and_aggregate` are given inside must have exactly as many rows, those with missing values or left
-            out for `groups` included; which rows these are cannot be checked.
-
-        Yields
-        ------
-        None
-            Estimators are given the ledger itself.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If they are no positions, or one is there twice: its record would count twice in what is released. Inside,
-            before the charge, if an estimator is given another number of rows, or cannot know how many it reads, as
-            with large tables of `skdp.engines` and with statistics that are computed outside.
-        RuntimeError
-            If the block has ended, rows are open already, or this is another process.
-
-        Notes
-        -----
-        **Privacy.** A generator that yields inside leaves the rows open for its caller, whose charges then count for
-        these rows only: release in the block itself.
-        """
+        """Charge what is released inside for some rows only."""
+        # A generator that yields inside leaves the rows open for its caller: its charges count for these rows, too.
         chosen = _read_positions(positions)
         self._check_process()
         if open_rows(self._book) is not None:

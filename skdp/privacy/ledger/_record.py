@@ -48,7 +48,7 @@ def read_book(fields: Fields) -> RecordBook:
     for index, charge in enumerate(charges):
         if charge.relation != relation:
             raise ValueError(f"{at}[{index}].relation is another one than that of the budget")
-    book = RecordBook.of(budget, charges)
+    book = RecordBook(budget, charges)
     account = book.account()
     if not account.fits:
         raise ValueError(f"{at} spend more than the budget, which no ledger allows")

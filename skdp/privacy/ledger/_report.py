@@ -18,20 +18,8 @@ _MOST_SHOWN = 100
 """The most charges that are shown in HTML: the last ones."""
 
 
-class Amount(NamedTuple):  # numpydoc ignore=PR02
-    """A part of a budget.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The privacy loss and the failure probability.
-
-    Examples
-    --------
-    >>> from skdp import PrivacyLedger
-    >>> PrivacyLedger(epsilon=1.0).remaining()
-    Amount(epsilon=1.0, delta=0.0)
-    """
+class Amount(NamedTuple):
+    """A part of a budget."""
 
     epsilon: float
     delta: float

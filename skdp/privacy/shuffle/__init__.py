@@ -3,6 +3,6 @@
 from skdp.privacy.shuffle._guarantee import Released as Released
 from skdp.privacy.shuffle._guarantee import Shuffled, local_epsilon, shuffled_guarantee
 from skdp.privacy.shuffle._guarantee import any_pair as any_pair
-from skdp.privacy.shuffle._pair import ReportPair
+from skdp.privacy.shuffle._pair import ReportPair as ReportPair
 
-__all__ = ["ReportPair", "Shuffled", "local_epsilon", "shuffled_guarantee"]
+__all__ = ["Shuffled", "local_epsilon", "shuffled_guarantee"]

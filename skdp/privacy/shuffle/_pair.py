@@ -22,48 +22,20 @@ _BITS = 128
 
 @dataclass(frozen=True)
 class ReportPair:
-    """The reports of two values of a record, in classes, beside what every other record reports at least.
+    """The reports of two values of a record, in classes, beside what every other record reports at least."""
 
-    A class holds reports y for which ``P(y | x0) / m(y)`` is the same, and so is ``P(y | x1) / m(y)``; it is the sums
-    of the three over the class. The measure m is the *blanket* ([1]_): ``0 < m(y) <= P(y | x)`` for every value x.
-
-    Parameters
-    ----------
-    classes : tuple of (Fraction, Fraction, Fraction)
-        For each class the probability under x0, that under x1, and the mass of the blanket. The first two add up to 1
-        each, the third to at most 1.
-    beside : tuple of ReportPair, default=()
-        The pairs of further independent reports of the record that stay together with this one.
-    two_valued : bool, default=False
-        Whether there are two reports, whose probabilities for any value are between those for x0 and x1: then others
-        hide no less than those who hold one of the two.
-
-    Raises
-    ------
-    ValueError
-        If the sums are others, a mass is not in between, or the classes are not as `two_valued` states.
-
-    Notes
-    -----
-    **Privacy.** It states what an oracle does, in exact fractions: public, and computed without data. A pair may
-    stand for all pairs of values: see `FrequencyOracle.shuffle_pair`.
-
-    References
-    ----------
-    .. [1] B. Balle, J. Bell, A. Gascón, K. Nissim (2019). The privacy blanket of the shuffle model. CRYPTO.
-       arXiv:1903.02837
-
-    Examples
-    --------
-    >>> from skdp.oracles import RandomizedResponse
-    >>> pair = RandomizedResponse(4, 1.0).shuffle_pair()
-    >>> [[round(float(share), 3) for share in own] for own in pair.classes]
-    [[0.475, 0.175, 0.175], [0.175, 0.475, 0.175], [0.35, 0.35, 0.35]]
-    """
+    # A class holds reports y for which ``P(y | x0) / m(y)`` is the same, and so is ``P(y | x1) / m(y)``: it is the sums
+    # of the three over the class. The measure m is the blanket ([1]_): ``0 < m(y) <= P(y | x)`` for every value x. So
+    # the first two of all classes add up to 1 each, the third to at most 1. A pair may stand for all pairs of values:
+    # `FrequencyOracle.shuffle_pair`.
+    # .. [1] B. Balle, J. Bell, A. Gascón, K. Nissim (2019). The privacy blanket of the shuffle model. CRYPTO.
 
     classes: tuple[Class, ...]
     beside: tuple[ReportPair, ...] = ()
+    """Further independent reports of the record that stay together with this one."""
     two_valued: bool = False
+    """Whether there are two reports, whose probabilities for any value are between those for x0 and x1: then others
+    hide no less than those who hold one of the two."""
 
     def __post_init__(self) -> None:
         merged: dict[tuple[Fraction, Fraction], Class] = {}
@@ -82,7 +54,7 @@ class ReportPair:
             raise ValueError("two_valued needs one class and its mirror image")
 
     @property
-    def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
+    def worst_ratio(self) -> Fraction:
         """The largest ratio of the probabilities of reports under x0 and x1, in that order."""
         if any(first and not second for first, second, _ in self.classes):
             raise ValueError("a report has probability 0 under the other value")
@@ -90,13 +62,13 @@ class ReportPair:
         return math.prod((pair.worst_ratio for pair in self.beside), start=own)
 
     @cached_property
-    def is_symmetric(self) -> bool:  # numpydoc ignore=RT01
+    def is_symmetric(self) -> bool:
         """Whether the two values may be exchanged in each part."""
         own = set(self.classes) == {(second, first, mass) for first, second, mass in self.classes}
         return own and all(pair.is_symmetric for pair in self.beside)
 
     @cached_property
-    def ratios(self) -> Ratios:  # numpydoc ignore=RT01
+    def ratios(self) -> Ratios:
         """The classes of all parts together, as floats."""
         if not self.beside:
             return Ratios.of(self.classes)
@@ -106,31 +78,12 @@ class ReportPair:
         return ReportPair.of_any(max(self.worst_ratio, self.swapped().worst_ratio)).ratios
 
     def swapped(self) -> ReportPair:
-        """Return the pair with its two values exchanged.
-
-        Returns
-        -------
-        ReportPair
-            The same classes.
-        """
+        """Return the pair with its two values exchanged."""
         classes = tuple((second, first, mass) for first, second, mass in self.classes)
         return ReportPair(classes, tuple(pair.swapped() for pair in self.beside), self.two_valued)
 
     def delta(self, n: int, epsilon: float) -> float:
-        """Bound delta of n shuffled reports for an epsilon.
-
-        Parameters
-        ----------
-        n : int
-            The number of reports.
-        epsilon : float
-            The privacy loss, at least 0.
-
-        Returns
-        -------
-        float
-            At most 1.
-        """
+        """Bound delta of n shuffled reports for an epsilon."""
         order = math.exp(epsilon)
         both = [self.ratios] if self.is_symmetric else [self.ratios, self.ratios.swapped()]
         found = max(delta_above(ratios, n, order) for ratios in both)
@@ -141,27 +94,12 @@ class ReportPair:
 
     @classmethod
     def of_any(cls, worst_ratio: Fraction) -> ReportPair:
-        """Return the pair that is as revealing as any pair of a local randomiser with this worst ratio.
-
-        By [1]_, the rows of any two values are mixtures ``(r Q0 + Q1) / (r + 1)`` and ``(Q0 + r Q1) / (r + 1)`` of two
-        distributions. Every other row is at least 1 / r times either row, thus 1 / r times their mean: it contains
-        ``(Q0 + Q1) / (2 r)``. To learn from which of Q0 and Q1 the reports are can only help the attacker.
-
-        Parameters
-        ----------
-        worst_ratio : Fraction
-            The largest ratio r of the probabilities of a report under two values, at least 1.
-
-        Returns
-        -------
-        ReportPair
-            Two classes.
-
-        References
-        ----------
-        .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential privacy. IEEE
-           Transactions on Information Theory 63(6).
-        """
+        """Return the pair that is as revealing as any pair of a local randomiser with this worst ratio."""
+        # By [1]_, the rows of any two values are mixtures ``(r Q0 + Q1) / (r + 1)`` and ``(Q0 + r Q1) / (r + 1)`` of
+        # two distributions. Every other row is at least 1 / r times either row, thus 1 / r times their mean: it
+        # contains ``(Q0 + Q1) / (2 r)``. To learn from which of Q0 and Q1 the reports are can only help the attacker.
+        # .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential privacy. IEEE
+        #    Transactions on Information Theory 63(6).
         if worst_ratio < 1:
             raise ValueError(f"worst_ratio must be at least 1, got {float(worst_ratio)}")
         worst_ratio = Fraction(math.ceil(worst_ratio * 2**_BITS), 2**_BITS)
@@ -172,40 +110,16 @@ class ReportPair:
     def of_support(
         cls, high: Fraction, low: Fraction, counts: Sequence[int], *, two_valued: bool = False
     ) -> ReportPair:
-        """Return the pair of an oracle whose reports have one probability for the values they support, else another.
-
-        Parameters
-        ----------
-        high, low : Fraction
-            The probability of a single report for a value that it supports, and for another one.
-        counts : sequence of int
-            The numbers of reports that support x0 only, x1 only, both and none.
-        two_valued : bool, default=False
-            Whether the probabilities for any value are between those for x0 and x1.
-
-        Returns
-        -------
-        ReportPair
-            At most four classes; the blanket is `low` for every report.
-        """
+        """Return the pair of an oracle whose reports have one probability for the values they support, else another."""
+        # The numbers are those of reports that support x0 only, x1 only, both and none; the blanket is `low` for all.
         shares = (high, low), (low, high), (high, high), (low, low)
         classes = tuple((a * n, b * n, low * n) for (a, b), n in zip(shares, counts, strict=True))
         return cls(classes, two_valued=two_valued)
 
     @classmethod
     def product(cls, pairs: Sequence[ReportPair]) -> ReportPair:
-        """Return the pair of several independent reports of a record that stay together.
-
-        Parameters
-        ----------
-        pairs : sequence of ReportPair
-            The pair of each part, at least one.
-
-        Returns
-        -------
-        ReportPair
-            The pair of all parts. Where they are hundreds, it counts as that of any randomiser with its worst ratio.
-        """
+        """Return the pair of several independent reports of a record that stay together."""
+        # Where they are hundreds, it counts as that of any randomiser with its worst ratio.
         if len(pairs) == 1:
             return pairs[0]
         parts = [part for pair in pairs for part in (cls(pair.classes), *pair.beside)]
@@ -213,23 +127,7 @@ class ReportPair:
 
     @classmethod
     def mixed(cls, parts: Iterable[tuple[Fraction, ReportPair]]) -> ReportPair:
-        """Return the pair of a report that names which part it is of, drawn independently of the value.
-
-        Parameters
-        ----------
-        parts : iterable of (Fraction, ReportPair)
-            The probability and the pair of each part, which has none beside it; the probabilities add up to 1.
-
-        Returns
-        -------
-        ReportPair
-            The pair of the mixture.
-
-        Raises
-        ------
-        ValueError
-            If a part has others beside it.
-        """
+        """Return the pair of a report that names which part it is of, drawn independently of the value."""
         parts = list(parts)
         if len(parts) == 1:
             return parts[0][1]

@@ -32,34 +32,8 @@ from skdp.privacy.statement._columns import (
 COLUMNS = ("column", "step", "mechanism", "epsilon", "delta", "relation", "trust", "protection")
 
 
-class StatedStep(NamedTuple):  # numpydoc ignore=PR02
-    """A step of a pipeline and its guarantee.
-
-    Parameters
-    ----------
-    step : str
-        Its name: the names of the steps that lead to it, and its class.
-    guarantee : PrivacyGuarantee
-        Its guarantee, for the columns of the table.
-    known : bool
-        Whether it is a class of skdp; otherwise its author states the guarantee, and `trusted` named the class.
-    charged : bool
-        Whether it charges a ledger.
-    fitted : bool
-        Whether it is fitted. If not, its guarantee is what it is set to spend.
-    shuffled : PrivacyGuarantee or None
-        What its reports guarantee once they are shuffled or summed by themselves, apart from reports of other steps and
-        from other columns of the same rows, if its epsilon is a `Shuffled`. Its `guarantee` is that of each report by
-        itself, as reports leave the step unshuffled.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder, privacy_statement
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(pd.DataFrame({"sex": ["f", "m"]}))
-    >>> privacy_statement(encoder).steps[0].step
-    'RandomizedResponseEncoder'
-    """
+class StatedStep(NamedTuple):
+    """A step of a pipeline and its guarantee."""
 
     step: str
     guarantee: PrivacyGuarantee

@@ -35,15 +35,18 @@ def pair_of(loss):
     epsilon = Fraction(loss.epsilon)
     share = Fraction(getattr(loss, "share", 1))
     likelier = exp(epsilon) / (1 + exp(epsilon))
-    pair = {epsilon: share * likelier, -epsilon: share * (1 - likelier)}
-    pair[Fraction(0)] = pair.get(Fraction(0), Fraction(0)) + 1 - share
+    pair = {}
+    for value, mass in ((epsilon, share * likelier), (-epsilon, share * (1 - likelier)), (Fraction(0), 1 - share)):
+        pair[value] = pair.get(value, Fraction(0)) + mass  # an epsilon of 0 has one value
     return pair
 
 
 def true_delta(losses, epsilon):
     epsilon, delta, spared = Fraction(epsilon), Fraction(0), Fraction(1)
-    pairs = [pair_of(loss) for loss in losses for _ in range(loss.count)]
-    for outcome in itertools.product(*(pair.items() for pair in pairs)):
+    pairs = [
+        [(value, mass) for value, mass in pair_of(loss).items() if mass] for loss in losses for _ in range(loss.count)
+    ]
+    for outcome in itertools.product(*pairs):
         total = sum((value for value, _ in outcome), Fraction(0))
         if total > epsilon:
             delta += math.prod((mass for _, mass in outcome), start=Fraction(1)) * (1 - exp(epsilon - total))
@@ -63,7 +66,6 @@ def small_mix(seed):
     return [drawn.choice(kinds)(drawn.choice([0.1, 0.5, drawn.uniform(0, 3)])) for _ in range(drawn.randint(1, 4))]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("points", often([1 << 5, 1 << 8, _total._POINTS], [1 << 5, _total._POINTS]))
 def test_never_below_the_truth_and_close_on_a_fine_grid(points, monkeypatch):
     """On a coarse grid a bound that rounds down, or to the nearest, would be far below."""
@@ -81,21 +83,6 @@ def test_never_below_the_truth_and_close_on_a_fine_grid(points, monkeypatch):
                 assert true_delta(losses, found * (1 - 1e-3) - 1e-3) > Fraction(delta)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_half_an_error_in_the_split_is_seen(seed, monkeypatch):
-    """The test above fails if radii are rounded to the nearest point."""
-    on_grid = _total.Kind.on_grid
-
-    def nearest(kind, step):
-        rounded = np.maximum(np.rint(kind.values[: kind.values.size // 2] / step), 0) * step
-        weights = np.exp(kind.logs[: rounded.size] + np.logaddexp(0, -kind.values[: rounded.size]))
-        return on_grid(_total.Kind.symmetric(kind.count, rounded * (1 - 2.0**-30), weights), step)
-
-    monkeypatch.setattr(_total.Kind, "on_grid", nearest)
-    with pytest.raises(AssertionError):
-        test_never_below_the_truth_and_close_on_a_fine_grid(1 << 5, monkeypatch)
-
-
 def largest_divergence(channel, order):
     return max(
         sum(max(Fraction(0), first - order * second) for first, second in zip(*rows, strict=True))
@@ -103,7 +90,7 @@ def largest_divergence(channel, order):
     )
 
 
-@pytest.mark.parametrize("make", [RandomizedResponse, SubsetSelection, UnaryEncoding, HadamardResponse])
+@each("make", [RandomizedResponse, SubsetSelection, UnaryEncoding, HadamardResponse])
 def test_the_worst_pair_of_a_channel_is_that_of_its_total_variation(make):
     oracle = make(4, 0.7)
     channel = oracle.channel()
@@ -131,50 +118,7 @@ def test_no_channel_is_worse_than_that_of_its_total_variation(seed):
         assert largest_divergence(channel, order) <= share * max(Fraction(0), (ratio - order) / (1 + ratio))
 
 
-@each("q", [Fraction(1, 10), Fraction(1, 2), Fraction(9, 10), Fraction(99, 100)])
-@each("parts", [(1, 1), (1, 4), (3, 2), (2, 2, 1), (1, 1, 1, 1), (0, 5), (2, 1)])
-def test_a_change_of_several_integers_is_no_worse_than_that_of_one(q, parts):
-    def centres(shift):
-        inner = [(1 - q) / (1 + q) * q**j for j in range(1, shift)]
-        return [1 / (1 + q), *inner, q**shift / (1 + q)] if shift else [Fraction(1)]
-
-    whole = 5  # a smaller sum is no worse either
-    together = {0: Fraction(1)}
-    for part in parts:
-        after = {}
-        for (place, mass), (j, more) in itertools.product(together.items(), enumerate(centres(part))):
-            after[place + j] = after.get(place + j, 0) + mass * more
-        together = after
-    total = sum(parts)
-    one = dict(enumerate(centres(whole)))
-    for power in range(-whole, whole + 1):
-        # The ratio at place y is q**(2y - shift); between two orders the divergence is linear.
-        order = q**power
-
-        def divergence(law, shift, order=order):
-            return sum(max(Fraction(0), mass * (1 - order * q ** (shift - 2 * place))) for place, mass in law.items())
-
-        assert divergence(together, total) <= divergence(one, whole)
-
-
-@each("sensitivity", [1, 2, 3, 8, 9, 4095, 4096, 4097, 12_345, 1 << 30])
-@each("epsilon", [1e-3, 0.5, 20.0])
-def test_the_radii_of_laplace_noise(sensitivity, epsilon):
-    radii, weights = LaplaceLoss(epsilon, sensitivity)._radii()
-    assert weights.min() > 0
-    assert weights.sum() == pytest.approx(1, abs=1e-12)
-    assert radii.max() == epsilon
-    assert (np.diff(radii) < 0).all()
-    # The total variation, 1 - e**(-epsilon / 2) if the noise is fine.
-    variation = float(weights @ np.tanh(radii / 2))
-    rate, below = epsilon / sensitivity, math.ceil(sensitivity / 2)
-    exact = 1 - (math.exp(-rate * below) + math.exp(-rate * (sensitivity - below + 1))) / (1 + math.exp(-rate))
-    assert exact - 1e-12 <= variation <= exact + epsilon * 1e-3
-    if sensitivity < 4096:
-        assert variation == pytest.approx(exact, abs=1e-12)
-
-
-@pytest.mark.parametrize("mu", [0.05, 0.3, 2.0])
+@each("mu", [0.05, 0.3, 2.0])
 def test_gaussian_noise_and_answers(mu):
     answers, delta = [PureLoss(0.3), PureLoss(0.5), LaplaceLoss(1.0, 2)], 1e-3
     found = smallest_epsilon([*answers, GaussianLoss(mu)], Fraction(delta))
@@ -203,24 +147,13 @@ def test_replacing_a_record_is_removing_one_and_adding_one():
     assert PureLoss(1.0, 0.9)._doubled().share == 1
 
 
-def test_a_smaller_tilt_or_none_is_a_bound_too(monkeypatch):
-    losses = [PureLoss(0.3, count=10), LaplaceLoss(0.2, 7, count=5)]
-    best = smallest_epsilon(losses, Fraction(1e-4))
-    tilt = _total._best_tilt
-    for factor in (0.01, 0.5, 2.0):
-        monkeypatch.setattr(_total, "_best_tilt", lambda *a, f=factor: (f * tilt(*a)[0], tilt(*a)[1]))
-        assert smallest_epsilon(losses, Fraction(1e-4)) == pytest.approx(best, rel=1e-4)
+LOSSES = [
+    *(PureLoss(epsilon, share) for epsilon in (0.01, 0.5, 3.0, 20.0) for share in (1.0, 0.3, 1e-3, 1e-9)),
+    *(LaplaceLoss(epsilon, steps) for epsilon in (0.1, 4.0) for steps in (2, 7)),
+]
 
 
-@pytest.mark.chosen("epsilon=0.5, share=1.0", "epsilon=20.0, share=0.3", "epsilon=3.0", "epsilon=4.0")
-@pytest.mark.parametrize(
-    "loss",
-    [
-        *(PureLoss(epsilon, share) for epsilon in (0.01, 0.5, 3.0, 20.0) for share in (1.0, 0.3, 1e-3, 1e-9)),
-        *(LaplaceLoss(epsilon, steps) for epsilon in (0.1, 4.0) for steps in (2, 7)),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("loss", often(LOSSES, [LOSSES[4], LOSSES[10], LOSSES[13], LOSSES[19]]), ids=str)
 def test_the_least_rho_is_the_largest_divergence_over_its_order(loss):
     pair = [(float(value), float(mass)) for value, mass in pair_of(loss).items() if mass]
 
@@ -236,15 +169,8 @@ def test_the_least_rho_is_the_largest_divergence_over_its_order(loss):
     assert found <= loss.epsilon**2 / 2 * (1 + 1e-9)
 
 
-def test_few_of_many_values_cost_less_rho():
-    """A report of one of a hundred values, epsilon 1."""
-    assert least_rho(PureLoss(1.0, (math.e + 1) / (math.e + 99))) < 0.07
-    assert least_rho(LaplaceLoss(1.0, 10**9)) < 0.38
-
-
-@pytest.mark.chosen("0.3-1e-09", "0.9-0.001", "0.999-1e-14", "0.9-1e-06")
-@pytest.mark.parametrize("share", [1e-3, 1e-6, 1e-9, 3.6e-11, 1e-14])
-@pytest.mark.parametrize("part", [0.3, 0.9, 0.999])
+@pytest.mark.parametrize("part", often([0.3, 0.9, 0.999], [0.9]))
+@pytest.mark.parametrize("share", often([1e-3, 1e-6, 1e-9, 3.6e-11, 1e-14], [1e-3, 1e-6, 1e-14]))
 def test_rare_losses_below_the_window_of_a_large_tilt_count(share, part):
     """With a delta a little below the total variation, epsilon is small, and the tilt may be that of a larger one."""
     for losses in ([PureLoss(0.35, share, count=3)], [PureLoss(0.35, share), PureLoss(2.0, share / 10, count=2)]):

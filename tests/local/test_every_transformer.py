@@ -1,0 +1,390 @@
+"""What all local transformers have in common: charge, then draw, then write; show no value, nor in the row index."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import pickle
+import warnings
+from unittest import SkipTest
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    BudgetExceeded,
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
+    HeavyHitters,
+    LocalHashingEncoder,
+    LocalTableEncoder,
+    NumericPerturber,
+    OnFitOnly,
+    PosteriorFeatures,
+    PrivacyLeakWarning,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    SetValuedEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.testing import privatizer_checks
+from tests.conftest import counted_draws, each, often
+
+PEOPLE = pd.DataFrame({"sex": ["Female", "Male", "Male"] * 20, "job": ["clerk", None, "sales"] * 20})
+NUMBERS = pd.DataFrame({"age": [17.0, 38.0, 90.0] * 20, "hours": [0.0, 40.0, 60.5] * 20, "rooms": [1.0, 2.0, 5.0] * 20})
+LISTS = pd.DataFrame({"tags": [("a", "b"), (), ("c",)] * 20})
+WORDS = pd.DataFrame({"page": ["a.example", "b.example", ""] * 20})
+VALUES = {"sex": ["Female", "Male"], "job": ["clerk", None, "sales"]}
+BOUNDS = {"age": (0, 100), "hours": (0, 80), "rooms": (0, 9)}
+TRANSFORMERS = {
+    "response": (RandomizedResponseEncoder(categories=VALUES), PEOPLE),
+    "joint response": (RandomizedResponseEncoder(categories=VALUES, strategy="joint"), PEOPLE),
+    "sampled response": (RandomizedResponseEncoder(categories=VALUES, strategy="sample"), PEOPLE),
+    "bits": (UnaryEncodingTransformer(categories=VALUES), PEOPLE),
+    "unbiased bits": (UnaryEncodingTransformer(categories=VALUES, output="unbiased"), PEOPLE),
+    "sets": (SubsetSelectionEncoder(categories=VALUES), PEOPLE),
+    "buckets": (LocalHashingEncoder(categories=VALUES), PEOPLE),
+    "indices": (HadamardResponseEncoder(categories=VALUES), PEOPLE),
+    "best": (FrequencyOracleEncoder(categories=VALUES), PEOPLE),
+    "numbers": (NumericPerturber(bounds=BOUNDS, grid_size=16), NUMBERS),
+    "Laplace noise": (NumericPerturber(bounds=BOUNDS, mechanism="laplace", grid_size=16), NUMBERS),
+    "sampled numbers": (
+        NumericPerturber(bounds=BOUNDS, strategy="sample", n_sampled=2, mechanism="laplace", grid_size=16),
+        NUMBERS,
+    ),
+    "table": (LocalTableEncoder(4.0, categories=VALUES, bounds=BOUNDS, grid_size=16), PEOPLE.join(NUMBERS)),
+    "table of values": (
+        LocalTableEncoder(4.0, categories=VALUES, bounds=BOUNDS, grid_size=16, purpose="model"),
+        PEOPLE.join(NUMBERS),
+    ),
+    "lists": (SetValuedEncoder(categories={"tags": ["a", "b", "c", "d"]}, max_size=2), LISTS),
+    "words": (RapporEncoder(n_bits=16), WORDS),
+}
+every_transformer = pytest.mark.parametrize("name", TRANSFORMERS)
+
+
+def made(name, **parameters):
+    transformer, table = TRANSFORMERS[name]
+    return clone(transformer).set_params(**parameters), table
+
+
+# The checks make tables of their own, of values or of numbers.
+CHECKED = [name for name in TRANSFORMERS if name not in ("table", "table of values")]
+QUICK = ["sampled response", "lists", "words"]
+LONG = {"estimates_are_unbiased", "reports_keep_the_guarantee", "calls_are_alike", "workers_draw_fresh_coins"}
+
+
+def keeps_the_contract(name, checks):
+    transformer, table = TRANSFORMERS[name]
+    for check, run in privatizer_checks(transformer, table[:6]):
+        if (check.removeprefix("check_") in LONG) == (checks == "long"):
+            with contextlib.suppress(SkipTest):  # of what this transformer has not got, such as declared values
+                run()
+
+
+@pytest.mark.parametrize("name", often(CHECKED, QUICK))
+def test_the_contract_of_privatizers_is_kept(name):
+    keeps_the_contract(name, "quick")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", CHECKED)
+def test_the_contract_is_kept_by_whole_outputs_processes_and_times(name):
+    keeps_the_contract(name, "long")
+
+
+@every_transformer
+def test_a_call_is_charged_before_anything_is_drawn(name):
+    ledger = PrivacyLedger(epsilon=100)
+    transformer, table = made(name, ledger=ledger)
+    transformer.fit(table)
+    assert ledger.spent == (0, 0)
+    transformer.transform(table)
+    assert ledger.spent.epsilon == pytest.approx(transformer.guarantee_.epsilon)
+    assert ledger.report()["scope"].tolist() == [", ".join(table.columns)]
+    transformer.set_params(ledger=PrivacyLedger(epsilon=0.01)).fit(table)
+    with counted_draws() as drawn, pytest.raises(BudgetExceeded, match=f"{type(transformer).__name__} asks for"):
+        transformer.transform(table)
+    assert drawn == [0]
+
+
+@every_transformer
+def test_refused_rows_cost_nothing_and_are_not_shown(name):
+    ledger = PrivacyLedger(epsilon=100)
+    transformer, table = made(name, ledger=ledger)
+    transformer.fit(table)
+    for bad in (["secret", ["secret"]], {"secret": 1}, math.inf, pd.Timestamp("2020-01-01")):
+        cells = table[table.columns[0]].tolist()
+        cells[0] = [bad] if name == "lists" else bad
+        odd = table.assign(**{table.columns[0]: pd.Series(cells, dtype=object)})
+        with counted_draws() as drawn, pytest.raises((TypeError, ValueError), match=table.columns[0]) as caught:
+            transformer.transform(odd)
+        assert drawn == [0]
+        assert "secret" not in str(caught.value)
+        assert caught.value.__cause__ is None
+    assert ledger.spent == (0, 0)
+
+
+@every_transformer
+def test_seeds_replay_and_other_draws_are_new(name):
+    transformer, table = made(name, random_state=0)
+    transformer.fit(table)
+    first, second = transformer.transform(table), transformer.transform(table)
+    assert not first.equals(second)
+    assert clone(transformer).fit(table).transform(table).equals(first)
+    assert pickle.loads(pickle.dumps(transformer.fit(table))).transform(table).equals(first)
+    assert not transformer.guarantee_.secure
+    transformer.set_params(random_state=None).fit(table)
+    copies = [transformer, transformer, pickle.loads(pickle.dumps(transformer))]
+    outputs = [one.transform(table) for one in copies]
+    assert not any(outputs[place].equals(outputs[place - 1]) for place in range(3))
+    assert transformer.guarantee_.secure
+
+
+@every_transformer
+def test_a_fitted_transformer_holds_nothing_of_the_rows(name):
+    transformer, table = made(name)
+    other = clone(transformer)
+    many = pd.concat([table[::-1]] * 7).set_axis([f"somebody {row}" for row in range(7 * len(table))])
+    transformer.fit(table).transform(table)
+    other.fit(many).transform(many)
+    contents = [pickle.loads(pickle.dumps(one)) for one in (transformer, other)]
+    for one in contents:
+        assert "somebody" not in repr(vars(one))
+    assert pickle.dumps(contents[0]) == pickle.dumps(contents[1])
+
+
+@every_transformer
+def test_parameters_that_are_set_later_wait_for_fit(name):
+    transformer, table = made(name)
+    transformer.fit(table)
+    promised = transformer.guarantee_
+    transformer.set_params(epsilon=-1, random_state=0, ledger=3)
+    assert not transformer.transform(table).equals(transformer.transform(table))
+    assert transformer.guarantee_ == promised
+    with pytest.raises((TypeError, ValueError)):
+        transformer.fit(table)
+
+
+@each(
+    "parameters, error",
+    [
+        *[({"epsilon": value}, ValueError) for value in (0, -1, math.nan, math.inf)],
+        *[({"epsilon": value}, TypeError) for value in (True, "1", 1j, [1.0])],
+        ({"ledger": 3.0}, TypeError),
+        ({"random_state": -1}, ValueError),
+        *[({"random_state": value}, TypeError) for value in (True, 1.0, np.random.default_rng(0))],
+    ],
+)
+@each("name", TRANSFORMERS)
+def test_wrong_parameters_are_named(name, parameters, error):
+    transformer, table = made(name, **parameters)
+    with pytest.raises(error, match=f"{next(iter(parameters))} must be"):
+        transformer.fit(table)
+
+
+@each(
+    "X, error, message",
+    [
+        (pd.DataFrame({"x": []}), ValueError, "0 sample"),
+        (pd.DataFrame(index=[0]), ValueError, "0 feature"),
+        (np.array(["secret"], object), ValueError, "Reshape your data"),
+        (["secret"], ValueError, "Reshape your data"),
+        (pd.Series(["secret"]), ValueError, "Reshape your data"),
+        (np.zeros((1, 1, 1)), ValueError, "3D"),
+        (np.array([[1j]]), ValueError, "Complex data not supported"),
+        (sparse.csr_array([[1.0]]), TypeError, "[Ss]parse"),
+        (pl.LazyFrame({"x": ["secret"]}), TypeError, r"skdp\.engines"),
+        (pa.record_batch({"x": [1]}), TypeError, "RecordBatch is not supported"),
+        (np.ma.masked_array([[1.0]], [[True]]), TypeError, "masked arrays are not supported"),
+    ],
+)
+@each("kind", ["response", "numbers", "words"])
+def test_what_is_no_table_is_refused(kind, X, error, message):
+    declared = {"response": {"categories": [["a", "b"]]}, "numbers": {"bounds": (0, 1)}, "words": {}}[kind]
+    transformer = type(TRANSFORMERS[kind][0])(**declared)
+    fitted = clone(transformer).fit(np.array([[0.5]]) if kind == "numbers" else np.array([["a"]], object))
+    for method in (transformer.fit, fitted.transform):
+        with pytest.raises(error, match=message) as caught:
+            method(X)
+        assert "secret" not in str(caught.value)
+
+
+@each("kind", [RandomizedResponseEncoder, NumericPerturber])
+def test_columns_are_those_of_fit_in_their_order(kind):
+    declared = (
+        {"bounds": {0: (0, 5), 1: (0, 5)}} if kind is NumericPerturber else {"categories": {0: [1, 2], 1: [1, 2]}}
+    )
+    fitted = kind(**declared).fit(pd.DataFrame([[1, 2]]))
+    assert fitted.transform(pd.DataFrame([[1, 2]])).columns.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="X has the columns"):
+        fitted.transform(pd.DataFrame([[1, 2]], columns=[1, 0]))
+    named = kind(**{"bounds": (0, 5)} if kind is NumericPerturber else {"categories": [[1, 2], [1, 2]]})
+    named.fit(pd.DataFrame({"a": [1], "b": [2]}))
+    for other in (pd.DataFrame({"b": [1], "a": [2]}), pd.DataFrame({"a": [1]})):
+        with pytest.raises(ValueError, match="feature"):
+            named.transform(other)
+
+
+@pytest.mark.parametrize("kind", [pl.from_pandas, pa.Table.from_pandas])
+@every_transformer
+def test_reports_of_any_library_are_read_back(name, kind):
+    transformer, table = made(name)
+    table = kind(table)
+    reports = transformer.fit(table).transform(table)
+    assert type(reports) is type(table)
+    names = reports.columns if isinstance(reports, pl.DataFrame) else reports.column_names
+    assert transformer.get_feature_names_out().tolist() == names
+    assert transformer.tally(reports).n_reports == 60
+
+
+@every_transformer
+def test_reports_of_others_are_refused(name):
+    transformer, table = made(name)
+    transformer.fit(table)
+    reports = transformer.transform(table)
+    columns = "the reports of this encoder have the columns|feature names"
+    with pytest.raises(ValueError, match=columns):
+        transformer.tally(reports.rename(columns={reports.columns[0]: "other"}))
+    with pytest.raises(ValueError, match=columns):
+        transformer.tally(reports.assign(other=1))
+    if len(reports.columns) > 1:
+        with pytest.raises(ValueError, match=columns):
+            transformer.tally(reports[reports.columns[::-1]])
+    spoiled = reports.astype(object)
+    spoiled.iloc[0, -1] = 10**6 + 0.5
+    with pytest.raises(ValueError, match=r"report|number|hold"):
+        transformer.tally(spoiled)
+
+
+def test_a_run_is_charged_once_whatever_other_runs_are_called():
+    ledger = PrivacyLedger(epsilon=3.0)
+    fitted = RandomizedResponseEncoder(1.0, categories=VALUES, ledger=ledger).fit(PEOPLE)
+    for run in ("of last week", "of last week", "week"):
+        fitted.charge(run)
+    assert ledger.spent == (2, 0)
+
+
+SEX, AGE = {"sex": ["f", "m"]}, {"age": (0, 100)}
+ROWS = pd.DataFrame({"sex": ["f", "m", "m", "f"], "age": [20.0, 30.0, 40.0, 50.0]})
+GROUPED = ROWS.set_index("sex", drop=False)
+REFUSED = r"the row index of X has a level 'sex', .*reset_index.*reports.set_index\('sex', drop=False\)"
+
+
+def ledger():
+    return PrivacyLedger(epsilon=10.0)
+
+
+ENCODERS = {
+    "labels": lambda book: RandomizedResponseEncoder(1.0, categories=SEX, ledger=book),
+    "bits": lambda book: UnaryEncodingTransformer(1.0, categories=SEX, ledger=book),
+    "words": lambda book: RapporEncoder(1.0, n_bits=8, ledger=book),
+    "table": lambda book: LocalTableEncoder(1.0, categories=SEX, ledger=book),
+    "features": lambda book: PosteriorFeatures(RandomizedResponseEncoder(1.0, categories=SEX, ledger=book)),
+    "at fit": lambda book: OnFitOnly(RandomizedResponseEncoder(1.0, categories=SEX, ledger=book)),
+    "in a search": lambda book: make_pipeline(RandomizedResponseEncoder(1.0, categories=SEX, ledger=book)),
+    "beside others": lambda book: ColumnTransformer(
+        [("sex", RandomizedResponseEncoder(1.0, categories=SEX, ledger=book), ["sex"])], remainder="passthrough"
+    ).set_output(transform="pandas"),
+    "as Polars": lambda book: RandomizedResponseEncoder(1.0, categories=SEX, ledger=book).set_output(
+        transform="polars"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_level_with_the_name_of_a_protected_column_is_refused_before_the_charge(name):
+    book = ledger()
+    for index in (GROUPED.index, pd.MultiIndex.from_arrays([range(4), GROUPED.index], names=[None, "sex"])):
+        with pytest.raises(ValueError, match=REFUSED):
+            ENCODERS[name](book).fit_transform(ROWS[["sex"]].set_axis(index))
+    assert book.spent == (0, 0)
+
+
+def test_the_index_is_looked_at_by_transform_too():
+    book = ledger()
+    encoder = RandomizedResponseEncoder(1.0, categories=SEX, ledger=book).fit(ROWS[["sex"]])
+    with pytest.raises(ValueError, match=REFUSED):
+        encoder.transform(GROUPED[["sex"]])
+    assert book.spent == (0, 0)
+
+
+def test_a_target_takes_no_group_along():
+    book = ledger()
+    target = pd.Series([0, 1, 1, 0], index=GROUPED.index)
+    encoder = RandomizedResponseEncoder(1.0, categories=SEX, ledger=book).set_output(transform="pandas")
+    for y in (target, target.to_frame("y")):
+        for first in (encoder, OnFitOnly(encoder), PosteriorFeatures(encoder)):
+            with pytest.raises(ValueError, match="the row index of y has a level 'sex'"):
+                make_pipeline(first, LogisticRegression()).fit(ROWS[["sex"]], y)
+    assert book.spent == (0, 0)
+
+
+def test_words_have_an_index_too():
+    words = pd.Series(["a", "b"], name="word", index=pd.Index(["a", "b"], name="word"))
+    book = ledger()
+    with pytest.raises(ValueError, match="the row index of words has a level 'word'"):
+        HeavyHitters(1.0, max_length=2, alphabet="ab", ledger=book).report(words)
+    assert book.spent == (0, 0)
+
+
+def test_the_mend_puts_reports_into_the_index():
+    encoder = RandomizedResponseEncoder(1.0, categories=SEX)
+    reports = encoder.fit_transform(GROUPED[["sex"]].reset_index("sex", drop=True)).set_index("sex", drop=False)
+    assert reports.index.tolist() == reports["sex"].tolist()
+    assert encoder.tally(reports).n_reports == 4
+    rows = ROWS[["age"]].set_axis(pd.Index(ROWS["sex"]))  # the level is no column yet
+    with pytest.raises(ValueError, match="the row index of X has a level 'sex'"):
+        LocalTableEncoder(1.0, categories=SEX, bounds=AGE).fit(ROWS).transform(rows.assign(sex="f")[["sex", "age"]])
+
+
+def test_aif360_reads_groups_of_reports():
+    """It keeps groups in the index: the true ones would stay beside their reports."""
+    preprocessing = pytest.importorskip("aif360.sklearn.preprocessing")
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"sex": rng.choice(["f", "m"], 500), "x": rng.normal(size=500)})
+    target = pd.Series(rng.integers(2, size=500), name="y")
+    model = preprocessing.ReweighingMeta(LogisticRegression(), preprocessing.Reweighing("sex"))
+    encoder = RandomizedResponseEncoder(1.0, categories=SEX, random_state=0)
+    columns = ColumnTransformer([("sex", encoder, ["sex"])], remainder="passthrough").set_output(transform="pandas")
+    grouped = people.set_index("sex", drop=False)
+    with pytest.raises(ValueError, match=REFUSED):
+        make_pipeline(columns, model).fit(grouped, target.set_axis(grouped.index))
+
+    reports = encoder.fit_transform(grouped[["sex"]].reset_index("sex", drop=True)).set_index("sex", drop=False)
+    assert (reports["sex"].to_numpy() != people["sex"]).sum() > 100
+    model.fit(people[["x"]].set_axis(reports.index), target.set_axis(reports.index))
+    share = pd.crosstab(reports["sex"].to_numpy(), target, normalize=True)
+    wanted = np.outer(share.sum(axis=1), share.sum(axis=0)) / share
+    np.testing.assert_allclose(model.reweigher_.reweigh_factors_, wanted)
+
+
+def caught(work):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        work()
+    return [warning for warning in found if "row index" in str(warning.message)]
+
+
+def test_other_levels_with_names_are_told_of_once():
+    rows = ROWS[["sex"]].set_axis(pd.MultiIndex.from_arrays([["a", "b", "c", "d"], range(4)], names=["person", None]))
+    encoder = RandomizedResponseEncoder(1.0, categories=SEX)
+    found = caught(lambda: encoder.fit(rows))
+    assert [warning.category for warning in found] == [PrivacyLeakWarning]
+    assert found[0].filename == __file__
+    assert "with 'person'" in str(found[0].message)
+    assert not caught(lambda: [encoder.transform(rows), encoder.transform(rows)])
+    assert len(caught(lambda: encoder.fit_transform(rows))) == 1
+    encoder.fit(ROWS[["sex"]])
+    assert len(caught(lambda: encoder.transform(rows))) == 1
+    assert encoder.transform(ROWS[["sex"]]).index.equals(ROWS.index)

@@ -1,0 +1,688 @@
+"""Permanent reports: the same for ever, as random as the channel says, and no more telling for being repeated."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import math
+import pickle
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from itertools import combinations, product
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import sklearn
+from scipy.stats import chi2_contingency, chisquare
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    BudgetExceeded,
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
+    Interval,
+    LocalHashingEncoder,
+    NumericPerturber,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.exact import exp_bounds
+from skdp.local import OnFitOnly, SecretKey
+from skdp.local.memo import Memo, NumericMemo
+from skdp.oracles import Optimal
+from tests.conftest import counted_draws, each
+
+FALSE_ALARM = 1e-6
+KEY = SecretKey(b"a key that everybody knows, for tests")
+DOMAIN = {"x": ["a", "b", "c", "d", "e"], "y": [0, 1, 2]}
+TWO_ROUNDS = [RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder, FrequencyOracleEncoder]
+ENCODERS = [*TWO_ROUNDS, SubsetSelectionEncoder, HadamardResponseEncoder]
+BOUNDS = {"age": (0, 100), "hours": (0, 80)}
+IDS = list(range(60))
+RNG = np.random.default_rng(0)
+ROWS = pd.DataFrame({name: RNG.choice(np.array(values, object), 60) for name, values in DOMAIN.items()})
+ROWS = ROWS.astype({"y": int})
+NUMBERS = pd.DataFrame({name: RNG.uniform(*ends, 60) for name, ends in BOUNDS.items()})
+
+
+def make(kind=RandomizedResponseEncoder, epsilon=2.0, **parameters):
+    return kind(epsilon, **{"categories": DOMAIN, "memoize": True, "secret_key": KEY} | parameters)
+
+
+def numbers(mechanism="laplace", epsilon=1.0, **parameters):
+    given = {"bounds": BOUNDS, "grid_size": 16, "memoize": True, "secret_key": KEY} | parameters
+    if mechanism == "outcomes":
+        mechanism = Optimal(given["grid_size"], epsilon / len(given["bounds"])).outcomes
+    return NumericPerturber(epsilon, mechanism=mechanism, **given)
+
+
+def same(left, right):
+    return np.array_equal(np.asarray(left).astype(str), np.asarray(right).astype(str))
+
+
+PERMANENT = {
+    **{f"{kind.__name__}, {strategy}": (make(kind, strategy=strategy), ROWS)
+       for kind in ENCODERS for strategy in ("split", "joint", "sample")},
+    **{f"numbers, {mechanism}": (numbers(mechanism), NUMBERS) for mechanism in ("outcomes", "square_wave", "laplace")},
+    "sampled numbers": (numbers(epsilon=4.0, strategy="sample", n_sampled=1), NUMBERS),
+    "words": (RapporEncoder(None, f=0.5, p=0.0, q=1.0, secret_key=KEY), ROWS.astype(str)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PERMANENT)
+def test_they_are_the_same_over_calls_orders_batches_pickles_and_clones(name):
+    transformer, rows = PERMANENT[name]
+    fitted = clone(transformer).fit(rows)
+    before = pickle.dumps(fitted)
+    reports = fitted.transform(rows, record_id=IDS)
+    assert same(fitted.transform(rows, record_id=IDS), reports)
+    assert same(fitted.transform(rows[::-1], record_id=IDS[::-1])[::-1], reports)
+    assert same(fitted.transform(rows[20:33], record_id=IDS[20:33]), reports[20:33])
+    for other in (pickle.loads(before), clone(transformer).set_params(random_state=5).fit(rows[:1])):
+        assert same(other.transform(rows, record_id=IDS), reports)
+    assert not same(clone(fitted).set_params(secret_key=b"x" * 16).fit_transform(rows, record_id=IDS), reports)
+    assert fitted.guarantee_.secure
+
+
+# Not the outcomes of the optimal mechanism, which are another solver's business.
+@each(
+    "transformer, rows, expected",
+    [
+        (make(RandomizedResponseEncoder), ROWS, "bb1f810ae76b"),
+        (make(UnaryEncodingTransformer), ROWS, "ad508fe311dc"),
+        (make(LocalHashingEncoder), ROWS, "600aa9a578db"),
+        (make(SubsetSelectionEncoder), ROWS, "bc5ae943cdc3"),
+        (make(HadamardResponseEncoder), ROWS, "008ea961dc9f"),
+        (numbers("square_wave"), NUMBERS, "880b0bfbf517"),
+        (numbers("laplace"), NUMBERS, "2bba70ba70dc"),
+    ],
+)
+def test_they_are_the_same_over_versions(transformer, rows, expected):
+    """If an oracle uses its random bits otherwise, raise the format in `local.memo`; write these again."""
+    if rows is ROWS:
+        rows = pd.DataFrame({name: [values[row % len(values)] for row in IDS] for name, values in DOMAIN.items()})
+    else:
+        rows = pd.DataFrame({"age": np.arange(60.0), "hours": np.arange(60.0)[::-1]})
+    reports = clone(transformer).fit_transform(rows, record_id=IDS)
+    written = repr((reports.round(6) if "age" in rows else reports).to_numpy().tolist()).encode()
+    assert hashlib.sha256(written).hexdigest()[:12] == expected
+
+
+def agreement(**change):
+    """How many of 400 records report the same, at an epsilon that hardly bends their reports, if something changes."""
+
+    def reports(kind=RandomizedResponseEncoder, prefix="p", value="a", column="x", epsilon=0.1, **parameters):
+        given = {"categories": {column: DOMAIN["x"]}} | parameters
+        ids = [f"{prefix}{row}" for row in range(400)]
+        rows = pd.DataFrame({column: [value] * 400})
+        return make(kind, epsilon, **given).fit_transform(rows, record_id=ids)[column].to_numpy()
+
+    return (reports() == reports(**change)).sum()
+
+
+@each(
+    "change",
+    [
+        {"secret_key": KEY + b"x"},
+        {"prefix": "q"},
+        {"value": "b"},
+        {"column": "z"},
+        {"epsilon": 0.1001},
+        {"categories": {"x": ["a", "b", "c", "d", "f"]}},
+        {"categories": {"x": ["a", "b", "c", "e", "d"]}},
+    ],
+)
+def test_whatever_they_are_a_function_of_gives_other_reports(change):
+    """Two independent reports agree with probability 1/5."""
+    assert 40 < agreement(**change) < 120
+
+
+@each(
+    "change",
+    [
+        {"secret_key": KEY + b"x"},
+        {"ids": range(1, 2_001)},
+        {"bounds": {"years": (0, 100)}},
+        {"epsilon": 1.0001e-3},
+        {"bounds": {"age": (0, 101)}},
+        {"grid_size": 2},
+        {"mechanism": "square_wave"},
+    ],
+)
+def test_so_do_numbers(change):
+    """Laplace noise on a grid of one step is a coin: 5 standard deviations of 2,000 are 112."""
+
+    def coins(ids=range(2_000), **parameters):
+        given = {"epsilon": 1e-3, "grid_size": 1, "bounds": {"age": (0, 100)}} | parameters
+        rows = pd.DataFrame(dict.fromkeys(given["bounds"], [50.0] * 2_000))
+        reports = numbers(**given).fit_transform(rows, record_id=list(ids)).iloc[:, 0]
+        return (reports > reports.mean()).to_numpy()
+
+    assert abs((coins() == coins(**change)).sum() - 1_000) < 120
+
+
+def test_other_columns_do_not_enter():
+    one = make().fit_transform(ROWS, record_id=IDS)
+    assert same(make().fit_transform(ROWS.assign(y=0), record_id=IDS)["x"], one["x"])
+
+
+def test_rows_columns_and_values_are_independent():
+    """Pairs of reports at a small epsilon: all combinations are equally frequent."""
+    ids = list(range(5_000))
+    rows = pd.DataFrame({"u": ["a"] * 5_000, "v": ["a"] * 5_000})
+    encoder = make(epsilon=1e-6, categories=[DOMAIN["x"]] * 2).fit(rows)
+    reports, other = encoder.transform(rows, record_id=ids), encoder.transform(rows.assign(u="b"), record_id=ids)
+    pairs = [(reports["u"], reports["v"]), (reports["u"], other["u"]), (reports["u"][:-1], reports["u"][1:])]
+    rows = pd.DataFrame({"age": [100.0] * 5_000, "hours": [80.0] * 5_000})
+    fitted = numbers(epsilon=1e-3, grid_size=1).fit(rows)
+    first = fitted.transform(rows, record_id=ids) > 50
+    second = fitted.transform(rows.assign(age=0.0), record_id=ids) > 50
+    pairs += [(first["age"], first["hours"]), (first["age"], second["age"]), (first["age"][:-1], first["age"][1:])]
+    assert (first["hours"] == second["hours"]).all()
+    halves = numbers(epsilon=40.0, grid_size=1, bounds=[(0, 1)] * 2).fit([[0, 0]])
+    rounded = halves.transform(np.full((1_000, 2), 0.5), record_id=ids[:1_000]) > 0.5
+    pairs.append((rounded[:, 0], rounded[:, 1]))
+    for left, right in pairs:
+        assert (
+            chisquare(np.unique([*zip(left, right, strict=True)], axis=0, return_counts=True)[1]).pvalue > FALSE_ALARM
+        )
+
+
+class TestChannel:
+    """The permanent reports of many records follow the exact channel."""
+
+    N = 2_000
+
+    def reports(self, kind, value, **parameters):
+        encoder = make(kind, 1.5, categories={"x": DOMAIN["x"]}, **parameters)
+        rows = pd.DataFrame({"x": [value] * self.N})
+        return encoder.fit(rows), np.asarray(encoder.transform(rows, record_id=list(range(self.N))))
+
+    @pytest.mark.parametrize("kind", [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder])
+    @pytest.mark.parametrize("value", ["a", "d"])
+    def test_of_categories_and_bits(self, kind, value):
+        encoder, reports = self.reports(kind, value)
+        seen = Counter(map(tuple, reports.tolist()))
+        order = [(label,) for label in DOMAIN["x"]]
+        if kind is UnaryEncodingTransformer:
+            order = list(product((0, 1), repeat=5))
+        if kind is SubsetSelectionEncoder:
+            sets = combinations(range(5), encoder.oracles_[0].subset_size)
+            order = [tuple(int(v in members) for v in range(5)) for members in sets]
+        assert sum(seen[key] for key in order) == self.N
+        row = np.array(encoder.channel()[0][DOMAIN["x"].index(value)], float)
+        assert chisquare([seen[key] for key in order], row * self.N).pvalue > FALSE_ALARM
+
+    def test_of_indices(self):
+        encoder, reports = self.reports(HadamardResponseEncoder, "c")
+        row = np.array(encoder.channel()[0][2], float)
+        seen = np.bincount(reports[:, 0].astype(int), minlength=row.size)
+        assert chisquare(seen, row * self.N).pvalue > FALSE_ALARM
+
+    def test_of_buckets(self):
+        """Two values of a record share its seed, and no coin of their reports if their buckets differ."""
+        encoder, reports = self.reports(LocalHashingEncoder, "a")
+        oracle = encoder.oracles_[0]
+        assert len(set(reports[:, 0].tolist())) > 0.99 * self.N
+        supports = oracle.supports(reports.astype(np.uint64)).mean(axis=0)
+        assert supports == pytest.approx([float(oracle.p if v == 0 else oracle.q) for v in range(5)], abs=0.035)
+        rows = pd.DataFrame({"x": ["b"] * self.N})
+        others = np.asarray(encoder.transform(rows, record_id=list(range(self.N))))
+        assert (others[:, 0] == reports[:, 0]).all()
+        g, seeds = oracle.n_buckets, reports[:, 0].astype(np.uint64)
+        places = [oracle.hash_family(seeds, np.full(self.N, value)) for value in (0, 1)]
+        moved = [(found[:, 1].astype(int) - place) % g for found, place in zip((reports, others), places, strict=True)]
+        both = [moves[places[0] != places[1]] for moves in moved]
+        assert chi2_contingency(np.histogram2d(*both, bins=g)[0]).pvalue > FALSE_ALARM
+
+    @pytest.mark.parametrize("mechanism", ["outcomes", "square_wave", "laplace"])
+    @pytest.mark.parametrize("value", [10.0, 10.35])
+    def test_of_numbers_between_the_positions_too(self, mechanism, value):
+        fitted = numbers(mechanism, 2.0, bounds=[(10, 11)], grid_size=4).fit([[10]])
+        reports = fitted.transform(np.full((self.N, 1), value), record_id=list(range(self.N)))[:, 0]
+        possible = fitted.report_values_[0]
+        counts = np.bincount(np.searchsorted(possible, reports), minlength=len(possible))
+        below, part = divmod(4 * (value - 10), 1)
+        channel = np.array(fitted.channel()[0], float)
+        expected = self.N * ((1 - part) * channel[int(below)] + part * channel[int(below) + 1])
+        rare = expected < 5
+        if rare.any():
+            counts = np.append(counts[~rare], counts[rare].sum())
+            expected = np.append(expected[~rare], expected[rare].sum())
+        assert chisquare(counts, expected).pvalue > FALSE_ALARM
+
+    def test_a_declared_stand_in_is_that_value(self):
+        encoder, reports = self.reports(RandomizedResponseEncoder, "undeclared", handle_unknown="b")
+        rows = pd.DataFrame({"x": ["b"] * self.N})
+        assert same(encoder.transform(rows, record_id=list(range(self.N))), reports)
+
+    def test_the_sampled_column_is_permanent_and_blind(self):
+        rows = pd.concat([ROWS] * 30, ignore_index=True)
+        ids = list(range(len(rows)))
+        encoder = make(strategy="sample", instantaneous_epsilon=1.0).fit(rows)
+        chosen = encoder.transform(rows, record_id=ids)["sampled"]
+        assert chisquare(np.bincount(chosen)).pvalue > FALSE_ALARM
+        assert chosen.tolist() == encoder.transform(rows[::-1], record_id=ids)["sampled"].tolist()
+        many = pd.concat([NUMBERS] * 10, ignore_index=True)
+        fitted = numbers(epsilon=4.0, strategy="sample", n_sampled=1).fit(many)
+        first = fitted.transform(many, record_id=ids[:600])
+        assert fitted.transform(many.max() - many, record_id=ids[:600]).notna().equals(first.notna())
+        assert first.notna().mean().to_numpy() == pytest.approx(1 / 2, abs=0.11)
+
+
+def attack(fitted, rows, calls):
+    """How often the value that is reported most often, or the side of the mean report, is the true one."""
+    fitted.fit(rows)
+    column = rows.columns[0]
+    reports = [fitted.transform(rows, record_id=list(range(len(rows))))[column].to_numpy() for _ in range(calls)]
+    if column == "age":
+        return ((np.mean(reports, axis=0) > 50) == (rows["age"] > 50)).mean()
+    guesses = [Counter(own).most_common(1)[0][0] for own in np.transpose(reports)]
+    return np.mean(guesses == rows[column].to_numpy())
+
+
+class TestAveraging:
+    VALUES = make(epsilon=1.0, instantaneous_epsilon=0.7, categories={"x": DOMAIN["x"]}, random_state=0)
+    ENDS = numbers(grid_size=1, bounds={"age": (0, 100)})
+    ROWS = pd.DataFrame({"x": np.resize(DOMAIN["x"], 400)})
+    AGES = pd.DataFrame({"age": np.resize([0.0, 100.0], 400)})
+
+    def test_many_reports_show_no_more_than_the_permanent_one(self):
+        bound = float(RandomizedResponseEncoder(1.0, categories=[DOMAIN["x"]]).fit([["a"]]).oracles_[0].p)
+        assert attack(self.VALUES, self.ROWS, 100) == pytest.approx(bound, abs=5 * math.sqrt(bound / 400))
+        bound = math.e / (math.e + 1)
+        assert attack(self.ENDS, self.AGES, 60) == pytest.approx(bound, abs=5 * math.sqrt(bound * (1 - bound) / 400))
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("kind", [Memo, NumericMemo])
+    def test_a_mutant_without_memory_is_seen_through(self, kind, monkeypatch):
+        """What the test above would find if the first round were drawn anew."""
+        calls, report = iter(range(10**6)), kind.report
+
+        def forgetful(self, codes, records):
+            salt = str(next(calls)).encode()
+            return report(self, codes, [record + salt for record in records])
+
+        monkeypatch.setattr(kind, "report", forgetful)
+        found = attack(self.VALUES, self.ROWS, 100) if kind is Memo else attack(self.ENDS, self.AGES, 60)
+        assert found > 0.9
+
+    def test_a_number_between_two_positions_has_one_report(self):
+        """With fresh rounding it would have those of both, at twice the cost, and the shares would show where it is."""
+        ids = list(range(40))
+        fitted = numbers("square_wave", 1e-3, bounds=[(0, 1)], grid_size=5).fit([[0]])
+        calls = [fitted.transform(np.full((40, 1), value), record_id=ids)[:, 0] for value in np.linspace(0, 1, 30)]
+        for own in np.transpose(calls):  # the range falls into parts: each report is that of neighbouring values
+            assert 1 + np.count_nonzero(np.diff(own)) <= 5 + 1
+
+
+class TestSecondRound:
+    @each("kind", TWO_ROUNDS)
+    @each("strategy", ["split", "joint", "sample"])
+    def test_the_whole_record_is_within_both_epsilons(self, kind, strategy):
+        encoder = make(kind, 2.0, instantaneous_epsilon=0.6, strategy=strategy).fit(ROWS)
+        for oracles, guarantee, bound in [
+            (encoder.oracles_, encoder.instantaneous_guarantee_, 0.6),
+            (encoder.permanent_oracles_, encoder.guarantee_, 2.0),
+        ]:
+            ratios = [oracle.worst_ratio for oracle in oracles]
+            ratio = max(ratios) if strategy == "sample" else math.prod(ratios)
+            assert ratio <= exp_bounds(guarantee.epsilon)[0]
+            assert ratio <= exp_bounds(bound)[0]
+            assert guarantee.epsilon == pytest.approx(bound)
+
+    @pytest.mark.parametrize("kind", TWO_ROUNDS)
+    @pytest.mark.parametrize("strategy", ["split", "joint", pytest.param("sample", marks=pytest.mark.long)])
+    def test_estimates_are_unbiased_with_the_stated_errors(self, kind, strategy):
+        n, n_runs, z = 600, 24, []
+        rows = pd.concat([ROWS] * 10, ignore_index=True)
+        for run in range(n_runs):
+            key = bytes([run]) * 16
+            encoder = make(kind, 3.0, instantaneous_epsilon=2.0, strategy=strategy, secret_key=key, random_state=run)
+            reports = encoder.fit_transform(rows, record_id=list(range(n)))
+            estimate = encoder.estimate_counts(encoder.tally(reports))
+            if strategy == "joint":
+                true = rows.value_counts().reindex(estimate.index).fillna(0)
+            else:
+                true = pd.Series([(rows[name] == value).sum() for name in DOMAIN for value in DOMAIN[name]])
+            z.append((estimate["count"].to_numpy() - true.to_numpy()) / estimate["std_error"].to_numpy())
+        # The deviations of both, over runs, are 1 / sqrt(24) and some .14.
+        assert np.abs(np.mean(z, axis=0)).max() < 5 / math.sqrt(n_runs)
+        assert np.mean(np.square(z)) == pytest.approx(1, abs=0.7)
+
+    @each("kind", TWO_ROUNDS)
+    def test_each_call_has_fresh_noise(self, kind):
+        encoder = make(kind, instantaneous_epsilon=0.5).fit(ROWS)
+        calls = [encoder.transform(ROWS, record_id=IDS) for _ in range(3)]
+        permanent = make(kind).fit_transform(ROWS, record_id=IDS)
+        for one, other in combinations([*calls, permanent], 2):
+            assert not same(one, other)
+        seeded = make(kind, instantaneous_epsilon=0.5, random_state=3)
+        assert same(*(seeded.fit_transform(ROWS, record_id=IDS) for _ in range(2)))
+
+    def test_single_reports_follow_the_composed_channel(self):
+        rows = pd.DataFrame({"x": ["b"] * 6_000})
+        encoder = make(categories={"x": DOMAIN["x"]}, instantaneous_epsilon=1.0, random_state=0).fit(rows)
+        seen = Counter(encoder.transform(rows, record_id=list(range(6_000)))["x"])
+        expected = np.array(encoder.channel()[0][1], float) * 6_000
+        assert chisquare([seen[value] for value in DOMAIN["x"]], expected).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("buckets", [2, 3, None])
+def test_no_record_has_more_permanent_reports_than_buckets(buckets):
+    """LOLOHA: a record has one seed, and one permanent report a bucket, whatever values it ever has."""
+    k, n = 40, 50
+    encoder = make(LocalHashingEncoder, 1.0, categories={"x": range(k)}, n_buckets=buckets)
+    encoder.fit(pd.DataFrame({"x": [0]}))
+    oracle, ids = encoder.permanent_oracles_[0], list(range(n))
+    calls = [encoder.transform(pd.DataFrame({"x": [value] * n}), record_id=ids).to_numpy() for value in range(k)]
+    for reports in np.stack(calls, axis=1).astype(np.uint64):  # of a record, by value
+        assert len({*reports[:, 0].tolist()}) == 1
+        buckets_of_values = oracle.hash_family(reports[:, 0], np.arange(k)).tolist()
+        pairs = {*zip(buckets_of_values, reports[:, 1].tolist(), strict=True)}
+        assert len(pairs) == len({bucket for bucket, _ in pairs}) <= oracle.n_buckets
+    assert encoder.guarantee_for_changes(k).epsilon == pytest.approx(oracle.n_buckets * 1.0)
+
+
+class TestPromises:
+    @each(
+        "transformer, costs",
+        [
+            (make(), {1: 2, 2: 4, 3: 6, 4: 7, 5: 8, 100: 8}),
+            (make(strategy="joint"), {1: 2, 2: 4, 15: 30, 16: 30}),
+            (make(strategy="sample"), {1: 2, 3: 6, 5: 10, 6: 10}),
+            (make(handle_unknown="uniform"), {4: 8, 5: 9, 6: 10, 7: 10}),
+            (make(LocalHashingEncoder, n_buckets=2), {1: 2, 2: 4, 3: 4}),
+            (numbers("outcomes", 2.0, grid_size=3), {1: 2, 2: 4, 4: 8, 5: 8, 10**9: 8}),
+            (numbers("laplace", 2.0, grid_size=3), {1: 2, 2: 4, 4: 8, 5: 8}),
+            (numbers(epsilon=2.0, strategy="sample", n_sampled=1), {1: 2, 3: 6}),
+        ],
+    )
+    def test_the_cost_of_changes(self, transformer, costs):
+        rows = NUMBERS if isinstance(transformer, NumericPerturber) else ROWS
+        transformer.fit(rows)
+        for n_values, epsilon in costs.items():
+            promised = transformer.guarantee_for_changes(n_values)
+            assert promised.epsilon == pytest.approx(epsilon)
+            assert promised.scope == tuple(rows.columns)
+
+    def test_histories_that_change_alike_are_within_the_cost(self):
+        """Three calls with the values u, v, u against u', v', u', enumerated; permanent reports, and noisy ones."""
+        encoder = make(epsilon=1.0, instantaneous_epsilon=0.5, categories=[["a", "b", "c"]]).fit([["a"]])
+        first = encoder.permanent_oracles_[0].channel()
+        second = encoder.oracles_[0].instantaneous.channel()
+        bound = exp_bounds(encoder.guarantee_for_changes(2).epsilon)[0]
+        histories = [(u, v) for u, v in product(range(3), repeat=2) if u != v]
+        for noise in (second, [[Fraction(i == j) for j in range(3)] for i in range(3)]):
+            for reports in product(range(3), repeat=3):
+                shares = []
+                for u, v in histories:
+                    twice = sum(first[u][r] * noise[r][reports[0]] * noise[r][reports[2]] for r in range(3))
+                    once = sum(first[v][r] * noise[r][reports[1]] for r in range(3))
+                    shares.append(twice * once)
+                assert max(shares) <= bound * min(shares)
+
+    @pytest.mark.parametrize("name", ["values", "numbers"])
+    def test_each_call_is_charged_before_anything_is_computed(self, name, monkeypatch):
+        ledger, rows = PrivacyLedger(epsilon=5.0), ROWS if name == "values" else NUMBERS
+        fitted = make(instantaneous_epsilon=1.0) if name == "values" else numbers(epsilon=2.0)
+        fitted.set_params(ledger=ledger).fit(rows)
+        for _ in range(2):
+            fitted.transform(rows, record_id=IDS)
+        assert ledger.spent[0] == pytest.approx(4.0)
+        for memo in (Memo, NumericMemo):
+            monkeypatch.setattr(memo, "report", lambda *of: pytest.fail("a report was computed"))
+        with counted_draws() as drawn, pytest.raises(BudgetExceeded):
+            fitted.transform(rows, record_id=IDS)
+        assert drawn == [0]
+
+    def test_a_new_fit_forgets_the_old_promises(self):
+        encoder = make(instantaneous_epsilon=1.0).fit(ROWS)
+        encoder.set_params(memoize=False, secret_key=None, instantaneous_epsilon=None)
+        encoder.transform(ROWS[:1], record_id=[1])
+        encoder.fit(ROWS)
+        assert not hasattr(encoder, "instantaneous_guarantee_")
+        assert not hasattr(encoder, "permanent_oracles_")
+        assert "memoised" not in encoder.guarantee_.mechanism
+        encoder.transform(ROWS)
+
+
+class TestErrors:
+    @each(
+        "parameters error match",
+        [
+            ({"secret_key": None}, ValueError, "memoize=True needs a secret_key"),
+            ({"secret_key": "hush, this is a secret"}, TypeError, "secret_key must be None or bytes, got str"),
+            ({"secret_key": b"hush"}, ValueError, "secret_key must have at least 16 bytes, got 4"),
+            ({"memoize": 1}, TypeError, "memoize must be True or False, got int"),
+            ({"memoize": False}, ValueError, "secret_key requires memoize=True"),
+            ({"memoize": False, "secret_key": None, "instantaneous_epsilon": 1.0}, ValueError, "set memoize=True"),
+            ({"instantaneous_epsilon": 2.0}, ValueError, "must be smaller than epsilon, got 2.0 and"),
+            ({"instantaneous_epsilon": 0}, ValueError, "instantaneous_epsilon must be a finite number > 0"),
+            ({"instantaneous_epsilon": "1"}, TypeError, "instantaneous_epsilon must be a finite number > 0"),
+        ],
+    )
+    @each("kind", [make, numbers])
+    def test_parameters(self, kind, parameters, error, match):
+        if kind is numbers and "instantaneous_epsilon" in parameters:
+            return
+        with pytest.raises(error, match=match) as caught:
+            kind(**parameters).fit(ROWS if kind is make else NUMBERS)
+        assert "hush" not in str(caught.value)
+
+    @each(
+        "ids, error, match",
+        [
+            (None, ValueError, r"permanent reports require record_id, .*set_transform_request\(record_id=True\)"),
+            ([1, 2], ValueError, "record_id must have an id for each of the 3 rows, got 2"),
+            ([1, 2, 1], ValueError, "record_id has repeated entries; a record reports once in a call"),
+            (np.ones((3, 1)), ValueError, "record_id must be 1-D, got 2-D"),
+            (pd.DataFrame({"a": [1, 2, 3]}), ValueError, "record_id must be 1-D, got 2-D"),
+            ("abc", TypeError, "record_id must be a 1-D array, a series or a list, got str"),
+            ({1, 2, 3}, TypeError, "record_id must be a 1-D array, a series or a list, got set"),
+            ([1, None, 3], ValueError, "record_id holds missing values"),
+            (pd.Series([1, None, 3]), ValueError, "record_id holds missing values"),
+            (np.array(["2020", "NaT", "2021"], "M8[s]"), ValueError, "record_id holds missing values"),
+            ([1, math.inf, 3], ValueError, r"record_id holds .*inf"),
+            *[([1, 2, odd], ValueError, "record_id holds")
+              for odd in ({"secret"}, Decimal("sNaN"), 10**5000, np.timedelta64(3, "s"))],
+        ],
+    )  # fmt: skip
+    @each("name", ["RandomizedResponseEncoder, split", "numbers, laplace", "words"])
+    def test_record_ids_before_any_charge(self, name, ids, error, match):
+        transformer, rows = PERMANENT[name]
+        ledger = PrivacyLedger(epsilon=100.0)
+        fitted = clone(transformer).set_params(ledger=ledger).fit(rows)
+        with pytest.raises(error, match=match) as caught:
+            fitted.transform(rows[:3], record_id=ids)
+        assert "secret" not in str(caught.value)
+        assert ledger.spent == (0.0, 0.0)
+
+    @each("transformer", [RandomizedResponseEncoder(categories=DOMAIN), NumericPerturber(bounds=BOUNDS)])
+    def test_without_memory(self, transformer):
+        fitted = transformer.fit(ROWS if "categories" in transformer.get_params() else NUMBERS)
+        with pytest.raises(ValueError, match="record_id requires permanent reports"):
+            fitted.transform(ROWS[:3] if "categories" in transformer.get_params() else NUMBERS[:3], record_id=[1, 2, 3])
+        with pytest.raises(ValueError, match="without memoize=True every call costs guarantee_"):
+            fitted.guarantee_for_changes(2)
+
+    @each("n_values, error", [(0, ValueError), (1.5, TypeError), (True, TypeError)])
+    def test_numbers_of_changes(self, n_values, error):
+        with pytest.raises(error, match="n_values must be"):
+            make().fit(ROWS).guarantee_for_changes(n_values)
+
+    def test_values_and_names_that_cannot_be_written(self):
+        periods = pd.period_range("2020", periods=2, freq="M")
+        with pytest.raises(ValueError, match="column 'x' has others"):
+            make(categories={"x": list(periods)}).fit(pd.DataFrame({"x": periods}))
+        with pytest.raises(ValueError, match="memoize=True needs column names of text, numbers, booleans or times"):
+            numbers(bounds={periods[0]: (0, 2)}).fit(pd.DataFrame({periods[0]: [1.0]}))
+
+    def test_categories_that_are_read_from_the_data_are_refused(self):
+        """Each new value would draw the reports of everybody anew; whether all categories occur must not decide."""
+        rows = pd.DataFrame({"a": ["x", "y"] * 20})
+        for table in (rows, rows.astype("category"), rows.astype(pd.CategoricalDtype(["y", "x", "z"]))):
+            with pytest.raises(ValueError, match="the categories of 'a' must be declared: memoize=True"):
+                make(categories="auto").fit(table)
+        make(categories="auto").fit(rows.astype(pd.CategoricalDtype(["x", "y"], ordered=True)))
+
+    def test_the_key_is_not_shown(self):
+        encoder = make().fit(ROWS)
+        for shown in (repr(encoder), str(encoder.secret_key), f"{encoder.secret_key}", repr(vars(encoder))):
+            assert "everybody" not in shown
+        assert "everybody" not in encoder._repr_html_()
+        assert clone(encoder).secret_key == KEY
+        assert bytes(KEY) in pickle.dumps(encoder)  # as is documented
+
+
+def test_intervals_and_missing_values_are_values():
+    rows = pd.DataFrame({"age": [10.0, 50.0, 70.0], "job": ["a", None, "b"]})
+    encoder = make(categories={"age": Interval(0, 100, bins=4), "job": ["a", "b", None]}, strategy="joint")
+    reports = encoder.fit_transform(rows, record_id=["u", "v", "w"])
+    nudged = rows.assign(age=[11.0, 51.0, 71.0])  # within the same bins
+    assert reports.equals(encoder.transform(nudged, record_id=["u", "v", "w"]))
+
+
+@each("name", ["RandomizedResponseEncoder, split", "numbers, laplace", "words"])
+def test_ids_are_routed(name):
+    transformer, rows = PERMANENT[name]
+    with sklearn.config_context(enable_metadata_routing=True):
+        step = clone(transformer).set_transform_request(record_id=True)
+        reports = clone(transformer).fit_transform(rows, record_id=IDS)
+        pipeline = make_pipeline(ColumnTransformer([("private", step, list(rows))])).fit(rows, record_id=IDS)
+        assert same(pipeline.transform(rows, record_id=IDS), reports)
+        if hasattr(step, "encode"):
+            assert same(OnFitOnly(step).fit_transform(rows, record_id=IDS), reports)
+        with pytest.raises(ValueError, match=r"\[record_id\] are passed but are not explicitly set as requested"):
+            make_pipeline(clone(transformer)).fit_transform(rows, record_id=IDS)
+
+
+ID_KEY = b"a key that nobody else has......"
+MEMO = {"memoize": True, "secret_key": ID_KEY}
+DAY, TIME = date(2026, 3, 29), datetime(2026, 3, 29, 1, 30)
+SUMMER = timezone(timedelta(hours=2))
+
+
+class Text(str, enum.Enum):  # noqa: UP042 - its text is another one than that of a StrEnum
+    YES = "yes"
+
+
+class Number(enum.IntEnum):
+    SEVEN = 7
+
+
+def rappor(names=("c",), ids=tuple(range(40)), dtype=object):
+    frame = pd.DataFrame({name: ["x", "y"] * 20 for name in names}, dtype=object)
+    frame.columns = pd.Index(list(names), dtype=dtype, tupleize_cols=False)
+    encoder = RapporEncoder(1.0, n_bits=16, p=0.0, q=1.0, secret_key=ID_KEY)
+    return encoder.fit(frame).transform(frame, record_id=ids).to_numpy().tolist()
+
+
+def response(ids):
+    frame = pd.DataFrame({"c": ["x", "y"] * 20}, dtype=object)
+    encoder = RandomizedResponseEncoder(0.1, categories={"c": ["x", "y"]}, **MEMO)
+    return encoder.fit(frame).transform(frame, record_id=ids)["c"].tolist()
+
+
+@each(
+    "one, other",
+    [
+        (("c", 1), ("c", np.int64(1))),
+        (("c", 1), (np.str_("c"), 1.0)),
+        (("c", True), ("c", np.True_)),
+        (("c", DAY), ("c", pd.Timestamp(DAY))),
+        ((("c", 1), "d"), ((np.str_("c"), np.uint8(1)), "d")),
+        (1, np.int64(1)),
+        ("c", np.str_("c")),
+        (DAY, np.datetime64("2026-03-29")),
+    ],
+)
+def test_names_of_columns(one, other):
+    assert rappor([one]) == rappor([other])
+
+
+def test_other_names_have_other_bits():
+    every = [("c", 1), ("c", "1"), ("c", True), "c", ("c",), (("c", 1),), "('c', 1)", "(c, 1)"]
+    assert len({repr(rappor([name])) for name in every}) == len(every)
+
+
+DAYS = [DAY + timedelta(days=place) for place in range(40)]
+TIMES = [TIME + timedelta(minutes=place) for place in range(40)]
+AWARE = [time.replace(tzinfo=SUMMER) for time in TIMES]
+WHOLE = list(range(7, 47))
+WAYS = {
+    "days": [
+        DAYS,
+        [datetime(day.year, day.month, day.day) for day in DAYS],
+        list(map(pd.Timestamp, DAYS)),
+        np.array(DAYS, "datetime64[D]"),
+        pd.Series(DAYS, dtype=object),
+        pd.Series(pd.to_datetime(DAYS)),
+        pd.Series(DAYS, dtype=pd.ArrowDtype(pa.date32())),
+        pl.Series(DAYS),
+        pl.Series(DAYS).cast(pl.Datetime("ns")),
+        pa.array(DAYS),
+        pa.chunked_array([pa.array(DAYS, pa.date64())]),
+    ],
+    "times": [
+        TIMES,
+        np.array(TIMES, "datetime64[ns]"),
+        pd.Series(TIMES),
+        pl.Series(TIMES, dtype=pl.Datetime("us")),
+        pl.Series(TIMES, dtype=pl.Datetime("ns")),
+        pa.array(TIMES, pa.timestamp("ms")),
+    ],
+    "times with a zone": [
+        AWARE,
+        [time.astimezone(UTC) for time in AWARE],
+        pd.Series(AWARE).dt.tz_convert("America/New_York"),
+        pl.Series(AWARE).dt.convert_time_zone("Asia/Tokyo"),
+        pa.array(AWARE, pa.timestamp("us", "Europe/Berlin")),
+    ],
+    "whole numbers": [
+        WHOLE,
+        [Number.SEVEN, *WHOLE[1:]],
+        list(map(Fraction, WHOLE)),
+        np.array(WHOLE, np.int8),
+        np.array(WHOLE, np.uint64),
+        np.array(WHOLE, object),
+        pd.Series(WHOLE, dtype="Int64"),
+        pd.Series(WHOLE, dtype="int64[pyarrow]"),
+        pl.Series(WHOLE, dtype=pl.UInt16),
+        pa.array(WHOLE, pa.int8()),
+        pa.array(WHOLE).dictionary_encode(),
+    ],
+    "texts": [
+        ["yes", *map(str, WHOLE[1:])],
+        [Text.YES, *map(str, WHOLE[1:])],
+        pd.Series(["yes", *map(str, WHOLE[1:])], dtype="string"),
+        pl.Series(["yes", *map(str, WHOLE[1:])], dtype=pl.Categorical),
+        pa.array(["yes", *map(str, WHOLE[1:])], pa.large_string()),
+        pa.array(["yes", *map(str, WHOLE[1:])]).cast(pa.string_view()),
+        pa.array(["yes", *map(str, WHOLE[1:])]).dictionary_encode(),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", WAYS)
+def test_ids_of_records(kind):
+    first, *others = WAYS[kind]
+    expected = rappor(ids=first), response(first)
+    for ids in others:
+        assert (rappor(ids=ids), response(ids)) == expected
+
+
+def test_ids_of_other_kinds_are_other_records():
+    kinds = [ways[0] for ways in WAYS.values()]
+    kinds += [list(map(str, WHOLE)), [bytes([number]) for number in WHOLE], [(number,) for number in WHOLE]]
+    assert len({repr(rappor(ids=ids)) for ids in kinds}) == len(kinds)

@@ -1,0 +1,468 @@
+"""Sums of reports: they add, are stored, give the estimates of the rows, and are refused where they do not fit."""
+
+from __future__ import annotations
+
+import copy
+import json
+import warnings
+from datetime import date, datetime
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.base import clone
+
+from skdp import (
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
+    Interval,
+    LocalHashingEncoder,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    ReportTally,
+    SetValuedEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.local import LocalTableEncoder, PosteriorFeatures, SecretKey, UnverifiedReportsWarning
+from tests.conftest import each
+from tests.local.test_every_transformer import BOUNDS, PEOPLE, TRANSFORMERS, every_transformer
+
+SEX, ROW = {"sex": ["f", "m"]}, pd.DataFrame({"sex": ["f", "m"]})
+
+
+def tallied(name, **parameters):
+    transformer, table = TRANSFORMERS[name]
+    fitted = clone(transformer).set_params(random_state=0, **parameters).fit(table)
+    return fitted, fitted.tally(fitted.transform(table))
+
+
+def estimates(fitted, reports, most=4):
+    if hasattr(fitted, "decode"):
+        return [fitted.decode(reports, ["a.example", "b.example"])]
+    names = ("estimate_counts", "estimate_frequencies", "estimate_mean", "estimate_distribution")
+    methods = [getattr(fitted, name) for name in names if hasattr(fitted, name)]
+    return [method(reports) for method in methods[:most]]
+
+
+@every_transformer
+def test_batches_add_up_to_the_tally_of_all(name):
+    transformer, table = TRANSFORMERS[name]
+    fitted = clone(transformer).set_params(random_state=0).fit(table)
+    reports = fitted.transform(table)
+    parts = [fitted.tally(part) for part in (reports[:1], reports[1:25], reports[25:])]
+    whole = fitted.tally(reports)
+    assert parts[0] + parts[1] + parts[2] == whole
+    assert parts[0] != parts[1]
+    assert whole != 1
+    assert (whole.n_reports, (whole + whole).n_reports) == (60, 120)
+    assert whole + fitted.protocol_.empty_tally() == whole == whole.with_sums(whole.sums())
+    for by_tally, by_rows in zip(estimates(fitted, whole), estimates(fitted, reports), strict=True):
+        pd.testing.assert_frame_equal(by_tally, by_rows)
+
+
+@every_transformer
+def test_they_are_stored_and_read(name, tmp_path):
+    fitted, tally = tallied(name)
+    tally.to_parquet(tmp_path / "tally.parquet")
+    for again in (
+        ReportTally.from_json(tally.to_json()),
+        type(tally).from_json(tally.to_json()),
+        ReportTally.from_parquet(tmp_path / "tally.parquet"),
+    ):
+        assert again == tally
+        assert type(again) is type(tally)
+        assert again + tally == tally + tally
+        pd.testing.assert_frame_equal(estimates(fitted, again, 1)[0], estimates(fitted, tally, 1)[0])
+
+
+@every_transformer
+def test_two_protocols_never_add(name):
+    _, tally = tallied(name)
+    names = [other for other in TRANSFORMERS if other != name and {other, name} != {"bits", "unbiased bits"}]
+    others = [tallied(name, epsilon=3.0), *map(tallied, names)]
+    for other, theirs in others:
+        read = ReportTally.from_json(theirs.to_json())
+        if type(theirs) is type(tally):
+            with pytest.raises(ValueError, match="cannot be added"):
+                _ = tally + read
+            with pytest.raises(ValueError, match="different parameters"):
+                estimates(other, tally, 1)
+        else:
+            with pytest.raises(TypeError):
+                _ = tally + read
+            with pytest.raises(ValueError, match="no tally of this kind"):
+                type(tally).from_json(theirs.to_json())
+    with pytest.raises(TypeError):
+        _ = tally + 1
+
+
+@each(
+    "name, changes",
+    [
+        ("numbers", {"mechanism": "laplace"}),
+        ("numbers", {"grid_size": 21}),
+        ("numbers", {"bounds": BOUNDS | {"age": (0, 101)}}),
+        ("response", {"categories": {"sex": ["Male", "Female"], "job": ["clerk", None, "sales"]}}),
+        *[("words", {parameter: value})
+          for parameter, value in {"p": 0.25, "q": 0.8, "n_bits": 9, "n_hashes": 1, "n_cohorts": 4}.items()],
+    ],
+)  # fmt: skip
+def test_client_and_server_cannot_disagree(name, changes):
+    fitted, tally = tallied(name)
+    _, other = tallied(name, **changes)
+    with pytest.raises(ValueError, match="cannot be added"):
+        _ = tally + other
+    with pytest.raises(ValueError, match="different parameters"):
+        estimates(fitted, other, 1)
+
+
+def test_no_reports_have_no_estimate():
+    fitted, _ = tallied("numbers")
+    with pytest.raises(ValueError, match="0 sample"):
+        fitted.estimate_mean(fitted.protocol_.empty_tally())
+    sets = SetValuedEncoder(1.0, categories={"x": ["a", "b"]}).fit(pd.DataFrame({"x": [["a"]]}))
+    found = sets.protocol_.estimate(sets.protocol_.empty_tally())
+    assert found["count"].isna().all()
+    assert (found["upper"] - found["lower"] == np.inf).all()
+
+
+@each(
+    "values",
+    [
+        [date(2020, 1, 1), date(2020, 1, 2), None],
+        [datetime(2020, 1, 1, 8), datetime(2020, 1, 2)],
+        Interval(date(2020, 1, 1), date(2021, 1, 1), bins=12, missing=True),
+        Interval(datetime(2020, 1, 1), datetime(2021, 1, 1), bins=7),
+    ],
+)
+def test_dates_go_to_text_and_back(values):
+    day = date(2020, 1, 2) if isinstance(values, list) and values[-1] is None else datetime(2020, 1, 2)
+    table = pd.DataFrame({"day": [day]})
+    encoder = UnaryEncodingTransformer(1.0, categories={"day": values}, handle_unknown="uniform", random_state=0)
+    tally = encoder.fit(table).tally(encoder.transform(table))
+    assert ReportTally.from_json(tally.to_json()) == tally
+
+
+@each("kind", ["response", "numbers", "words"])
+def test_names_that_json_does_not_have_are_refused(kind):
+    declared = {"response": {"categories": [["x", "y"]]}, "numbers": {"bounds": (0, 1)}, "words": {}}[kind]
+    table = pd.DataFrame({("a", 1): [0.5] if kind == "numbers" else ["x"]})
+    encoder = type(TRANSFORMERS[kind][0])(**declared).fit(table)
+    tally = encoder.tally(encoder.transform(table))
+    assert (tally + tally).n_reports == 2
+    with pytest.raises(TypeError, match="columns named by text or numbers, got tuple"):
+        tally.to_json()
+
+
+def change(*path, to):
+    def edit(content):
+        *parents, last = path
+        for key in parents:
+            content = content[key]
+        content[last] = to(content[last]) if callable(to) else to
+
+    return edit
+
+
+COMMON = [
+    change("format", to="skdp tally, version 9"),
+    change("format", to=["skdp tally, version 1"]),
+    lambda content: content.pop("format"),
+    lambda content: content.pop("protocol"),
+]
+EDITS = {
+    "response": [
+        change("n_reports", to=-3),
+        change("n_reports", to=5.5),
+        change("sizes", to=[60]),
+        change("sizes", to=[60, 61]),
+        change("sizes", to=[60, -60]),
+        change("support", to=5),
+        change("support", to=lambda support: [[5], *support]),
+        change("support", 0, 0, to=0.5),
+        change("domain", 0, "values", to=["Female", "Male", "Other"]),
+        *[change("support", 0, 0, to=least) for least in (-(2**63), -(2**63) + 1, -6)],
+    ],
+    "sampled response": [change("sizes", to=lambda sizes: [sizes[0] + 1, sizes[1]])],
+    "lists": [change("support", 0, 0, to=-1), change("support", to=[[0]])],
+    "numbers": [
+        change("counts", 0, 0, to=-1),
+        change("counts", 0, 0, to=1.5),
+        change("counts", 0, 0, to=10**9),
+        change("counts", 0, to=[60]),
+        change("counts", to=[]),
+        change("protocol", "columns", to="age"),
+        change("protocol", "columns", to=["age"]),
+        change("protocol", "n_values", to=[3, 3]),
+    ],
+    "sampled numbers": [
+        *[change("protocol", "n_sampled", to=size) for size in (0, 4, "2")],
+        *[change("counts", 0, 0, to=lambda count, more=more: count + more) for more in (1, 2_000)],
+    ],
+    "words": [
+        change("ones", to=5),
+        change("ones", 0, to=[]),
+        change("ones", 0, 0, to=0.5),
+        change("ones", 0, 0, to=-1),
+        change("ones", 0, 0, to=99),
+        change("ones", 0, 0, to="x"),
+        change("ones", 0, 0, to=[2]),
+        change("cohort_sizes", to=None),
+        change("cohort_sizes", to=[60, 0]),
+        change("cohort_sizes", 0, to=1.0),
+        change("cohort_sizes", 0, to=2**63 - 1),
+        change("cohort_sizes", 0, to=2**70),
+        change("protocol", "columns", to="x"),
+        change("protocol", "n_bits", to=7),
+        change("protocol", "n_bits", to="16"),
+    ],
+    "table": [
+        change("n_reports", to=59),
+        change("n_reports", to=-1),
+        change("parts", to=3),
+        change("parts", 0, to={"format": "x"}),
+        change("parts", to=lambda parts: parts[1:]),
+        change("sums", to=[]),
+        *[change("protocol", "n_sampled", to=size) for size in ("x", [[]], True, 0, 1.0)],
+        change("parts", 0, "domain", 0, "values", to=[[]]),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_what_does_not_fit_itself_is_no_tally(name):
+    _, tally = tallied(name)
+    content = json.loads(tally.to_json())
+    for edit in COMMON + EDITS[name]:
+        changed = copy.deepcopy(content)
+        edit(changed)
+        with pytest.raises(ValueError, match=r"tally|sums"):
+            ReportTally.from_json(json.dumps(changed))
+
+
+def tally_with(kind, support, n=1000):
+    encoder = kind(1.0, categories=SEX).fit(ROW)
+    content = json.loads(encoder.protocol_.empty_tally().to_json())
+    return json.dumps(content | {"support": [support], "sizes": [n], "n_reports": n})
+
+
+@each(
+    "kind supports",
+    [
+        (RandomizedResponseEncoder, [[-1000, 1000], [-1, 1001], [1000, 1000], [499, 500]]),
+        (UnaryEncodingTransformer, [[-1, 5], [1001, 5]]),
+        (SubsetSelectionEncoder, [[-1, 5], [1001, 5]]),
+        (LocalHashingEncoder, [[-1, 5], [1001, 5]]),
+        (HadamardResponseEncoder, [[-1001, 5], [0, 1001]]),
+    ],
+)
+def test_sums_that_no_reports_have_are_refused(kind, supports):
+    for support in supports:
+        with pytest.raises(ValueError, match="do not fit each other"):
+            ReportTally.from_json(tally_with(kind, support))
+
+
+@each(
+    "kind, support",
+    [
+        (RandomizedResponseEncoder, [400, 600]),
+        (UnaryEncodingTransformer, [1000, 0]),
+        (HadamardResponseEncoder, [-1000, 1000]),
+    ],
+)
+def test_sums_that_reports_may_have_are_read(kind, support):
+    assert ReportTally.from_json(tally_with(kind, support)).support[0].tolist() == support
+
+
+def test_tallies_are_not_added_beyond_what_fits():
+    most = 1 << 56
+    one = ReportTally.from_json(tally_with(RandomizedResponseEncoder, [most, 0], most))
+    with pytest.raises(ValueError, match=r"at most 2\*\*56 reports"):
+        one + one
+
+
+def test_text_of_others_is_read_within_limits():
+    for text in ("[]", "1", "[" * 100_000):
+        with pytest.raises(ValueError, match="no tally of this kind"):
+            ReportTally.from_json(text)
+    with pytest.raises(ValueError, match="a tally has at most"):
+        ReportTally.from_json("[" + "0," * (1 << 21) + "0]")
+
+
+def test_parquet_of_others_is_read_within_limits(tmp_path, monkeypatch):
+    _, tally = tallied("response")
+    tally.to_parquet(tmp_path / "tally.parquet")
+    table = pq.read_table(tmp_path / "tally.parquet")
+    zeros = pa.table([pa.nulls(1 << 20, field.type).fill_null(0) for field in table.schema], schema=table.schema)
+    with pq.ParquetWriter(tmp_path / "large.parquet", table.schema, compression="zstd") as writer:
+        for _ in range(17):
+            writer.write_table(zeros)
+    with monkeypatch.context() as patched:
+        patched.setattr(pq.ParquetFile, "read", lambda _: pytest.fail("the sums are read"))
+        with pytest.raises(ValueError, match=r"at most 16,777,216 sums"):
+            ReportTally.from_parquet(tmp_path / "large.parquet")
+    PEOPLE.to_parquet(tmp_path / "other.parquet")
+    pq.write_table(table.replace_schema_metadata({"skdp": "[" * 100_000}), tmp_path / "deep.parquet")
+    for other in ("other", "deep"):
+        with pytest.raises(ValueError, match="no tally of this kind"):
+            ReportTally.from_parquet(tmp_path / f"{other}.parquet")
+
+
+VALUES = [f"v{number}" for number in range(8)]
+SKEWED = pd.DataFrame({"x": np.repeat(VALUES, [3_400, 1_800, 900, 700, 500, 400, 200, 100])})
+ONE_VALUE = pd.DataFrame({"x": ["v0"] * 8_000})
+ENCODERS = {
+    "response": RandomizedResponseEncoder,
+    "unary": UnaryEncodingTransformer,
+    "subset": SubsetSelectionEncoder,
+    "hashing": LocalHashingEncoder,
+    "Hadamard": HadamardResponseEncoder,
+    "sketch": lambda *args, **options: FrequencyOracleEncoder(*args, oracle="count_mean_sketch", **options),
+}
+
+
+def encoder_of(kind, epsilon, **options):
+    return ENCODERS[kind](epsilon, categories={"x": VALUES}, **options).fit(SKEWED)
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_honest_tables_and_their_parts_pass(kind):
+    encoder = encoder_of(kind, 1.0, random_state=3)
+    reports = encoder.transform(SKEWED)
+    again = pd.concat([reports, encoder.transform(SKEWED)])
+    for part in (reports, reports[:1], reports[::7], reports.sample(frac=1, random_state=1), again):
+        encoder.estimate_counts(part)
+        encoder.estimate_counts(encoder.tally(part))
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_reports_of_another_epsilon_are_refused(kind):
+    encoder, other = (encoder_of(kind, epsilon, random_state=4) for epsilon in (1.0, 4.0))
+    if kind == "response":
+        foreign = other.transform(ONE_VALUE).to_numpy()
+    else:  # the same reports with less noise
+        foreign = encoder.encode(ONE_VALUE) if kind in ("unary", "subset") else without_noise(encoder)
+    foreign = pd.DataFrame(foreign, columns=encoder.get_feature_names_out())
+    mixed, encoder = pd.concat([encoder.transform(ONE_VALUE), foreign, foreign]), server(encoder)
+    with pytest.raises(ValueError, match="the reports of 'x' have sums that reports of this transformer cannot have"):
+        encoder.estimate_counts(mixed)
+    with pytest.raises(ValueError, match="epsilon may be among them, values may have been overwritten"):
+        encoder.estimate_counts(encoder.tally(mixed))
+
+
+def server(encoder):
+    """The same transformer, which has made no reports itself."""
+    return type(encoder).from_json(encoder.to_json())
+
+
+def bare(reports):
+    """The reports without notes."""
+    reports.attrs = {}
+    return reports
+
+
+def without_noise(encoder):
+    """The reports of the first value that support it."""
+    reports = encoder.transform(ONE_VALUE).to_numpy()
+    protocol = encoder.protocol_
+    supports = protocol.oracles[0].supports(protocol.read(pd.DataFrame(reports, columns=protocol.report_columns))[0])
+    return reports[supports[:, 0]]
+
+
+def test_no_column_that_nobody_asks_for_is_refused():
+    people = pd.DataFrame({"sex": ["f", "m"] * 4_000, "city": ["a", "b", "c", "d"] * 2_000})
+    encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["f", "m"], "city": list("abcd")}).fit(people)
+    women = encoder.transform(people).query("sex == 'f'")
+    assert encoder.estimate_counts(women, columns=["city"])["count"].min() > 300
+    with pytest.raises(ValueError, match="the reports of 'sex' have sums"):
+        encoder.estimate_counts(women)
+    with pytest.raises(ValueError, match="rows may have been chosen by their reports"):
+        encoder.estimate_joint_counts(women)
+
+
+def test_sets_of_another_size_are_refused():
+    first, second = (SubsetSelectionEncoder(epsilon, categories={"x": VALUES}).fit(SKEWED) for epsilon in (0.5, 1.5))
+    assert [encoder.oracles_[0].subset_size for encoder in (first, second)] == [3, 2]
+    uniform = pd.DataFrame({"x": VALUES * 10})  # of so few records, no count is unlikely by itself
+    both = bare(pd.concat([first.transform(uniform), second.transform(uniform)]))
+    with pytest.raises(ValueError, match="have sums that reports of this transformer cannot have"):
+        server(first).estimate_counts(both)
+    server(first).estimate_counts(both[:80])
+
+
+def test_between_five_and_seven_standard_errors_it_is_a_warning():
+    encoder = RandomizedResponseEncoder(1.0, categories={"x": ["a", "b"]}).fit(pd.DataFrame({"x": ["a", "b"]}))
+    n, q = 10_000, float(encoder.oracles_[0].q)
+    spread = np.sqrt(n * q * (1 - q))
+
+    def estimate(errors):
+        ones = round(n * q - errors * spread)
+        return encoder.estimate_counts(pd.DataFrame({"x": ["a"] * ones + ["b"] * (n - ones)}))
+
+    for errors in (0, 2, 4.7):
+        estimate(errors)
+    for errors in (5.1, 6.7):
+        with pytest.warns(UnverifiedReportsWarning, match="fewer than one of 1,000,000 tables") as caught:
+            estimate(errors)
+        assert caught[0].filename == __file__
+    for errors in (7.5, 20):
+        with pytest.raises(ValueError, match="cannot have, whatever the true values"):
+            estimate(errors)
+
+
+def test_a_bootstrap_is_never_refused():
+    # A value that nobody has, drawn again with replacement: the variance of its count is that of two tables.
+    encoder = RandomizedResponseEncoder(1.0, categories={"x": VALUES}, random_state=0).fit(SKEWED)
+    reports = encoder.transform(pd.DataFrame({"x": VALUES[:4] * 500}))
+    rng = np.random.default_rng(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnverifiedReportsWarning)
+        for _ in range(200):
+            encoder.estimate_counts(encoder.tally(reports.iloc[rng.integers(len(reports), size=len(reports))]))
+
+
+def test_permanent_reports_may_come_from_several_releases():
+    encoder = RandomizedResponseEncoder(
+        1.0, categories={"x": VALUES}, memoize=True, secret_key=SecretKey(b"a key of sixteen bytes")
+    ).fit(SKEWED)
+    people = pd.DataFrame({"x": VALUES[:2] * 200})
+    year = bare(pd.concat([encoder.transform(people, record_id=np.arange(400))] * 30))
+    assert len(server(encoder).estimate_counts(year)) == len(VALUES)
+
+
+class TestWhoElseReadsReports:
+    @pytest.fixture
+    def encoder(self):
+        return encoder_of("response", 1.0)
+
+    def test_posterior_features(self, encoder):
+        with pytest.raises(ValueError, match="have sums that reports"):
+            PosteriorFeatures(encoder, privatize=False).fit(ONE_VALUE)
+
+    def test_tables(self):
+        people = pd.DataFrame({"sex": ["f"] * 3_000, "age": [30.0] * 3_000})
+        encoder = LocalTableEncoder(1.0, categories={"sex": ["f", "m"]}, bounds={"age": (0, 100)}).fit(people)
+        reports, encoder = bare(encoder.transform(people)), server(encoder)
+        encoder.estimate_counts(reports)
+        column = next(name for name in reports if name.startswith("sex"))
+        with pytest.raises(ValueError, match="the reports of 'sex' have sums"):
+            encoder.estimate_counts(reports.assign(**{column: "f"}))
+
+    def test_sets(self):
+        baskets = pd.DataFrame({"fruit": [["apple"], ["apple", "fig"], ["kiwi"]] * 1_000})
+        encoder = SetValuedEncoder(1.0, categories={"fruit": ["apple", "fig", "kiwi", "pear"]}, max_size=2).fit(baskets)
+        reports, encoder = bare(encoder.transform(baskets)), server(encoder)
+        encoder.estimate_counts(reports)
+        with pytest.raises(ValueError, match="the reports of 'fruit' have sums"):
+            encoder.estimate_counts(reports.assign(**{reports.columns[0]: 1}))
+
+    def test_rappor(self):
+        pages = pd.DataFrame({"home": ["a.example", "b.example"] * 1_500})
+        encoder = RapporEncoder(n_bits=16, n_cohorts=4).fit(pages)
+        reports, encoder = bare(encoder.transform(pages)), server(encoder)
+        encoder.decode(reports, ["a.example"])
+        with pytest.raises(ValueError, match="the reports of 'home' have sums"):
+            encoder.decode(reports.assign(home_bit_3=1), ["a.example"])

@@ -1,0 +1,102 @@
+"""Losses that mechanisms state dominate their channels: inputs are told apart no better than losses allow together."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from itertools import permutations, product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import DPMarginalSynthesizer, PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder
+from skdp.oracles import ClampedLaplace, Optimal, Windows
+from skdp.privacy import GaussianLoss, compose, gaussian_epsilon
+from tests.conftest import each, often
+from tests.privacy.accounting.test_exact import exp, pair_of
+
+JOBS = [f"job {i}" for i in range(20)]
+FRAME = pd.DataFrame({"job": JOBS * 3, "sex": ["f", "m"] * 30})
+
+
+def test_synthetic_tables_with_gaussian_noise_are_composed_as_such():
+    domain = {"job": JOBS, "sex": ["f", "m"]}
+    made = DPMarginalSynthesizer(1.0, delta=1e-6, domain=domain, marginals="independent").fit(FRAME)
+    (loss,) = made.guarantee_.losses
+    assert isinstance(loss, GaussianLoss)
+    assert gaussian_epsilon(loss.mu, 1e-6) == pytest.approx(1, rel=1e-9)
+    four = compose([made.guarantee_] * 4, delta=1e-6)
+    assert four.epsilon == pytest.approx(gaussian_epsilon(2 * loss.mu, 1e-6), rel=1e-9)
+    assert four.epsilon < 2.3
+
+
+@each("strategy", ["split", "sample", "joint"])
+def test_the_channel_of_all_columns_is_dominated_by_the_losses(strategy):
+    """Enumerated: the divergence of any two records is at most that of the stated pairs together."""
+    fitted = RandomizedResponseEncoder(0.8, categories={"a": [0, 1, 2], "b": [0, 1]}, strategy=strategy)
+    fitted.fit(pd.DataFrame({"a": [0, 1], "b": [0, 1]}))
+    parts = [oracle.channel() for oracle in fitted.oracles_]
+    if strategy == "joint":
+        rows = parts[0]
+    elif strategy == "sample":
+        rows = [[p / 2 for p in first] + [p / 2 for p in second] for first in parts[0] for second in parts[1]]
+    else:
+        rows = [[p * q for p in first for q in second] for first in parts[0] for second in parts[1]]
+    pairs = [pair_of(loss) for loss in fitted.guarantee_.losses for _ in range(loss.count)]
+    totals = [
+        (sum(value for value, _ in outcome), math.prod(mass for _, mass in outcome))
+        for outcome in itertools.product(*(pair.items() for pair in pairs))
+    ]
+    for step in range(12):
+        order = exp(Fraction(step, 11) * Fraction(0.8))
+        reached = max(
+            sum(max(Fraction(0), p - order * q) for p, q in zip(one, other, strict=True))
+            for one, other in itertools.permutations(rows, 2)
+        )
+        stated = sum(max(Fraction(0), mass * (1 - order * exp(-value))) for value, mass in totals)
+        assert reached <= stated * (1 + Fraction(1, 10**12)) + Fraction(1, 10**15)
+        assert stated <= reached * Fraction(3, 2) + Fraction(1, 100)
+
+
+MECHANISMS = {
+    "square wave": Windows(4, 2.0, repeating=False),
+    "wide square wave": Windows(4, 0.5, repeating=False),
+    "mixture of windows": Windows(16, 1.0),
+    "laplace": ClampedLaplace(4, 1.0),
+    "laplace, odd": ClampedLaplace(3, 2.0),
+    "optimal": Optimal(4, 1.0),
+}
+
+
+def deltas(laws, epsilon, n_releases):
+    """Return the largest divergence of several reports of one of two inputs."""
+    largest = 0.0
+    for one, other in permutations(laws, 2):
+        joint = [np.array([math.prod(shares) for shares in product(law, repeat=n_releases)]) for law in (one, other)]
+        largest = max(largest, np.maximum(joint[0] - math.exp(epsilon) * joint[1], 0).sum())
+    return largest
+
+
+@pytest.mark.parametrize("n_releases", often([1, 2], [1]))
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_losses_of_numbers_dominate(name, n_releases):
+    mechanism = MECHANISMS[name]
+    laws = np.array(mechanism.channel(), float)
+    promise = PrivacyGuarantee(mechanism.epsilon, losses=(mechanism.loss,))
+    for delta in (0.2, 0.05, 1e-3):
+        epsilon = compose([promise] * n_releases, delta=delta).epsilon
+        assert deltas(laws, epsilon, n_releases) <= delta * (1 + 1e-9)
+
+
+@each("permanent", [False, True])
+@each("filters", [((1, 1, 0, 0), (0, 0, 1, 1)), ((1, 1, 0, 0), (0, 1, 0, 1)), ((1, 1, 0, 0), (0, 0, 1, 0))])
+def test_losses_of_rappor_dominate(permanent, filters):
+    encoder = RapporEncoder(None, n_bits=4, n_hashes=2, n_cohorts=1, f=0.5, p=0.3, q=0.8).fit([["a"]])
+    promise = encoder.permanent_guarantee_ if permanent else encoder.instantaneous_guarantee_
+    laws = np.array(encoder.randomizer_.channel(filters, permanent=permanent), float)
+    for delta in (0.2, 0.05, 1e-3):
+        assert deltas(laws, compose([promise], delta=delta).epsilon, 1) <= delta * (1 + 1e-9)
+    bare = PrivacyGuarantee(promise.epsilon)
+    assert compose([promise] * 20, delta=1e-6).epsilon < 0.95 * compose([bare] * 20, delta=1e-6).epsilon

@@ -1,0 +1,204 @@
+"""Epsilon, delta, rho and mu: conversions that are proven, against other ways to compute them."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdp.privacy import gaussian_delta, gaussian_epsilon, largest_mu, zcdp_epsilon
+from tests.conftest import each
+
+MUS = st.floats(1e-9, 50)
+EPSILONS = st.floats(1e-6, 1e4)
+DELTAS = st.floats(1e-300, 0.999)
+DIGITS = 700
+
+
+def decimal(number):
+    number = Fraction(number)
+    return Decimal(number.numerator) / Decimal(number.denominator)
+
+
+@lru_cache
+def root_two_pi():
+    """The square root of 2 pi, by the iteration of Gauss and Legendre."""
+    with localcontext(prec=DIGITS):
+        a, b, t, p = Decimal(1), 1 / Decimal(2).sqrt(), Decimal(1) / 4, 1
+        for _ in range(12):
+            a, b, t, p = (a + b) / 2, (a * b).sqrt(), t - p * ((a - b) / 2) ** 2, 2 * p
+        return (2 * (a + b) ** 2 / (4 * t)).sqrt()
+
+
+def phi(x):
+    """The normal law by its alternating series, with more digits than cancel."""
+    total = term = x
+    n = 0
+    while abs(term) > Decimal(10) ** -(DIGITS - 20):
+        n += 1
+        term *= -x * x / (2 * n)
+        total += term / (2 * n + 1)
+    return Decimal(1) / 2 + total / root_two_pi()
+
+
+def exact_delta(mu, epsilon):
+    """The formula of Balle and Wang as they write it: right to some 300 digits if epsilon / mu + mu / 2 < 40."""
+    with localcontext(prec=DIGITS):
+        mu, epsilon = decimal(mu), decimal(epsilon)
+        return phi(mu / 2 - epsilon / mu) - epsilon.exp() * phi(-mu / 2 - epsilon / mu)
+
+
+def integrated_delta(mu, epsilon):
+    """Delta by an integral of positive numbers: phi(a) times that of e^(-a t - t^2 / 2) (1 - e^(-mu t)), in floats."""
+    near = float(Fraction(epsilon) / Fraction(mu) - Fraction(mu) / 2)
+    end = math.sqrt(near**2 + 100) - near
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    t = end * (nodes + 1) / 2
+    # The exponent completes a square where a is negative: then its peak is far from 0.
+    values = np.exp(-((t + near) ** 2) / 2 + max(near, 0) ** 2 / 2) * -np.expm1(-mu * t)
+    log = math.log(end / 2 * (weights @ values) / math.sqrt(2 * math.pi)) - max(near, 0) ** 2 / 2
+    return math.exp(log)
+
+
+@given(st.floats(1e-6, 30), st.floats(-7, 36))
+def test_delta_is_the_truth_rounded_up_to_a_float(mu, near):
+    epsilon = max(0.0, mu * (near + mu / 2))
+    if epsilon / mu + mu / 2 > 38:
+        return
+    delta, truth = Fraction(gaussian_delta(mu, epsilon)), Fraction(exact_delta(mu, epsilon))
+    assert truth <= delta <= truth * (1 + Fraction(3, 10**16))
+
+
+@given(st.floats(1e-7, 200), st.floats(-6, 36.5))
+def test_delta_is_right_for_large_and_small_epsilons(mu, near):
+    epsilon = max(0.0, mu * (near + mu / 2))
+    assert gaussian_delta(mu, epsilon) == pytest.approx(integrated_delta(mu, epsilon), rel=1e-11)
+
+
+@given(EPSILONS, DELTAS)
+def test_the_largest_mu_keeps_the_promise_and_a_larger_one_does_not(epsilon, delta):
+    mu = largest_mu(epsilon, delta)
+    assert gaussian_delta(mu, epsilon) <= delta
+    assert gaussian_delta(Fraction(mu) * (1 + Fraction(1, 10**13)), epsilon) > delta
+
+
+@given(MUS, DELTAS)
+def test_epsilon_keeps_the_promise_and_a_smaller_one_does_not(mu, delta):
+    epsilon = gaussian_epsilon(mu, delta)
+    assert gaussian_delta(mu, epsilon) <= delta
+    assert epsilon == 0 or gaussian_delta(mu, Fraction(epsilon) * (1 - Fraction(1, 10**13))) > delta
+
+
+@settings(max_examples=50)
+@given(st.floats(1e-3, 5), st.floats(1e-200, 0.5))
+def test_it_is_never_worse_than_the_conversion_of_concentrated_privacy(mu, delta):
+    assert gaussian_epsilon(mu, delta) <= zcdp_epsilon(Fraction(mu) ** 2 / 2, delta)
+
+
+EXTREMES = [0, 5e-324, 1e-300, 1e-6, 1e-3, 1, 1e4, 1e16, 1e300, 1.7e308]
+
+
+@pytest.mark.parametrize("epsilon", EXTREMES)
+@each("delta", [5e-324, 1e-300, 1e-15, 0.5, 1 - 2**-53])
+def test_extremes_are_safe_and_finite(epsilon, delta):
+    mu = largest_mu(epsilon, delta)
+    assert 0 < mu < math.inf
+    assert gaussian_delta(mu, epsilon) <= delta
+    if 1e-15 < mu < 1e6:
+        assert gaussian_delta(mu * (1 + 1e-12), epsilon) > delta
+        assert 0 <= gaussian_epsilon(mu, delta) <= epsilon * (1 + 1e-12)
+
+
+def test_delta_of_extremes():
+    assert gaussian_delta(0, 0) == gaussian_delta(0, 1) == 0
+    assert gaussian_epsilon(0, 0) == gaussian_epsilon(0, 0.1) == 0
+    assert gaussian_delta(1e300, 1) == gaussian_delta(30, 0) == 1
+    assert gaussian_delta(1e-300, 1) == gaussian_delta(5e-324, 1e300) == gaussian_delta(1, 1e300) == math.ulp(0.0)
+    assert gaussian_delta(1e-300, 0) == pytest.approx(1e-300 / math.sqrt(2 * math.pi))
+    assert gaussian_delta(Fraction(1, 2), Fraction(1, 3)) == pytest.approx(integrated_delta(1 / 2, 1 / 3))
+    assert gaussian_delta(16, 0) < 1
+
+
+@each(
+    "call error message",
+    [
+        (lambda: gaussian_delta(-1, 1), ValueError, "mu must be"),
+        (lambda: gaussian_delta(math.inf, 1), ValueError, "mu must be"),
+        (lambda: gaussian_delta(True, 1), TypeError, "mu must be"),
+        (lambda: gaussian_delta(1, -1), ValueError, "epsilon must be"),
+        (lambda: gaussian_delta(1, "1"), TypeError, "epsilon must be"),
+        (lambda: gaussian_epsilon(1, 0), ValueError, "got delta = 0"),
+        (lambda: gaussian_epsilon(1, 1), ValueError, "delta must be"),
+        (lambda: gaussian_epsilon(1e200, 0.1), ValueError, "mu must be at most"),
+        (lambda: largest_mu(1, 0), ValueError, "discrete Laplace"),
+        (lambda: largest_mu(1, Fraction(1, 10**400)), ValueError, "got delta = 0"),
+        (lambda: largest_mu(math.nan, 0.1), ValueError, "epsilon must be"),
+        (lambda: zcdp_epsilon(-1, 1e-6), ValueError, "rho must be"),
+        (lambda: zcdp_epsilon(1, 1), ValueError, "delta must be"),
+        (lambda: zcdp_epsilon(1, 0), ValueError, "got delta = 0"),
+    ],
+)
+def test_impossible_parameters_are_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+RHOS = st.floats(1e-6, 100)
+DELTAS = st.floats(1e-300, 0.99)
+
+
+def implied_delta(rho, epsilon, alpha):
+    """The bound of Canonne, Kamath and Steinke for one order, as they write it, to 60 digits."""
+    with localcontext(prec=60):
+        rho, epsilon, alpha = Decimal(rho), Decimal(epsilon), Decimal(alpha)
+        return ((alpha - 1) * (alpha * rho - epsilon)).exp() / (alpha - 1) * (alpha * (1 - 1 / alpha).ln()).exp()
+
+
+@settings(deadline=None)
+@given(RHOS, DELTAS)
+def test_some_order_proves_it_and_none_proves_much_more(rho, delta):
+    epsilon = zcdp_epsilon(rho, delta)
+    # The sign of rho (alpha - 1)**2 + log(delta alpha) changes at the best order; here the root is found by Newton.
+    alpha = 1 + math.sqrt(-math.log(delta) / rho)
+    for _ in range(60):
+        excess = alpha - 1
+        slope = 2 * rho * excess + 1 / alpha
+        alpha = max(1 + excess / 10, alpha - (rho * excess**2 + math.log(alpha) + math.log(delta)) / slope)
+    margin = Decimal("1e-9")
+    if epsilon > 0:
+        assert implied_delta(rho, epsilon, alpha) <= Decimal(delta) * (1 + margin)
+        for order in 1 + (alpha - 1) * np.array([0.1, 0.5, 0.9, 0.99, 1, 1.01, 1.1, 2, 10]):
+            assert implied_delta(rho, epsilon * (1 - 1e-6), order) >= Decimal(delta)
+
+
+def test_the_bound_is_proven_and_not_only_computed():
+    """The float formula, at the best order, is below the proven value now and then: rounding must go up."""
+    computed, proven, delta = [], [], 1e-6
+    for rho in np.geomspace(1e-4, 10, 50):
+        epsilon = zcdp_epsilon(rho, delta)
+        low, high = 1e-12, 1e12
+        for _ in range(200):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if rho * middle**2 + math.log1p(middle) + math.log(delta) > 0 else (middle, high)
+        with localcontext(prec=60):
+            excess, order = Decimal(high), Decimal(high) + 1
+            exact = Decimal(rho) * order + (1 - 1 / order).ln() - (Decimal(delta) * order).ln() / excess
+        proven.append(Decimal(epsilon) >= exact - Decimal("1e-25"))
+        computed.append(epsilon - float(exact))
+    assert all(proven)
+    assert max(computed) < 1e-13
+
+
+def test_nothing_costs_nothing_and_extremes_are_finite():
+    assert zcdp_epsilon(0, 1e-6) == zcdp_epsilon(0, 0) == 0
+    assert zcdp_epsilon(1e-300, 1e-6) == 0
+    assert zcdp_epsilon(5e-324, 0.5) == 0
+    assert zcdp_epsilon(1e300, 1e-6) == pytest.approx(1e300)
+    assert zcdp_epsilon(0.5, 5e-324) == pytest.approx(0.5 + 2 * math.sqrt(0.5 * 744.44), rel=0.02)
+    assert zcdp_epsilon(Fraction(1, 2), Fraction(1, 10**6)) == pytest.approx(5.221534444530169)

@@ -1,0 +1,291 @@
+"""Budgets as filters: rho, mu and a share of delta; the relation of a ledger; plans."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from importlib.resources import files
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, privacy_statement
+from skdp.privacy import (
+    GaussianLoss,
+    LaplaceLoss,
+    PrivacyStatement,
+    PureLoss,
+    compose,
+    gaussian_delta,
+    gaussian_epsilon,
+    zcdp_epsilon,
+)
+from skdp.privacy.accounting import pure_mu
+from tests.conftest import each
+
+D = 1e-6
+SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
+
+
+def gaussian(mu, delta=D, relation="replace"):
+    return PrivacyGuarantee(
+        gaussian_epsilon(mu, delta), delta, rho=mu**2 / 2, losses=(GaussianLoss(mu),), relation=relation
+    )
+
+
+def admitted(ledger, guarantee, *, most=10_000):
+    for number in range(most):
+        try:
+            ledger.charge(guarantee, "release")
+        except BudgetExceeded:
+            return number
+    raise AssertionError("there is no end")
+
+
+def test_rhos_add_up_in_their_decimals(make):
+    ledger = make(rho=0.5)
+    assert admitted(ledger, PrivacyGuarantee(0.1)) == 100
+    assert ledger.balance().loc["spent", "rho"] == 0.5
+    assert ledger.remaining() == (0, 0)
+    assert (ledger.rho, ledger.epsilon, ledger.delta) == (0.5, None, None)
+    with pytest.raises(BudgetExceeded, match=r"late asks for rho 0\.02; the ledger has 0\.0 of 0\.5 left\. Nothing"):
+        ledger.charge(PrivacyGuarantee(0.2), "late")
+    assert zcdp_epsilon(0.5, D) < 5.3  # in place of 10
+
+
+def test_what_has_no_rho_or_mu_is_refused(make):
+    failing = PrivacyGuarantee(0.1, 1e-9)
+    for budget in ({"rho": 1.0}, {"mu": 1.0}):
+        ledger = make(**budget)
+        with pytest.raises(BudgetExceeded, match=r"asks for delta of its own 1e-09; the ledger has 0\.0 of 0\.0 left"):
+            ledger.charge(failing, "threshold")
+        ledger.charge(PrivacyGuarantee(0.5), "answer")
+        ledger.charge(gaussian(0.3), "noise")
+    concentrated = PrivacyGuarantee(1.0, 1e-6, rho=0.01)
+    make(rho=1.0).charge(concentrated, "discrete Gaussian")
+    with pytest.raises(BudgetExceeded):
+        make(mu=1.0).charge(concentrated, "discrete Gaussian")
+
+
+def test_a_filter_admits_the_sum_or_the_rhos(make):
+    ledger = make(epsilon=5.0, delta=D, filter_delta=D)
+    assert admitted(ledger, PrivacyGuarantee(0.1)) == 92  # 50 without a filter, 110 by a plan
+    assert zcdp_epsilon(92 * 0.005, D) <= 5 < zcdp_epsilon(93 * 0.005, D)
+    # What adds up is admitted as ever.
+    ledger = make(epsilon=5.0, delta=D, filter_delta=D)
+    assert admitted(ledger, PrivacyGuarantee(2.5)) == 2
+    assert zcdp_epsilon(2.5**2, D) > 5
+    assert ledger.remaining() == (0, 0)
+
+
+def test_deltas_of_releases_without_a_rho_have_the_rest(make):
+    ledger = make(epsilon=5.0, delta=3e-6, filter_delta=1e-6)
+    for _ in range(2):
+        ledger.charge(PrivacyGuarantee(0.1, 1e-6), "threshold")
+    with pytest.raises(BudgetExceeded, match=r"asks for delta of its own 1e-06; the ledger has 0\.0 of 2e-06 left"):
+        ledger.charge(PrivacyGuarantee(0.1, 1e-6), "threshold")
+    assert admitted(ledger, gaussian(0.1)) > 80
+    # With a rho and a delta, it does not count in the sum of epsilons, whose failures would not be paid for.
+    ledger = make(epsilon=5.0, delta=2e-6, filter_delta=1e-6)
+    ledger.charge(PrivacyGuarantee(4.9), "answer")
+    with pytest.raises(BudgetExceeded, match=r"asks for rho 5e-05; the ledger has 0\.0 of 0\.463"):
+        ledger.charge(gaussian(0.01), "noise")
+    with pytest.raises(BudgetExceeded, match=r"epsilon 0\.5 or rho 0\.125; the ledger has 0\.1 of 5\.0 or 0\.0 "):
+        ledger.charge(PrivacyGuarantee(0.5), "answer")
+    ledger.charge(PrivacyGuarantee(0.1), "answer")
+
+
+def test_what_a_filter_has_spent_is_never_more_than_its_budget(make):
+    """Sums of epsilons and deltas are not what is limited: those of releases with a rho have no part in it."""
+    ledger = make(epsilon=2.0, delta=1e-6, filter_delta=5e-7)
+    assert ledger.spent == (0, 0)
+    before = 0.0
+    releases = [gaussian(0.05)] * 10 + [PrivacyGuarantee(0.1, 1e-7)] * 4 + [gaussian(0.1)] * 10
+    for number, release in enumerate(releases):
+        ledger.charge(release, "release")
+        spent = ledger.spent
+        assert before < spent.epsilon <= 2
+        assert spent.delta == pytest.approx(5e-7 + 1e-7 * min(max(number - 9, 0), 4))
+        assert spent.delta + ledger.remaining().delta == pytest.approx(1e-6)
+        assert tuple(ledger.balance().loc["spent", ["epsilon", "delta"]]) == spent
+        before = spent.epsilon
+    assert ledger.spent.epsilon < 0.6 * sum(release.epsilon for release in releases)
+    full = make(epsilon=1.0, delta=1e-6, filter_delta=1e-6)
+    full.charge(PrivacyGuarantee(1.0), "answer")
+    assert full.spent == (1, 1e-6)
+    assert admitted(small := make(epsilon=1.0, delta=D, filter_delta=D), PrivacyGuarantee(0.01)) > 300
+    assert 0.99 < small.spent.epsilon <= 1
+    assert "epsilon=1.0" in repr(small)
+
+
+def test_what_remains_is_admitted_and_no_more(make):
+    for budget in ({"rho": 0.7}, {"mu": 0.9}, {"epsilon": 3.0, "delta": D, "filter_delta": D}, {"epsilon": 1.0}):
+        ledger = make(**budget)
+        ledger.charge(PrivacyGuarantee(0.3), "answer")
+        left = ledger.remaining().epsilon
+        assert left > 0.5
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(PrivacyGuarantee(left * (1 + 1e-6)), "more")
+        ledger.check(PrivacyGuarantee(left), "the rest")
+        ledger.charge(PrivacyGuarantee(left), "the rest")
+        with pytest.raises(BudgetExceeded):
+            ledger.check(PrivacyGuarantee(1e-3), "late")
+
+
+def test_local_and_central_charges_come_in_any_order(make):
+    central, local = PrivacyGuarantee(0.5, relation="add_remove", trust="central"), PrivacyGuarantee(0.25)
+    for charges in ([central, central, local], [local, central, central], [central, local, central]):
+        ledger = make(epsilon=2.25)
+        for number, charge in enumerate(charges):
+            ledger.charge(charge, f"{number}")
+        assert ledger.spent == (2.25, 0)
+        assert ledger.relation == "replace"
+        report = ledger.report()
+        assert report["epsilon"].sum() == 2.25
+        assert set(report["relation"]) == {"replace"}
+        assert PrivacyLedger.from_json(ledger.to_json()).spent == (2.25, 0)
+        if ledger.path is not None:
+            again = PrivacyLedger(ledger.path)
+            assert (again.spent, again.relation) == ((2.25, 0), "replace")
+            assert again.to_json() == ledger.to_json()
+
+
+@each(
+    "budget message",
+    [
+        ({"rho": 1.0, "mu": 1.0}, "one of epsilon"),
+        ({"epsilon": 1.0, "rho": 1.0}, "one of epsilon"),
+        ({"rho": 1.0, "delta": 1e-6}, "delta is given together with epsilon"),
+        ({"mu": 1.0, "filter_delta": 1e-6}, "filter_delta is given together with epsilon"),
+        ({"epsilon": 1.0, "delta": 1e-6, "filter_delta": 1e-5}, "filter_delta must be at most delta"),
+        ({"epsilon": 1.0, "filter_delta": 1e-5}, "filter_delta must be at most delta"),
+        ({"rho": 0}, "rho must be a finite number > 0"),
+        ({"epsilon": 0}, "epsilon must be a finite number > 0"),
+        ({"epsilon": 1, "delta": 1}, "delta must be a number in"),
+        ({"epsilon": 1, "relation": "swap"}, "relation must be"),
+        ({"delta": 1e-6}, "given together with the budget"),
+        ({"relation": "replace"}, "given together with the budget"),
+        ({"mu": -1.0}, "mu must be a finite number > 0"),
+        ({"filter_delta": 0.1}, "given together with the budget"),
+    ],
+)
+def test_impossible_budgets_are_refused(budget, message):
+    with pytest.raises(ValueError, match=message):
+        PrivacyLedger(**budget)
+
+
+@pytest.mark.parametrize(
+    "budget", [{"rho": 0.5}, {"mu": 1.0}, {"epsilon": 3.0, "delta": 1e-6, "filter_delta": 5e-7}], ids=str
+)
+def test_records_and_files_keep_the_budget(tmp_path, budget):
+    path = tmp_path / "ledger.jsonl"
+    ledger = PrivacyLedger(path, **budget)
+    ledger.charge(gaussian(0.1), "noise")
+    ledger.charge(PrivacyGuarantee(0.2), "answer")
+    for other in (PrivacyLedger(path), PrivacyLedger(path, **budget), PrivacyLedger.from_json(ledger.to_json())):
+        assert other.balance().equals(ledger.balance())
+        assert other.report().equals(ledger.report())
+    assert all(f"{name}={value}" in repr(ledger) for name, value in budget.items())
+    with pytest.raises(ValueError, match="was made with"):
+        PrivacyLedger(path, epsilon=1.0)
+    record = json.loads(ledger.to_json())
+    Draft202012Validator(SCHEMA).validate(record)
+    record["charges"] *= 40
+    record["spent"] = {name: 40 * value for name, value in record["spent"].items()}
+    with pytest.raises(ValueError, match="spend more than the budget"):
+        PrivacyLedger.from_json(json.dumps(record))
+
+
+def test_a_plan_is_charged_as_composed_and_admits_its_releases_once(make):
+    ledger = make(epsilon=5.0, delta=D)
+    releases = [PrivacyGuarantee(0.1)] * 90 + [PrivacyGuarantee(0.2, relation="add_remove")]
+    plan = ledger.plan(releases, "survey", delta=D)
+    assert ledger.spent == (compose(releases, delta=D).epsilon, D)
+    assert ledger.report()["what"].tolist() == ["survey"]
+    with pytest.raises(BudgetExceeded, match="no release of the plan that is left has as much"):
+        plan.charge(PrivacyGuarantee(0.5), "other")
+    plan.charge(PrivacyGuarantee(0.2, relation="add_remove"), "central")
+    with pytest.raises(BudgetExceeded):
+        plan.charge(PrivacyGuarantee(0.15), "other")
+    for _ in range(90):
+        plan.charge(PrivacyGuarantee(0.09), "answer")
+    with pytest.raises(BudgetExceeded):
+        plan.charge(PrivacyGuarantee(1e-3), "late")
+    assert plan.remaining().epsilon == pytest.approx(0.9)
+    assert ledger.spent.epsilon < 5
+
+
+def test_a_plan_asks_for_the_mechanisms_that_it_was_composed_of(make):
+    noise = PrivacyGuarantee(0.5, losses=(LaplaceLoss(0.5, 1000),))
+    plan = make(epsilon=5.0, delta=D).plan([noise, gaussian(0.1)], "two", delta=2e-6 / 2)
+    with pytest.raises(BudgetExceeded):
+        plan.charge(PrivacyGuarantee(0.5), "the worst of this epsilon")
+    with pytest.raises(BudgetExceeded):
+        plan.charge(PrivacyGuarantee(0.1, losses=(PureLoss(0.1, 0.5),)), "another mechanism")
+    plan.charge(noise, "noise")
+    plan.charge(gaussian(0.1), "noise")
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0])
+@pytest.mark.parametrize("share", [0.9, 0.2, 1e-3])
+def test_the_mu_of_a_report_of_many_values(epsilon, share):
+    def above(mu):
+        """Whether the divergence of Gaussian noise is at least that of the worst channel for every order."""
+        orders = [epsilon * step / 50 for step in range(51)]
+        worst = [share * (math.exp(epsilon) - math.exp(order)) / (1 + math.exp(epsilon)) for order in orders]
+        return all(gaussian_delta(mu, order) >= delta for order, delta in zip(orders, worst, strict=True))
+
+    mu = float(pure_mu(Fraction(epsilon), share))
+    assert above(mu)
+    assert not above(0.97 * mu)
+    assert mu < float(pure_mu(Fraction(epsilon)))
+    charge = PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share),))
+    ledger = PrivacyLedger(mu=10.0)
+    ledger.charge(charge, "report")
+    assert ledger.balance().loc["spent", "mu"] == pytest.approx(mu)
+
+
+def test_the_total_of_a_filter_is_its_budget(make):
+    """What it counts so far is no guarantee: charges may stop after the result that shows most."""
+    ledger = make(epsilon=2.0, delta=2e-6, filter_delta=1e-6)
+    for _ in range(3):
+        ledger.charge(PrivacyGuarantee(0.1, scope=("age",)), "answer")
+    statement = privacy_statement(ledger)
+    assert (statement.total.epsilon, statement.total.delta) == (2.0, 2e-6)
+    assert ledger.spent.epsilon < 0.5
+    (note,) = (note for note in statement.notes if "The total is the budget" in note)
+    assert "the filter counts epsilon 0.3, delta 0.000001: an amount, and no guarantee" in note
+    assert PrivacyStatement.from_json(statement.to_json()).to_dict() == statement.to_dict()
+    content = json.loads(statement.to_json())
+    content["total"]["epsilon"] = 0.3
+    with pytest.raises(ValueError, match="total is not the budget of its ledger"):
+        PrivacyStatement.from_json(json.dumps(content))
+
+
+def test_the_delta_of_charges_is_that_of_the_budget(make):
+    """Stopping after a failure makes their sum small where it happened; epsilons add up whatever happened."""
+    ledger = make(epsilon=2.0, delta=1e-2)
+    ledger.charge(PrivacyGuarantee(0.5), "answer")
+    assert privacy_statement(ledger).total.delta == 0
+    ledger.charge(PrivacyGuarantee(0.5, 1e-3), "answer")
+    statement = privacy_statement(ledger)
+    assert (statement.total.epsilon, statement.total.delta) == (1.0, 1e-2)
+    assert PrivacyStatement.from_json(statement.to_json()).to_dict() == statement.to_dict()
+    ledger = make(rho=1.0)
+    ledger.charge(gaussian(0.1), "answer")
+    assert privacy_statement(ledger).total.delta == D
+
+
+def test_plans_count_in_filters_by_their_rhos(make):
+    ledger = make(rho=0.5)
+    ledger.plan([PrivacyGuarantee(0.1)] * 50 + [gaussian(0.5)], "survey", delta=1e-5)
+    assert ledger.balance().loc["spent", "rho"] == pytest.approx(0.375)
+
+
+def test_a_charge_that_implies_nothing_for_replacing_keeps_local_ones_out(make):
+    ledger = make(epsilon=100.0, delta=0.5)
+    ledger.charge(PrivacyGuarantee(20.0, 1e-3, relation="add_remove"), "central")
+    with pytest.raises(ValueError, match="local: an earlier charge implies nothing for replacing a record"):
+        ledger.charge(PrivacyGuarantee(0.1), "local")
+    assert len(ledger.report()) == 1

@@ -1,0 +1,243 @@
+"""The statement of what is not fitted: at least what a ledger is charged, and nothing where that is not known."""
+
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.ensemble import VotingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, ShuffleSplit
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+from skdp import (
+    Domain,
+    DPLogisticRegression,
+    DPMarginalSynthesizer,
+    DPMean,
+    DPMinMaxScaler,
+    DPStandardScaler,
+    HeavyHitters,
+    NumericPerturber,
+    OnFitOnly,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    SyntheticResampler,
+    UnaryEncodingTransformer,
+    privacy_statement,
+)
+from skdp.privacy import Mu, Rho, Shuffled
+from tests.conftest import each
+from tests.test_fitted_state import SUBJECTS
+
+N = 120
+DECLARED = {"sex": ["F", "M"], "job": ["clerk", "cook"]}
+BOUNDS = {"age": (17, 90), "hours": (0, 100)}
+ROWS = "max_rows_per_person"
+"""A parameter of the central estimators."""
+TEXT, NUMBERS = list(DECLARED), list(BOUNDS)
+rng = np.random.default_rng(5)
+TABLE = pd.DataFrame(
+    {
+        "sex": rng.choice(DECLARED["sex"], N),
+        "job": rng.choice(DECLARED["job"], N),
+        "age": rng.integers(17, 90, N),
+        "hours": rng.random(N) * 100,
+    }
+)
+SICK = pd.Series(np.arange(N) % 2, name="sick")
+
+pytestmark = pytest.mark.filterwarnings("ignore:the noise")
+
+
+def with_ledger(estimator, ledger):
+    """A copy in which each step charges a ledger."""
+    copy = clone(estimator)
+    names = [name for name in copy.get_params() if name.rpartition("__")[2] == "ledger"]
+    return copy.set_params(**dict.fromkeys(names, ledger))
+
+
+def released_once(estimator, X, y):
+    """Fit, and have the rows privatised once, where there are some."""
+    ids = {"record_id": np.arange(len(X))} if getattr(estimator, "memoize", False) else {}
+    for call in ("fit_transform", "fit_resample", "fit"):
+        if hasattr(estimator, call):
+            return getattr(estimator, call)(X, y, **ids)
+
+
+def response(**options):
+    return RandomizedResponseEncoder(**({"categories": DECLARED} | options))
+
+
+def scaler(**options):
+    return DPStandardScaler(**({"epsilon": 0.1, "bounds": BOUNDS} | options))
+
+
+def logistic(**options):
+    return DPLogisticRegression(0.5, delta=1e-6, bounds=(-3, 3), classes=[0, 1], max_iter=2, **options)
+
+
+def plans_of_every_estimator():
+    """Each estimator, and those that take a share of a budget with such shares."""
+    for estimator, X in SUBJECTS:
+        if isinstance(estimator, HeavyHitters):
+            continue  # its clients never fit: guarantee_ is known before
+        yield estimator, X
+        parameters = estimator.get_params()
+        owner = next((name[: -len(ROWS)] for name in parameters if name.endswith(ROWS)), None)
+        refuses = parameters.get("discover") or "private" in (parameters.get("keys"), parameters.get("categories"))
+        if owner is None or refuses or parameters.get("mechanism") == "propose_test_release":
+            continue
+        for share in (Rho(0.1, delta=1e-6), Mu(0.3, delta=1e-6)):
+            own = {f"{owner}epsilon": share, f"{owner}{ROWS}": 2}
+            if parameters.get(f"{owner}delta"):
+                own[f"{owner}delta"] = 0.0
+            yield clone(estimator).set_params(**own), X
+
+
+@each("estimator, X", plans_of_every_estimator())
+def test_a_plan_never_states_less_than_is_charged(estimator, X):
+    ledger = PrivacyLedger(epsilon=1e4, delta=0.5)
+    copy = with_ledger(estimator, ledger)
+    statement = privacy_statement(copy)
+    assert ledger.spent == (0.0, 0.0)
+    assert statement.notes
+    if not statement.steps:  # twice its delta is more than 1, and rows are for replacing a record
+        assert estimator.delta == 0.1
+        return
+    (step,) = statement.steps
+    assert not step.fitted
+    assert step.charged
+    target = pd.Series(np.arange(len(X)) % 2, name="target")
+    released_once(copy, X, target if copy.__sklearn_tags__().target_tags.required else None)
+    assert step.guarantee.epsilon >= ledger.spent.epsilon
+    assert step.guarantee.delta >= ledger.spent.delta
+    stated, charged = step.guarantee, privacy_statement(copy).steps[0].guarantee
+    assert (stated.relation, stated.trust) in ((charged.relation, charged.trust), ("add_remove", "central"))
+    assert stated.max_rows_per_person >= charged.max_rows_per_person
+    if charged.rho is not None and stated.rho is not None:
+        assert stated.rho >= charged.rho
+
+
+SCALED = make_pipeline(scaler(), LogisticRegression())
+REPORTED = make_pipeline(response(), OneHotEncoder(), LogisticRegression())
+AT_FIT = make_pipeline(OnFitOnly(response()), OneHotEncoder(), LogisticRegression())
+SMALLER = DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9))
+TYPED = ("numbers", scaler(), make_column_selector(dtype_include="number"))
+GRID = {"logisticregression__C": [1, 2]}
+PIPELINES = {
+    "response and model": (REPORTED, TEXT),
+    "on fit only": (AT_FIT, TEXT),
+    "scaler and model": (SCALED, NUMBERS),
+    "a function that is always fitted": (make_pipeline(FunctionTransformer(np.sqrt), scaler()), NUMBERS),
+    "two charges for a column": (make_pipeline(scaler(), logistic()), NUMBERS),
+    "by columns": (ColumnTransformer([("text", response(), TEXT), ("numbers", scaler(), NUMBERS)]), None),
+    "by dtype": (ColumnTransformer([TYPED], remainder=OneHotEncoder()), None),
+    "union": (FeatureUnion([("a", scaler()), ("b", SMALLER)]), NUMBERS),
+    "search": (GridSearchCV(SCALED, GRID), NUMBERS),
+    "search of lists": (GridSearchCV(SCALED, [GRID, {"logisticregression__tol": [0.1]}], cv=ShuffleSplit(3)), NUMBERS),
+    "random search": (RandomizedSearchCV(SCALED, {"logisticregression__C": [1, 2, 3]}, n_iter=2), NUMBERS),
+    "search behind": (make_pipeline(scaler(), GridSearchCV(LogisticRegression(), {"C": [1, 2]}, cv=3)), NUMBERS),
+    "search of what is private at fit": (GridSearchCV(AT_FIT, GRID, cv=2), TEXT),
+}
+
+
+@each("name", PIPELINES)
+def test_a_plan_of_a_pipeline_is_what_the_ledger_is_charged(name):
+    estimator, columns = PIPELINES[name]
+    ledger, X = PrivacyLedger(epsilon=1000.0, delta=0.1), TABLE if columns is None else TABLE[columns]
+    copy = with_ledger(estimator, ledger)
+    for given in (None, X):
+        statement = privacy_statement(copy, given)
+        planned = reduce(add, (step.guarantee for step in statement.steps))
+        assert any(note.startswith("All steps together are set to spend at most") for note in statement.notes)
+    released_once(copy, X, SICK)
+    assert (planned.epsilon, planned.delta) == pytest.approx(tuple(ledger.spent), rel=1e-9)
+    assert planned.epsilon >= ledger.spent.epsilon
+
+
+BITS = UnaryEncodingTransformer(None, p=0.5, q=0.2, categories=DECLARED)
+OPEN_STEP = Pipeline([("s", "passthrough"), ("m", LogisticRegression())])
+UNKNOWN = {
+    "probabilities": BITS,
+    "probabilities beside a number": ColumnTransformer([("a", BITS, TEXT), ("b", scaler(), NUMBERS)]),
+    "bits": RapporEncoder(None, f=0.5),
+    "shuffled": response(epsilon=Shuffled(0.5, 1e-6, n=1000)),
+    "a search of epsilon": GridSearchCV(SCALED, {"dpstandardscaler__epsilon": [1]}),
+    "a search of a step": GridSearchCV(OPEN_STEP, {"s": [scaler(), StandardScaler()]}),
+    "a search that privatises what it scores": GridSearchCV(REPORTED, GRID),
+    "splits that are not counted": GridSearchCV(SCALED, GRID, cv=[([0, 1], [2, 3])]),
+    "one against the rest": OneVsRestClassifier(SCALED),
+    "a vote behind": make_pipeline(response(), OneHotEncoder(), VotingClassifier([("a", logistic())])),
+}
+
+
+@each("name", UNKNOWN)
+def test_what_is_not_known_before_fit_has_no_total(name):
+    for X in (None, TABLE, Domain(DECLARED | {"age": [20, 30], "hours": [1, 2]})):
+        statement = privacy_statement(UNKNOWN[name], X)
+        assert statement.total is None
+        assert any("fit sees" in note or "not known here" in note for note in statement.notes)
+        assert not any(note.startswith("All steps together") for note in statement.notes)
+
+
+def said(statement):
+    rows = statement.rows[["column", "protection"]].itertuples(index=False)
+    return {row.column: row.protection.partition(" (")[0] for row in rows}
+
+
+def test_columns_are_those_that_the_steps_name():
+    chosen = [("text", response(), TEXT), ("numbers", NumericPerturber(bounds=BOUNDS), NUMBERS)]
+    rows = "rows; not fitted yet"
+    assert said(privacy_statement(response())) == dict.fromkeys(TEXT, rows)
+    assert said(privacy_statement(OnFitOnly(response()))).keys() == set(TEXT)
+    assert said(privacy_statement(ColumnTransformer(chosen))) == dict.fromkeys([*TEXT, *NUMBERS], rows)
+    some = ColumnTransformer(chosen[:1], remainder="passthrough")
+    assert said(privacy_statement(some)) == dict.fromkeys(TEXT, rows) | {"(other columns)": "released as is"}
+    assert privacy_statement(some).total.scope == tuple(TEXT)
+    assert said(privacy_statement(some, TABLE)) == dict.fromkeys(TEXT, rows) | dict.fromkeys(NUMBERS, "released as is")
+    by_dtype = ColumnTransformer([("text", response(), make_column_selector(dtype_exclude="number"))])
+    assert said(privacy_statement(by_dtype, TABLE)) == dict.fromkeys(TABLE, rows)  # the dtypes are not read
+    by_dtype.set_params(remainder="passthrough")
+    assert privacy_statement(by_dtype, TABLE).total is None
+    assert privacy_statement(by_dtype, TABLE).unprotected_columns == list(TABLE)
+    assert said(privacy_statement(NumericPerturber(bounds=(0, 1)))) == {"(all columns)": rows}
+
+
+def test_protection_is_as_it_is_going_to_be():
+    only = privacy_statement(OnFitOnly(response()))
+    assert only.columns_at_fit == TEXT
+    assert privacy_statement(scaler()).unprotected_columns == NUMBERS
+    assert said(privacy_statement(DPMean(bounds=BOUNDS)))["age"] == "statistics only; not fitted yet"
+    resampled = make_pipeline(SyntheticResampler(DPMarginalSynthesizer(domain=DECLARED)))
+    assert privacy_statement(resampled).total.relation == "add_remove"
+    model = make_pipeline(SyntheticResampler(DPMarginalSynthesizer(domain=DECLARED)), LogisticRegression())
+    assert privacy_statement(model).target_learners == []  # it learns from a synthetic one
+    learnt = privacy_statement(make_pipeline(response(), LogisticRegression()))
+    assert learnt.target_learners == ["logisticregression: LogisticRegression"]
+
+
+def test_what_is_partly_fitted_has_no_plan():
+    pipeline = make_pipeline(response(), OneHotEncoder(), LogisticRegression()).fit(TABLE[TEXT], SICK)
+    pipeline.set_params(randomizedresponseencoder=response(epsilon=0.1))
+    assert privacy_statement(pipeline).total is None
+    assert privacy_statement(pipeline).steps == ()
+    fitted = response().fit(TABLE[TEXT])
+    assert len(privacy_statement([fitted, scaler()], TABLE).steps) == 1
+
+
+def test_a_delta_that_is_none_for_replacing_a_record_promises_nothing():
+    large = DPMarginalSynthesizer(5.0, delta=0.1, domain={"sex": DECLARED["sex"]}, discover=0.5, max_iter=3)
+    X = TABLE[TEXT]
+    for estimator in (large, clone(large).fit(X)):
+        statement = privacy_statement(estimator, X)
+        assert statement.total is None
+        assert any(
+            "no promise for replacing a record follows from epsilon 5, delta 0.1" in note for note in statement.notes
+        )
