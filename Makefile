@@ -96,7 +96,6 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/engines_counts.py
 	$(BIN)/python benchmarks/engines_cost.py
 	$(BIN)/python benchmarks/engines_synthesis.py
-	$(BIN)/python benchmarks/sharded_release.py
 	$(BIN)/python benchmarks/shuffle.py
 	$(BIN)/python benchmarks/shares.py
 	$(BIN)/python benchmarks/synthetic_inference.py

@@ -69,7 +69,5 @@ class Shuffled(Reference):
         return self.rng.permuted(self.codes, axis=1)
 
 
-ALGORITHMS: dict[str, Any] = {
-    marginals: partial(Own, marginals) for marginals in ("auto", "tree", "independent", "adaptive")
-}
+ALGORITHMS: dict[str, Any] = {marginals: partial(Own, marginals) for marginals in ("auto", "independent")}
 ALGORITHMS |= {"bootstrap": Bootstrap, "shuffled": Shuffled}

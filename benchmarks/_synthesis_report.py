@@ -23,7 +23,6 @@ QUOTED = ["Google dpsynth, SWIFT: **not run**, quoted", "1", ".0074", ".0323", "
 # What skdp should reach on all of Adult's training rows: at most, and the AUC at least.
 LIMITS: dict[tuple[str, float], dict[str, float]] = {
     ("skdp-auto", 1): {"2-way": 0.0310, "3-way": 0.0700, "all 3-way": 0.0700, "AUC": 0.903, "CPU s": 5, "peak MB": 300},
-    ("skdp-tree", 1): {"2-way": 0.0465, "3-way": 0.105, "all 3-way": 0.105, "CPU s": 1.5},
     ("skdp-auto", 0.1): {"2-way": 0.092},
     ("skdp-auto", 0.3): {"2-way": 0.056},
     ("skdp-auto", 3): {"2-way": 0.0205},

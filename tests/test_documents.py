@@ -18,8 +18,8 @@ def absent_links(path, text):
 
 
 def absent_files(text):
-    found = re.findall(rf"`((?:{FOLDERS})/[\w./-]*)`", text)
-    return [name for name in found if not (ROOT / name).exists()]
+    found = re.findall(rf"(New file )?`((?:{FOLDERS})/[\w./-]*)`", text)  # a how-to tells which to write
+    return [name for new, name in found if not new and not (ROOT / name).exists()]
 
 
 @each("path", DOCUMENTS)
@@ -33,6 +33,7 @@ def test_what_is_absent_is_found():
     path = ROOT / "docs" / "page.md"
     assert absent_links(path, "[a](../README.md#b) [c](nowhere.md) [d](https://example.org/e)") == ["nowhere.md"]
     assert absent_files("`skdp/exact.py`, `skdp/nowhere.py` and `X.fit`") == ["skdp/nowhere.py"]
+    assert absent_files("New file `skdp/nowhere.py`:") == []
 
 
 def test_the_architecture_names_every_room_and_decision():

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skdp import PrivacyLedger, privacy_statement
-from skdp.engines import privatize, privatize_file, tally, tally_batches
+from skdp.engines import privatize, privatize_file, tally
 from skdp.evaluation import audit_epsilon, privacy_curve
 from skdp.local import ReportProtocol
 from skdp.testing import check_privatizer
@@ -82,7 +82,7 @@ def test_files_take_it(tmp_path):
     pq.write_table(pa.Table.from_pandas(people(), preserve_index=False), source)
     reports = pq.read_table(privatize_file(source, tmp_path / "reports.parquet", fitted))
     assert reports.column_names == fitted.protocol_.report_columns
-    assert tally_batches([reports], fitted).n_reports == N
+    assert tally([reports], fitted).n_reports == N
 
 
 def test_a_refusal_names_the_column_and_costs_nothing():

@@ -6,8 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from skdp.randomness import (
@@ -41,27 +39,11 @@ def test_a_coin_compares_its_bytes_with_the_threshold_for_every_pair_of_bytes(sc
     assert heads in (threshold >> 48, (threshold >> 48) + 1)
 
 
-def test_ties_are_resolved_within_a_batch(scripted_source):
-    threshold = (7 << 56) + (9 << 48)
-    first = [7, 0, 7, 8, 7]
-    second = [8, 9, 10]
-    third = [0]
-    source = scripted_source(first, second, third, filler=0)
-    assert bernoulli(source, threshold, 5).tolist() == [True, True, False, False, False]
-    assert bernoulli(scripted_source(first, second, [1], filler=0), threshold, 5).tolist()[2] is False
-
-
 def test_a_tie_of_all_eight_bytes_is_not_below(scripted_source):
     digits = [1, 2, 3, 4, 5, 6, 7, 8]
     threshold = int.from_bytes(bytes(digits), "big")
     assert not bernoulli(scripted_source(digits), threshold, 1)[0]
     assert bernoulli(scripted_source(digits), threshold + 1, 1)[0]
-
-
-@pytest.mark.parametrize("threshold", [-1, ONE + 1])
-def test_a_threshold_out_of_range_is_refused(threshold):
-    with pytest.raises(ValueError, match="threshold"):
-        bernoulli(SecureSource(), threshold, 1)
 
 
 @each("high", [1, 2, 4, 64, 256])
@@ -96,27 +78,6 @@ def test_larger_integers_are_uniform(high):
     assert chisquare(counts, expected).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize(
-    ("draw", "name"),
-    [
-        (lambda source: bernoulli(source, 0.5, 1), "threshold"),
-        (lambda source: bernoulli(source, "half", 1), "threshold"),
-        (lambda source: bernoulli_ratio(source, Fraction(1, 2), 3, 1), "numerator"),
-        (lambda source: bernoulli_ratio(source, 1, True, 1), "denominator"),
-        (lambda source: uniform_integers(source, 2.0, 1), "high"),
-    ],
-)
-def test_a_number_that_is_no_integer_is_refused(draw, name):
-    with pytest.raises(TypeError, match=f"{name} must be an int, got"):
-        draw(SecureSource())
-
-
-@pytest.mark.parametrize("high", [0, -1, 2**32 + 1])
-def test_a_range_that_cannot_be_drawn_is_refused(high):
-    with pytest.raises(ValueError, match="high"):
-        uniform_integers(SecureSource(), high, 1)
-
-
 def test_categories_follow_their_weights_at_every_boundary(scripted_source):
     weights = [5, 0, ONE // 2, ONE // 2 - 5, 0]
     words = np.array([0, 4, 5, ONE // 2 + 4, ONE // 2 + 5, ONE - 1], dtype="<u8")
@@ -129,21 +90,6 @@ def test_a_certain_category_is_always_drawn(scripted_source, weights):
     words = np.array([0, 1, ONE - 1], dtype="<u8")
     drawn = categorical(scripted_source(words.view(np.uint8)), weights, 3)
     assert set(drawn.tolist()) == {weights.index(ONE)}
-
-
-@each("weights", [[ONE - 1], [ONE, 1], [-1, ONE + 1], []])
-def test_weights_that_are_no_distribution_are_refused(weights):
-    with pytest.raises(ValueError, match="weights"):
-        categorical(SecureSource(), weights, 1)
-
-
-@given(st.integers(1, ONE - 1))
-def test_coins_have_the_probability_of_their_threshold(threshold):
-    n = 20_000
-    heads = int(bernoulli(SeededSource("coins", threshold), threshold, n).sum())
-    share = Fraction(threshold, ONE)
-    # Hoeffding: beyond this distance at most once in 10**6 examples.
-    assert abs(heads / n - share) <= math.sqrt(math.log(2 / 1e-8) / (2 * n))
 
 
 @each("size", [0, 1, 7, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
@@ -186,27 +132,7 @@ def test_a_rational_coin_compares_with_all_digits(scripted_source, numerator, de
             assert coin == (drawn < Fraction(numerator, denominator)) or drawn == Fraction(numerator, denominator)
 
 
-@pytest.mark.parametrize(("numerator", "denominator"), [(-1, 2), (3, 2), (0, 0)])
-def test_ratios_that_are_no_probability_are_refused(numerator, denominator):
-    with pytest.raises(ValueError, match="numerator"):
-        bernoulli_ratio(SecureSource(), numerator, denominator, 1)
-
-
-@pytest.mark.parametrize("threshold", [0, 1, ONE // 3, ONE // 2, math.ceil(ONE * 0.3), ONE - 1, ONE])
-def test_eight_coins_have_exactly_the_probability_of_eight_coins(threshold):
-    """The digits of all places, added up, are the probability of each byte; and the table holds the first ones."""
-    coins = eight_coins((threshold,) * 8)
-    for byte in (0, 1, 0x80, 0x55, 0xF0, 0xFE, 0xFF):
-        total = sum(int(coins.digits(place)[0, byte]) << 16 * (31 - place) for place in range(32))
-        ones = byte.bit_count()
-        assert Fraction(total, 1 << 512) == Fraction(threshold, ONE) ** ones * (1 - Fraction(threshold, ONE)) ** (
-            8 - ones
-        )
-    totals = [sum(int(digit) for digit in coins.digits(place)[0]) << 16 * (31 - place) for place in range(32)]
-    assert sum(totals) == 1 << 512
-
-
-def test_each_of_eight_coins_has_its_own_probability():
+def test_each_of_eight_coins_has_exactly_its_own_probability():
     """The first coin is the highest bit: where `np.unpackbits` looks for it."""
     heads = [0, 1, ONE // 3, ONE // 2, math.ceil(ONE * 0.3), ONE - 1, ONE, 12345]
     coins = eight_coins(tuple(heads))
@@ -216,26 +142,6 @@ def test_each_of_eight_coins_has_its_own_probability():
         sides = np.unpackbits(np.array([byte], np.uint8)).tolist()
         assert share == math.prod(h if side else ONE - h for h, side in zip(heads, sides, strict=True))
     assert (coins._values == np.arange(256)).all()
-
-
-@pytest.mark.parametrize("threshold", [ONE // 3, math.ceil(ONE * 0.3), ONE - 1])
-def test_eight_coins_for_every_word(scripted_source, threshold):
-    """All first words; those that are left over get each further word once."""
-    coins = eight_coins((threshold,) * 8)
-    first = np.arange(1 << 16, dtype="<u2")
-    settled = int(coins.digits(0).sum())
-    left = (1 << 16) - settled
-    blocks = [first[: 1 << 15], first[1 << 15 :]]
-    seconds = np.zeros(left, "<u2")  # a zero word has the least value: the first byte with room at its place
-    source = scripted_source(blocks[0].view(np.uint8), blocks[1].view(np.uint8), seconds.view(np.uint8), filler=0)
-    drawn = coins.draw(source, 1 << 16)
-    counts = np.bincount(drawn[:settled], minlength=256)
-    assert counts.tolist() == coins.digits(0)[0].tolist()
-    # Of the left * 2**16 further values, the second digits say how many stand for each byte; here v * 2**16 of each v.
-    bounds = np.cumsum(coins.digits(1)[0])
-    values = np.arange(left) << 16
-    expected = np.searchsorted(bounds, values[values < bounds[-1]], side="right")
-    assert drawn[settled:][: expected.size].tolist() == expected.tolist()
 
 
 @each("threshold", [ONE // 7, ONE // 2, 1, ONE - 1])
@@ -260,41 +166,6 @@ def test_many_fair_coins_are_the_random_bits(scripted_source):
     assert (np.packbits(coins) == script).all()
 
 
-class _Listed:
-    def __init__(self, script):
-        self.script, self.used = script, 0
-
-    def bytes(self, size):
-        self.used += size
-        return self.script[self.used - size : self.used]
-
-
-def test_eight_coins_follow_the_exact_number_that_is_drawn():
-    """A reference in plain integers, place by place, for words that tie often: a base where ties are common."""
-    rng = np.random.default_rng(0)
-    tied = 0
-    for threshold in (ONE // 3, ONE - 3, 5, ONE // 2 + 1):
-        coins = eight_coins((threshold,) * 8)
-        per_place = [[int(digit) for digit in coins.digits(place)[0]] for place in range(32)]
-        settled = sum(per_place[0])
-        for _ in range(400):
-            # Above the settled words of the first place, and large words after it: deep ties.
-            words = [int(rng.integers(settled, 1 << 16)) if settled < 1 << 16 else 0]
-            words += [int(word) for word in rng.choice([0, 1, 65_534, 65_535, int(rng.integers(1 << 16))], 31)]
-            left, expected = 0, None
-            for place, word in enumerate(words):
-                left = (left << 16) + word
-                total = sum(per_place[place])
-                if left < total:
-                    expected = next(byte for byte in range(256) if left < sum(per_place[place][: byte + 1]))
-                    tied += place > 1
-                    break
-                left -= total
-            assert expected is not None
-            assert coins.draw(_Listed(np.array(words, "<u2").view(np.uint8)), 1)[0] == expected
-    assert tied > 100
-
-
 def test_coins_of_many_threads_are_exact_and_reproducible():
     """The table is shared: threads that settle ties at the same time must not disturb it."""
     thresholds = [ONE // 3 + shift for shift in range(40)]
@@ -306,3 +177,42 @@ def test_coins_of_many_threads_are_exact_and_reproducible():
         together = list(pool.map(draw, [threshold for threshold in thresholds for _ in range(4)]))
     alone = [draw(threshold) for threshold in thresholds]
     assert together == [released for released in alone for _ in range(4)]
+
+
+@each("last, heads", [(0x54, True), (0x56, False)])
+@each("ties", [1, 8, 100])
+def test_ties_of_a_rational_coin_go_on_beyond_any_word(scripted_source, ties, last, heads):
+    source = scripted_source([0x55] * ties, last)
+    assert bernoulli_ratio(source, 1, 3, 1).tolist() == [heads]
+    assert source.used == ties + 1
+
+
+def test_a_rational_coin_that_ends_ends_the_tie(scripted_source):
+    source = scripted_source([0x80, 0x01])
+    assert bernoulli_ratio(source, (0x8001 << 5), 1 << 21, 1).tolist() == [False]
+    assert source.used == 2
+    assert bernoulli_ratio(scripted_source(), 5, 5, 100).all()
+
+
+@each(
+    "draw, error, name",
+    [
+        (lambda source: bernoulli(source, -1, 1), ValueError, "threshold"),
+        (lambda source: bernoulli(source, ONE + 1, 1), ValueError, "threshold"),
+        (lambda source: bernoulli(source, 0.5, 1), TypeError, "threshold must be an int, got"),
+        (lambda source: bernoulli_ratio(source, -1, 2, 1), ValueError, "numerator"),
+        (lambda source: bernoulli_ratio(source, 3, 2, 1), ValueError, "numerator"),
+        (lambda source: bernoulli_ratio(source, 0, 0, 1), ValueError, "numerator"),
+        (lambda source: bernoulli_ratio(source, Fraction(1, 2), 3, 1), TypeError, "numerator must be an int, got"),
+        (lambda source: bernoulli_ratio(source, 1, True, 1), TypeError, "denominator must be an int, got"),
+        (lambda source: uniform_integers(source, 0, 1), ValueError, "high"),
+        (lambda source: uniform_integers(source, 2**32 + 1, 1), ValueError, "high"),
+        (lambda source: uniform_integers(source, 2.0, 1), TypeError, "high must be an int, got"),
+        (lambda source: categorical(source, [ONE - 1], 1), ValueError, "weights"),
+        (lambda source: categorical(source, [-1, ONE + 1], 1), ValueError, "weights"),
+        (lambda source: categorical(source, [], 1), ValueError, "weights"),
+    ],
+)
+def test_what_is_no_probability_is_refused_before_any_draw(scripted_source, draw, error, name):
+    with pytest.raises(error, match=name):
+        draw(scripted_source())

@@ -28,7 +28,6 @@ from skdp import (
 from skdp.datasets import load_adult
 from skdp.metrics import debiased_fairness, fairness_report, marginal_error
 from skdp.oracles import (
-    Draws,
     HadamardResponse,
     LocalHashing,
     RandomizedResponse,
@@ -362,7 +361,7 @@ class _Counter:
 def _bytes_read(oracle, repeats=50):
     counter = _Counter()
     for _ in range(repeats):
-        client_report(oracle.sampler(), 0, Draws(counter))
+        client_report(oracle.sampler(), 0, counter)
     return counter.read / repeats
 
 

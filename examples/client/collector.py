@@ -6,13 +6,14 @@ python examples/client/collector.py protocol.json reports.jsonl
 /estimate; /tally.json is for `skdp tally`, which adds up those of many collectors, as it does files of reports.
 """
 
+import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Lock
 
-from skdp.engines import estimate_file, tally_files
+import pandas as pd
+
 from skdp.local import ReportTransformer
 
 HERE = Path(__file__).parent
@@ -32,11 +33,15 @@ class Collector(BaseHTTPRequestHandler):
         if page:
             self.answer(200, page.read_bytes(), KINDS[page.suffix])
         elif self.path in ("/estimate", "/tally.json") and self.reports.exists():
-            with TemporaryDirectory() as folder, self.lock:
-                tally_files(self.reports, ReportTransformer.load(self.protocol), target=Path(folder, "tally.json"))
-                tally, table = Path(folder, "tally.json").read_bytes(), estimate_file(Path(folder, "tally.json"))
-            text = table.round(1).to_string().encode()
-            self.answer(200, *((tally, KINDS[".json"]) if self.path == "/tally.json" else (text,)))
+            with self.lock:
+                rows = [json.loads(line) for line in self.reports.read_text(encoding="utf-8").splitlines()]
+            transformer = ReportTransformer.load(self.protocol)
+            tally = transformer.tally(pd.DataFrame(rows))
+            if self.path == "/estimate":
+                self.answer(200, transformer.estimate_counts(tally).round(1).to_string().encode())
+            else:
+                content = json.loads(tally.to_json()) | {"skdp.protocol": json.loads(transformer.to_json())}
+                self.answer(200, json.dumps(content).encode(), KINDS[".json"])
         else:
             self.answer(404, b"there is nothing here")
 
@@ -44,17 +49,24 @@ class Collector(BaseHTTPRequestHandler):
         size = int(self.headers.get("Content-Length") or 0)
         if self.path != "/report" or not 0 < size < 1 << 16:
             return self.answer(400, b"not a report")
-        with TemporaryDirectory() as folder, self.lock:
-            line = Path(folder, "report.jsonl")
-            line.write_bytes(self.rfile.read(size).strip() + b"\n")
-            try:  # what is kept is what `tally_files` reads
-                one = tally_files(line, ReportTransformer.load(self.protocol)).n_reports == 1
-            except ValueError:
-                one = False
-            if one:
-                with self.reports.open("ab") as file:
-                    file.write(line.read_bytes())
-        return self.answer(200, b"received") if one else self.answer(400, b"not a report of this protocol")
+        row = self.read_report(self.rfile.read(size))
+        if row is None:
+            return self.answer(400, b"not a report of this protocol")
+        with self.lock, self.reports.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        return self.answer(200, b"received")
+
+    def read_report(self, body):
+        """Read a report, and nothing besides; None if it is none: what is kept is what `tally` takes."""
+        transformer = ReportTransformer.load(self.protocol)
+        try:
+            pairs = json.loads(body, object_pairs_hook=list)  # two values of one name are two pairs
+            values = dict(pairs)
+            row = {name: values[name] for name in transformer.protocol_.report_columns}
+            transformer.tally(pd.DataFrame([row]))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return None
+        return row if len(values) == len(pairs) else None
 
     def answer(self, status, body, kind="text/plain; charset=utf-8"):
         self.send_response(status)

@@ -13,7 +13,6 @@ import skdp.oracles
 from skdp.domain import Interval
 from skdp.oracles import (
     CountMeanSketch,
-    Draws,
     HadamardResponse,
     LocalHashing,
     RandomizedResponse,
@@ -70,7 +69,7 @@ def make_vectors():
         sampler, codes = oracle.sampler(), np.linspace(0, oracle.k - 1, VECTORS_EACH).astype(int)
         for repeat, code in enumerate(codes.tolist()):
             source = Recorder(SeededSource(place, repeat))
-            report = [str(number) for number in client_report(sampler, code, Draws(source))]  # up to 62 bits
+            report = [str(number) for number in client_report(sampler, code, source)]  # up to 62 bits
             vectors.append({"sampler": sampler, "code": code, "bytes": source.given.hex(), "report": report})
     return vectors
 

@@ -19,7 +19,7 @@ table = pd.DataFrame({"a": a, "b": b, "parity": a ^ b})
 domain = {name: [0, 1] for name in table}
 shares = {"true": (table["parity"] == (table["a"] ^ table["b"])).mean()}
 for name, options in {
-    "a tree of pairs": {"marginals": "tree"},
+    "all pairs": {"marginals": [["a", "b"], ["a", "parity"], ["b", "parity"]]},
     "auto": {},
     "auto, with a workload": {"workload": [["a", "b", "parity"]]},
 }.items():

@@ -97,15 +97,29 @@ def _as_numbers(column: Any) -> Any:
 
 
 def _as_number(value: Any) -> Any:
-    if isinstance(value, bool | np.bool_):
-        return int(value)
-    if isinstance(value, Decimal) and not value.is_snan():
-        return float(value)
+    try:
+        if isinstance(value, bool | np.bool_):
+            return int(value)
+        if isinstance(value, Decimal) and not value.is_snan():
+            return float(value)
+    except Exception:  # an object that does not tell its class
+        return None
     return value
 
 
-def read_numbers(table: Table, *, missing: bool = False, truth: bool = True) -> list[NDArray[np.float64]]:
+def _is_numeric(value: Any, truth: bool) -> bool:
+    """Whether a Python object is a number or missing."""
+    try:
+        return is_missing(value) or kind_of(value) == "number" or (truth and isinstance(value, Decimal))
+    except Exception:  # an object that does not tell its class
+        return False
+
+
+def read_numbers(
+    table: Table, *, missing: bool = False, truth: bool = True, others: bool = False
+) -> list[NDArray[np.float64]]:
     """Read the columns of a table as numbers, also of truth values (0 and 1) and of Decimals if asked."""
+    # With `others`, a Python object that is no number counts as missing instead of being an error.
     given, columns = [], []
     for name, column in zip(table.names, table.columns, strict=True):
         try:
@@ -120,10 +134,7 @@ def read_numbers(table: Table, *, missing: bool = False, truth: bool = True) -> 
     for name, column, numbers in zip(table.names, given, columns, strict=True):
         objects = getattr(getattr(column, "dtype", None), "kind", "") == "O"
         if not finite and (objects or not missing) and not np.isfinite(numbers).all():
-            if objects and not all(
-                is_missing(value) or kind_of(value) == "number" or (truth and isinstance(value, Decimal))
-                for value in column
-            ):
+            if objects and not others and not all(_is_numeric(value, truth) for value in column):
                 # "argument must be ... string ... number": what scikit-learn's own check looks for.
                 raise TypeError(
                     f"column {name!r} holds text or other objects; argument must be numeric: convert strings to numbers"

@@ -14,20 +14,15 @@ from skdp.central._select_k_best import DPSelectKBest
 from skdp.central._selectors import DPVarianceThreshold
 from skdp.central._simple_imputer import DPSimpleImputer
 from skdp.central._target_encoder import DPTargetEncoder
-from skdp.central.frameworks import (
-    Release,
-    laplace_divergence,
-    propose_test_release,
-    sample_and_aggregate,
-    smooth_sensitivity_release,
-)
+from skdp.central.frameworks import Release as Release
+from skdp.central.frameworks import laplace_divergence as laplace_divergence
+from skdp.central.frameworks import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
 from skdp.central.linear_model import DPLinearRegression, DPLogisticRegression, DPRidge
 from skdp.central.naive_bayes import DPCategoricalNB, DPGaussianNB
-from skdp.central.statistics import CountEstimate
+from skdp.central.statistics import CountEstimate as CountEstimate
 
 __all__ = [
     "DPPCA",
-    "CountEstimate",
     "DPCategoricalNB",
     "DPGaussianNB",
     "DPGroupBy",
@@ -47,8 +42,6 @@ __all__ = [
     "DPStandardScaler",
     "DPTargetEncoder",
     "DPVarianceThreshold",
-    "Release",
-    "laplace_divergence",
     "propose_test_release",
     "sample_and_aggregate",
     "smooth_sensitivity_release",

@@ -28,7 +28,6 @@ from skdp.base import (
     level_of_the_caller,
     read_bounds,
     read_input,
-    read_numbers,
     warn_of_release,
 )
 from skdp.central.statistics import (
@@ -42,6 +41,7 @@ from skdp.central.statistics import (
     losses_of,
     place_bounds,
     read_persons,
+    read_values,
     rows_within,
     split_bounds,
 )
@@ -200,8 +200,9 @@ class CentralStatistic(CentralEstimator):
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             The private table: numbers, which may be missing or infinite (clipped to the bounds), or declared values.
-            Or, with `skdp.engines`, a large table, of which only sums and counts are read: a Polars LazyFrame, a DuckDB
-            relation, a pyarrow Dataset, or a Dask or Spark DataFrame.
+            What is no number in a column of Python objects counts as missing: an error would show that there is such a
+            record. Or, with `skdp.engines`, a large table, of which only sums and counts are read: a Polars LazyFrame,
+            a DuckDB relation, a pyarrow Dataset, or a Dask or Spark DataFrame.
         y : None
             Ignored.
         groups : 1-D array-like of shape (n_samples,), optional
@@ -224,7 +225,8 @@ class CentralStatistic(CentralEstimator):
         Warns
         -----
         UserWarning
-            If a statistic is refused, or the noise hides it.
+            If a statistic is refused, or the noise hides it; if a column of numbers is of dtype object, or a column
+            whose values are found privately has frequent values of several kinds.
         """
         return self._fit(X, None, groups)
 
@@ -407,7 +409,7 @@ class InvertibleTransformer(CentralTransformer):
 
 
 def _on_numbers(table: Table, function: Callable[[Columns], Columns]) -> Columns:
-    columns = function(read_numbers(table, missing=True))
+    columns = function(read_values(table))
     if isinstance(table.native, np.ndarray | pd.DataFrame):
         return columns
     return [with_nulls(column, nw.get_native_namespace(table.native)) for column in columns]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 
-from skdp.base import check_choice, read_bounds, read_numbers
+from skdp.base import check_choice, read_bounds
 from skdp.central._base import CentralTransformer, Columns, Plan, keep_missing
 from skdp.central.statistics import (
     Candidates,
@@ -18,6 +18,8 @@ from skdp.central.statistics import (
     plan_quantiles,
     read_candidates,
     read_probability,
+    read_values,
+    warn_of_objects,
 )
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
@@ -295,7 +297,8 @@ class DPKBinsDiscretizer(CentralTransformer):
         bounds = read_bounds(bounds, table.names)
         candidates = read_candidates(self.candidates, table.names, bounds)
         if self.strategy == "uniform":
-            read_numbers(table, missing=True)
+            warn_of_objects(table)
+            read_values(table)
             edges = [equal_steps(low, high, n_bins) for low, high in bounds]
             return Plan("uniform bins", lambda source: self._set(edges), free=True)
         probabilities = [Fraction(index, n_bins) for index in range(1, n_bins)]

@@ -37,8 +37,11 @@ from skdp.central.statistics import (
     mean_estimates,
     missing_error,
     n_numbers,
+    read_values,
     sum_estimates,
     undeclared_error,
+    warn_of_kinds,
+    warn_of_objects,
 )
 from skdp.coding import as_objects
 from skdp.domain import Domain, DomainLike
@@ -133,7 +136,8 @@ class DPGroupBy(CentralStatistic):
 
     Private keys are found by a noisy threshold as the categories of `DPOneHotEncoder`, with `keys_share` of epsilon and
     all of delta; the noise of the statistics is another one, so that intervals hold for what is published. A record
-    with a key of another kind than those that are published is in no group.
+    with a key of another kind than those that are published is in no group, and a warning says so if such keys reach
+    the threshold, too.
 
     References
     ----------
@@ -266,7 +270,11 @@ class DPGroupBy(CentralStatistic):
         measured = self._bounded(table)
         released, shared = self._released(measured.names), self.missing == "error"
         ends = [(low, high) for low, high in read_bounds(bounds, measured.names).tolist()] if measured.names else []
-        numbers = read_numbers(measured, missing=not shared)
+        if shared:
+            numbers = read_numbers(measured)
+        else:
+            warn_of_objects(measured)
+            numbers = read_values(measured)
         add = partial(_sums, columns=numbers, ends=ends)
         mechanism, delta, of_keys = "", Fraction(0), tuple[Loss, ...]()
         if isinstance(self.keys, str) and self.keys == "private":
@@ -278,10 +286,13 @@ class DPGroupBy(CentralStatistic):
             share *= 1 - part
 
             def sums_of(source: ByteSource) -> tuple[list[NDArray[Any]], GroupSums]:
-                (found,) = discovery.find(source, [(values, codes)], table.persons)
-                places = {value: place for place, value in enumerate(found)}
-                group = np.array([*(places.get(value, len(found)) for value in values), len(found)])
-                return [as_objects(one) for one in zip(*found, strict=True)], add(group[codes], len(found))
+                (published,) = discovery.find(source, [(values, codes)], table.persons)
+                warn_of_kinds(zip(self._key_names, published.other_kinds, strict=False))  # of no values, one list
+                n_groups = len(published.places)
+                group = np.full(len(values) + 1, n_groups)
+                group[published.places] = np.arange(n_groups)
+                keys = zip(*(values[place] for place in published.places), strict=True)
+                return [as_objects(column) for column in keys], add(group[codes], n_groups)
         else:
             domain = declared_domain(_columns(table, self._key_names), self.keys, "keys")
             if domain.size > _MOST_GROUPS:

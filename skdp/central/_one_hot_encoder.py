@@ -93,7 +93,8 @@ class DPOneHotEncoder(CentralTransformer):
 
     Text, finite numbers, truth values and dates can be published, of each column those of the kind whose published
     values have the largest noisy total. A record with anything else, such as a list or a number among text, is one
-    whose value was not found: it is no error, which would show that there is such a record.
+    whose value was not found: it is no error, which would show that there is such a record. A warning names the column
+    if values of another kind reach the threshold, too; it follows from the noisy totals.
 
     References
     ----------

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import check_choice, check_flag, level_of_the_caller, read_bounds, read_numbers
+from skdp.base import check_choice, check_flag, level_of_the_caller, read_bounds
 from skdp.central._base import Columns, InvertibleTransformer, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
@@ -25,7 +25,9 @@ from skdp.central.statistics import (
     plan_quantiles,
     read_candidates,
     read_probability,
+    read_values,
     sum_columns,
+    warn_of_objects,
 )
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
@@ -344,7 +346,8 @@ class DPMinMaxScaler(InvertibleTransformer):
             self.min_ = low - self.data_min_ * self.scale_
 
         if probabilities is None:
-            read_numbers(table, missing=True)
+            warn_of_objects(table)
+            read_values(table)
             return Plan("public bounds", lambda source: scale(bounds), free=True)
         plan = plan_quantiles(table, large, candidates, probabilities, share)
         return Plan(plan.mechanism, lambda source: scale(plan.draw(source)), losses=plan.losses)

@@ -7,6 +7,7 @@ import logging
 import os
 import select
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from skdp.privacy import BudgetExceeded
 
     try:
-        with _logged(options.log_level), redirected(options) as options.to_stream:
+        with _logged(options.log_level), _warnings_in_a_line(options.parser), redirected(options) as options.to_stream:
             done = options.run(options)
             if not isinstance(done, int) and not options.to_stream:
                 print(f"Wrote {done}")
@@ -99,6 +100,20 @@ def _logged(level: str) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)
+
+
+@contextmanager
+def _warnings_in_a_line(parser: argparse.ArgumentParser) -> Iterator[None]:
+    """Show warnings as errors are shown: without the line of Python that warns."""
+
+    def show(message: Warning | str, *_: object) -> None:
+        print(f"{parser.prog}: warning: {in_flags(' '.join(str(message).split()), parser)}", file=sys.stderr)
+
+    from skdp.cli._arguments import in_flags
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
 
 
 def _error_line(error: Exception, parser: argparse.ArgumentParser) -> str:

@@ -66,7 +66,7 @@ def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], An
 
 def add_table(command: Any, what: str) -> None:
     """Add the table that a command reads."""
-    command.add_argument("data", type=Path, help=f"{what}: .csv, .tsv, .parquet, .arrow, .feather or .ipc{STREAMS}")
+    command.add_argument("data", help=f"{what}: .csv, .tsv, .parquet, .arrow, .feather or .ipc{STREAMS}")
     add_delimiter(command)
 
 
@@ -85,13 +85,10 @@ def _read_delimiter(text: str) -> str:
     return character
 
 
-def add_release(
-    command: Any,
-    kind: Callable[[str], Any] = Path,
-    text: str = "the file to write; one that exists is never overwritten; - is standard output, as CSV",
-) -> None:
+def add_release(command: Any) -> None:
     """Add the file that a command releases, and the options of `opened_ledger`."""
-    command.add_argument("out", type=kind, help=text)
+    text = "the file to write; one that exists is never overwritten; - is standard output, as CSV"
+    command.add_argument("out", type=Path, help=text)
     command.add_argument("--ledger", type=Path, help="a ledger to charge; it must exist, or be created by --budget")
     command.add_argument("--budget", type=read_epsilon, help="create the ledger, with this epsilon")
     command.add_argument("--budget-delta", type=read_delta, default=0.0, help="its delta (default: 0)")

@@ -38,8 +38,8 @@ from skdp.oracles import POSTPROCESSORS
 from skdp.privacy import PrivacyGuarantee, shuffled_guarantee
 
 _REPORTS = (
-    "a file (.csv, .tsv, .jsonl, each also with .gz, .parquet, .arrow, .feather, .ipc), the folder of a release or its "
-    f"manifest.json, or a tally (.json); a path or a URL{STREAMS}"
+    "a file (.csv, .tsv, also with .gz, .parquet, .arrow, .feather, .ipc; a path or a URL), or a tally (.json)"
+    f"{STREAMS}"
 )
 _NEEDED = "--protocol, or --domain and --epsilon"
 
@@ -78,9 +78,8 @@ def add_tally(commands: Any) -> None:
         commands,
         "tally",
         _run_tally,
-        description="Sum up reports and write the sums, which skdp estimate reads and which add to others: from JSON "
-        "lines (.jsonl, one report a line), tables, or tallies (.json). All must be of one protocol. This costs no "
-        "privacy.",
+        description="Sum up reports and write the sums, which skdp estimate reads and which add to others: from "
+        "tables, or tallies (.json). All must be of one protocol. This costs no privacy.",
     )
     add = tally.add_argument
     add("data", nargs="+", help=f"reports: {_REPORTS}")
@@ -88,8 +87,6 @@ def add_tally(commands: Any) -> None:
     add("--out", type=Path, help="a new file, .json, for the tally (default: print it)")
     add_delimiter(tally)
     add_streams(tally, "out", ".json")
-    help_copies = "let files have the same content: of different reports, as otherwise these would be counted twice"
-    add("--allow-copies", action="store_true", help=help_copies)
     add_quiet(tally)
 
 
@@ -134,8 +131,7 @@ def _run_tally(options: argparse.Namespace) -> Path | int:
     options.data = [source_at(place, options.delimiter) for place in options.data]
     given = None if options.protocol is None else _read_protocol(options.protocol)
     transformer = transformer_of(options.data, given)
-    settings = {"progress": bar_of_rows(options), "allow_copies": options.allow_copies}
-    tally = tally_files(options.data, transformer, target=options.out, **settings)
+    tally = tally_files(options.data, transformer, target=options.out, progress=bar_of_rows(options))
     if options.out is not None:
         return options.out
     print(tally_text(tally, transformer, options.data))

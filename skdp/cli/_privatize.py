@@ -10,11 +10,11 @@ from typing import Any, Self
 
 from skdp.cli._arguments import (
     add_command,
-    add_delimiter,
     add_handle_unknown,
     add_quiet,
     add_release,
     add_streams,
+    add_table,
     bar_of_rows,
     opened_ledger,
     read_delta,
@@ -22,7 +22,6 @@ from skdp.cli._arguments import (
     read_positive,
     refuse_options,
 )
-from skdp.cli._streams import STREAMS
 from skdp.cli._transformers import (
     OF_SHUFFLING,
     TRANSFORMERS,
@@ -31,12 +30,10 @@ from skdp.cli._transformers import (
     load_transformer,
     make_transformer,
 )
-from skdp.engines import Progress, privatize_file, privatize_files
-from skdp.engines.files import FILE_FORMATS, names_of_files
+from skdp.engines import Progress, privatize_file
+from skdp.engines.files import TableFile
 from skdp.local import NumericPerturber, RapporEncoder, SecretKey
 from skdp.privacy import shuffled_guarantee
-
-_OF_FOLDERS = ("format", "jobs", "staging", "allow_copies")
 
 
 def add_privatize(commands: Any) -> None:
@@ -46,21 +43,12 @@ def add_privatize(commands: Any) -> None:
         "privatize",
         _run_privatize,
         description="Write a report for each row, from which counts can be estimated, and little can be learned of the "
-        "row (differential privacy in the local model). Files are CSV, JSON lines (both also gzipped), Parquet or "
-        "Arrow by their names, and of any size. Columns that are neither privatised nor kept are left out.",
+        "row (differential privacy in the local model). Files are CSV (also gzipped), Parquet or Arrow by their names, "
+        "and of any size. Columns that are neither privatised nor kept are left out.",
     )
     add = privatize.add_argument
-    help_data = (
-        "the table: a file (.csv, .tsv, .jsonl, each also with .gz, .parquet, .arrow, .feather, .ipc), or several, "
-        f"folders of them, patterns with *, or URLs; folders called NAME=VALUE are columns{STREAMS}"
-    )
-    add("data", nargs="+", help=help_data)
-    help_out = (
-        "the file to write, or a folder (a name without an ending, or with / at its end; a URL): it gets a shard for "
-        "each file, and manifest.json. What exists is never overwritten. - is standard output"
-    )
-    add_release(privatize, str, help_out)
-    add_delimiter(privatize)
+    add_table(privatize, "the table, a path or a URL")
+    add_release(privatize)
     add_streams(privatize, "out", ".csv")
     add_transformer(privatize)
     help_target = (
@@ -77,18 +65,8 @@ def add_privatize(commands: Any) -> None:
     kept = privatize.add_mutually_exclusive_group()
     kept.add_argument("--keep", nargs="+", default=[], metavar="COLUMN", help="columns to release AS THEY ARE")
     kept.add_argument("--keep-all", action="store_true", help="release all other columns AS THEY ARE")
-    add(
-        "--format",
-        choices=FILE_FORMATS,
-        help="of the shards in a folder (default: parquet), or of standard output (csv)",
-    )
-    help_jobs = "files that are worked on at a time, for a folder (default: as many as there are cores)"
-    add("--jobs", type=read_positive, metavar="N", help=help_jobs)
-    help_staging = "a folder of this machine where a release for a URL is made, and its key kept"
-    add("--staging", type=Path, metavar="FOLDER", help=help_staging)
-    help_copies = "let files have the same content: of different rows, as otherwise these would be reported twice"
-    add("--allow-copies", action="store_true", default=None, help=help_copies)
-    help_resume = "resume a run that was stopped: no row is reported twice, and nothing is charged again"
+    add("--format", choices=["csv", "tsv", "parquet", "arrow"], help="of standard output (default: csv)")
+    help_resume = "resume a run that was stopped: with the same reports, and nothing is charged again"
     add("--resume", action="store_true", help=help_resume)
     add(
         "--no-check",
@@ -100,15 +78,17 @@ def add_privatize(commands: Any) -> None:
     add_quiet(privatize)
 
 
-def _run_privatize(options: argparse.Namespace) -> str:
+def _run_privatize(options: argparse.Namespace) -> Path:
     if options.target_epsilon is None:
         refuse_options(options, OF_SHUFFLING, "goes with --target-epsilon")
-    is_folder = _is_folder(options)
+    if not options.to_stream:
+        refuse_options(options, ["format"], "is of standard output: the name of a file says its format")
     if options.save is not None and options.save.exists():
         raise FileExistsError(f"{options.save} exists already; choose another name for --save")
     transformer, columns = _transformer(options)
-    known = names_of_files(options.data, columns, options.delimiter)
-    others = [name for name in known if name not in columns]
+    table = TableFile(options.data, delimiter=options.delimiter)
+    table.check_columns(columns)  # others may be a row, if a CSV file has no header
+    others = [name for name in table.names if name not in columns]
     keep = others if options.keep_all else options.keep
     left_out = [name for name in others if name not in keep and name != options.record_id]
     if keep:
@@ -120,14 +100,17 @@ def _run_privatize(options: argparse.Namespace) -> str:
         transformer.set_params(ledger=ledger)
         if isinstance(transformer, RapporEncoder):
             fitted_to_names(transformer, columns)
-        settings: dict[str, Any] = {"keep": keep, "resume": options.resume, "check": options.check}
-        settings |= {"record_id": options.record_id, "progress": rows, "delimiter": options.delimiter}
-        if is_folder:
-            settings |= {"file_format": options.format or "parquet", "n_jobs": options.jobs or -1}
-            settings["allow_copies"] = bool(options.allow_copies)
-            privatize_files(options.data, options.out, transformer, staging=options.staging, **settings)
-        else:
-            privatize_file(options.data[0], options.out, transformer, **settings)
+        privatize_file(
+            options.data,
+            options.out,
+            transformer,
+            keep=keep,
+            record_id=options.record_id,
+            resume=options.resume,
+            progress=rows,
+            check=options.check,
+            delimiter=options.delimiter,
+        )
     if options.save is not None:
         transformer.save(options.save)
     elif options.to_stream:
@@ -136,12 +119,12 @@ def _run_privatize(options: argparse.Namespace) -> str:
     if options.target_epsilon is not None:
         summed = shuffled_guarantee(transformer, options.n_shuffled, options.delta, released="tally")
         print(f"If only the sums of at least {options.n_shuffled:,} honest rows are published (skdp tally): {summed}")
-        if not is_folder and 0 < rows.seen < options.n_shuffled:
+        if 0 < rows.seen < options.n_shuffled:
             alone = shuffled_guarantee(transformer, rows.seen, options.delta, released="tally")
             print(
                 f"This file has {rows.seen:,} rows only. If their sums are published without those of others: {alone}"
             )
-    return str(options.out)
+    return options.out
 
 
 class _CountedRows:
@@ -160,19 +143,6 @@ class _CountedRows:
 
     def close(self) -> None:
         self._bar.close()
-
-
-def _is_folder(options: argparse.Namespace) -> bool:
-    """Return whether many files are released into a folder; refuse what does not go with it, or without it."""
-    out = options.out
-    is_folder = "://" in out or out.endswith(("/", os.sep)) or not Path(out).suffix
-    several = len(options.data) > 1 or any("*" in place or Path(place).is_dir() for place in options.data)
-    if several and not is_folder:
-        raise ValueError(f"several files are released into a folder: give its name with / at the end, not {out}")
-    if not is_folder:
-        others = [name for name in _OF_FOLDERS if name != "format" or not options.to_stream]
-        refuse_options(options, others, "goes with a folder to write, whose name ends in /")
-    return is_folder
 
 
 def _transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:

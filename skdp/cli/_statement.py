@@ -27,7 +27,7 @@ _MOST_CHARACTERS = (1 << 26) + 1
 """One more than a record may have."""
 
 _SOURCES = (
-    "reports (a file, folder or URL that skdp privatize wrote, a tally, or the protocol of an encoder), a model that "
+    "reports (a file or URL that skdp privatize wrote, a tally, or the protocol of an encoder), a model that "
     "skdp.save wrote, a ledger, a statement (.json), or MODULE_OR_FILE:OBJECT, such as model.py:pipeline"
 )
 _START_OF_LEDGERS = b'{"skdp_ledger"'
@@ -70,7 +70,7 @@ def _run_statement(options: argparse.Namespace) -> Path | int:
 def _statement(source: str) -> PrivacyStatement:
     """Find out what a source is, and state what it promises."""
     path = Path(source)
-    if "://" in source or path.is_dir():
+    if "://" in source:
         return _of_reports(source)
     if not path.is_file():
         if path.suffix and ":" not in source:

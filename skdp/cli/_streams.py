@@ -14,7 +14,7 @@ from typing import Any
 STREAM = "-"
 STREAMS = "; - is standard input"
 
-_STARTS = ((b"PAR1", ".parquet"), (b"ARROW1", ".arrow"), (b"{", ".jsonl"))
+_STARTS = ((b"PAR1", ".parquet"), (b"ARROW1", ".arrow"), (b"{", ".json"))
 """The first bytes of files, and how their names end; those of other files are CSV."""
 
 _GZIPPED = b"\x1f\x8b"

@@ -18,6 +18,7 @@ from skdp.coding._encode import kind_of as kind_of
 from skdp.coding._encode import plain as plain
 from skdp.coding._encode import shielded as shielded
 from skdp.coding._kinds import ANY as ANY
+from skdp.coding._kinds import KIND_NAMES as KIND_NAMES
 from skdp.coding._kinds import check_dtype as check_dtype
 from skdp.coding._kinds import kind_of_dtype as kind_of_dtype
 from skdp.coding._kinds import name_of_dtype as name_of_dtype

@@ -15,7 +15,7 @@ ANY = "any"
 OTHER = "other"
 """The kind of a dtype that is none of those of `kind_of` with a name of their own, such as one of lists."""
 
-_NAMES = {
+KIND_NAMES = {
     "boolean": "truth values",
     "date": "dates",
     "datetime": "dates with times",
@@ -60,15 +60,15 @@ def name_of_dtype(column: Any) -> str:
 def check_dtype(column: Any, coder: ValueCoder, *, shown: str) -> None:
     """Refuse a dtype that can hold none of the declared values: it is public, unlike the values of objects."""
     kind = kind_of_dtype(column)
-    if coder.kind is None or kind == coder.kind or kind not in _NAMES:
+    if coder.kind is None or kind == coder.kind or kind not in KIND_NAMES:
         return
     # What libraries make of a column without values, or in which all of them are missing: to refuse it would show that
     # no record has a value.
     if (is_float(column) or _is_converted(column)) and (None in coder.values or len(column) == 0):
         return
     raise ColumnError(
-        f"its dtype {name_of_dtype(column)} holds {_NAMES[kind]}, which the declared values {shown} are not; convert "
-        "the column, or declare what it holds"
+        f"its dtype {name_of_dtype(column)} holds {KIND_NAMES[kind]}, which the declared values {shown} are not; "
+        "convert the column, or declare what it holds"
     )
 
 

@@ -53,13 +53,13 @@ def _from_array(array: NDArray[Any]) -> NDArray[np.floating]:
 
 
 def _number(value: Any) -> float:
-    if is_missing(value) or kind_of(value) != "number":
-        return np.nan
     try:
+        if is_missing(value) or kind_of(value) != "number":
+            return np.nan
         return float(value)
     except OverflowError:
         return np.inf if value > 0 else -np.inf
-    except Exception:  # not a number in spite of its class
+    except Exception:  # not a number in spite of its class, or an object that does not tell its class
         return np.nan
 
 

@@ -13,18 +13,17 @@ fits into memory (ten million rows    `fit` and `transform` of the transformer; 
 of a few columns do)
 is a CSV, Parquet or Arrow file       `privatize_file` and `estimate_file`, or ``skdp privatize`` and ``skdp estimate``:
                                       a few batches in memory, and a run that was stopped can be resumed without a
-                                      second report of any row and without a second charge. For synthetic rows,
+                                      second charge, and draws the same reports. For synthetic rows,
                                       `synthesize_file`, or ``skdp synthesize``.
-is in many files, or at a URL         `privatize_files`: a folder of shards and a manifest, several files at a time,
-                                      with one charge; a run that was stopped goes on shard by shard.
-is a DuckDB relation, a Polars        `privatize` with ``path=``, and `tally` on the result. DuckDB tallies fastest.
-LazyFrame, or a pyarrow Dataset
+is in many files, or is a DuckDB      `privatize` with ``path=``, and `tally` on the result: one release, one charge.
+relation, a Polars LazyFrame, or a    Many files are opened as one table by ``polars.scan_parquet``, ``duckdb.read_csv``
+pyarrow Dataset                       or ``pyarrow.dataset.dataset``, JSON lines too. DuckDB tallies fastest.
 is on several machines                `privatize` and `tally` on a Dask or Spark DataFrame. A worker that dies, or a
                                       task that is tried again, draws the same reports. On one machine they are slower
                                       than the others.
 is the input of a fit (synthetic      `fit` of `DPMarginalSynthesizer`, `DPHistogram`, the scalers and so on takes the
 rows, statistics)                     same tables: only sums over the declared domain leave the engine.
-arrives day by day                    `transform` each day's rows; `tally_batches`, or the sum of the days' tallies.
+arrives day by day                    `transform` each day's rows; `tally` of a list of them, or the sum of tallies.
                                       If a person comes again: ``memoize=True`` of the transformer, and ``record_id=``.
 ====================================  ==================================================================================
 
@@ -43,9 +42,8 @@ the same, as a multiple of DuckDB's ``GROUP BY``            1.4      1.0        
 
 Ten billion rows of three such columns take ten minutes on a machine with 4 cores, or a minute on 4 machines with 16
 cores and Dask or 10 of them and Spark; nothing is shuffled. For a synthesizer's tables of all pairs of 14 columns it is
-16 and 2 minutes (``benchmarks/results/engines_cost.md``). `privatize_file` also stores the reports that it has drawn,
-so that it can be resumed, which takes time and space; text files take more of both. On one machine, all of them use at
-most four cores for fresh reports.
+16 and 2 minutes (``benchmarks/results/engines_cost.md``). Text files take more time. On one machine, all of them use
+at most four cores for fresh reports.
 
 **To fit some of the columns**, select them first, since `fit` needs declared values for each column: of a pyarrow
 Dataset by ``dataset.replace_schema(pyarrow.schema([dataset.schema.field(name) for name in names]))``, of all other
@@ -57,11 +55,10 @@ from skdp.engines._atomic import NoBar as NoBar
 from skdp.engines._atomic import Progress as Progress
 from skdp.engines._privatize import privatize
 from skdp.engines._registry import open_table as open_table
-from skdp.engines._tally import tally, tally_batches
+from skdp.engines._tally import tally
 from skdp.engines.files import (
     estimate_file,
     privatize_file,
-    privatize_files,
     read_protocol,
     synthesize_file,
     tally_files,
@@ -71,10 +68,8 @@ __all__ = [
     "estimate_file",
     "privatize",
     "privatize_file",
-    "privatize_files",
     "read_protocol",
     "synthesize_file",
     "tally",
-    "tally_batches",
     "tally_files",
 ]

@@ -171,12 +171,6 @@ class Release:
         """Take down the counts of a batch: once, however often it is drawn."""
         self._counted[place] = counts
 
-    def count_again(self, place: Place, reports: Any) -> None:
-        """Take down the counts of a batch whose reports are stored."""
-        names = self._protocol.report_columns
-        own = nw.from_native(reports, eager_only=True).select(*names).to_native()
-        self.count(place, self._protocol.report_counts(self._protocol.read(own)))
-
     def begin(self, transformer: ReportTransformer, call: str | None) -> None:
         """Begin a release of a transformer, which does not know its reports before `close`."""
         self._released, self.call = transformer.released, call

@@ -139,11 +139,6 @@ def _parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[list[s
     return pyarrow.float64(), lambda texts: pyarrow.array(map(read, texts), pyarrow.float64())
 
 
-def is_text_in_json(values: Any) -> bool:
-    """Return whether declared values are dates, times or decimals."""
-    return date_dtype(values) is not None or declares_zone(values) or type_of_values(values) is Decimal
-
-
 def exact_type(name: str, values: Any) -> Any:
     """Return the Arrow type of declared decimals, or whole numbers."""
     known = [Decimal(value) for value in values.values if value is not None]

@@ -45,6 +45,11 @@ def _load(backend: Backend) -> type[Engine]:
     return found
 
 
+def has_engine(frame: Any) -> bool:
+    """Return whether an object is of a library of tables, as readers are that are iterators, too."""
+    return any(_of_library(kind) for kind in type(frame).__mro__)
+
+
 def engine_of(frame: Any) -> Engine:
     """Find the engine of a frame, whose library is imported already."""
     for backend in dict.fromkeys(backend for kind in type(frame).__mro__ for backend in _of_library(kind)):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
@@ -15,6 +14,8 @@ pyarrow, fs = Extra("pyarrow"), Extra("pyarrow.fs")
 
 _LIMIT, _MOST_SECONDS = "retry_limit_seconds", 20
 """The option of Google's URLs for which a URL may give more, and twice the seconds after which Amazon's client ends."""
+
+_LONGEST_REASON = 200
 
 
 def open_filesystem(place: str | os.PathLike[str]) -> tuple[Any, str]:
@@ -47,27 +48,11 @@ def _with_limit(url: str) -> str:
     return f"{path}?{'&'.join(filter(None, [query, f'{_LIMIT}={_MOST_SECONDS}']))}"
 
 
-def first_repeated(places: Iterable[tuple[Any, str]]) -> int | None:
-    """Return the number of the first file or folder that an earlier name leads to, too; of none if all differ."""
-    seen: dict[Any, list[Any]] = {}
-    for number, (filesystem, path) in enumerate(places):
-        is_local = filesystem is None or isinstance(filesystem, fs.LocalFileSystem)
-        own = None if is_local else filesystem
-        found = [seen.setdefault(name, []) for name in (_names(path) if is_local else [path])]
-        if any(own in others for others in found):
-            return number
-        for others in found:
-            others.append(own)
-    return None
-
-
-def _names(path: str) -> Iterator[Any]:
-    """Name a file of this machine without the links that lead to it, and by its number."""
-    yield os.path.realpath(path)
-    with suppress(OSError):
-        found = os.stat(path)
-        if found.st_ino:
-            yield found.st_dev, found.st_ino
+def _reason(text: str) -> str:
+    """Shorten what a client of a cloud says, which may be a page."""
+    if "resolve host" in text:
+        return "the name of its host cannot be resolved: is there a connection?"
+    return textwrap.shorten(text, _LONGEST_REASON)
 
 
 def delimiter_of(name: str) -> str:
@@ -125,7 +110,13 @@ class SourceFile:
         """Return whether there is such a file."""
         if self.is_local:
             return Path(self.path).is_file()
-        return bool(self.filesystem.get_file_info(self.path).type == fs.FileType.File)
+        try:
+            info = self.filesystem.get_file_info(self.path)
+        except OSError as error:
+            reason = _reason(str(error))
+        else:
+            return bool(info.type == fs.FileType.File)
+        raise OSError(f"{self.name} cannot be read by {self.filesystem.type_name}: {reason}")
 
     def open_raw(self) -> Any:
         """Open the bytes as they are stored."""

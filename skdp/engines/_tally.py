@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.engines._batch_release import check_transformer
 from skdp.engines._engine import ReportSums, add_up_batches
-from skdp.engines._registry import engine_of
+from skdp.engines._registry import engine_of, has_engine
 from skdp.frames import Releases, carried_releases, carried_text, joined_releases
 from skdp.local import ReportProtocol, ReportTransformer, check_carried, check_releases
 
@@ -23,8 +23,9 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
 
     Parameters
     ----------
-    frame : table
-        Reports, in any of the kinds that `privatize` takes; further columns are ignored.
+    frame : table, or list, tuple or iterator of tables
+        Reports, in any of the kinds that `privatize` takes; further columns are ignored. Several tables are in memory
+        (pandas, polars or pyarrow), such as the days of a collection; empty ones are ignored.
     transformer : local transformer
         Fitted, as the one that privatised.
 
@@ -54,7 +55,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     See Also
     --------
     privatize : Makes the reports.
-    tally_batches : Sums up a stream.
+    tally_files : Sums up files.
 
     Notes
     -----
@@ -69,7 +70,11 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     >>> people = pl.LazyFrame({"smokes": ["yes", "no", "no", "no"]})
     >>> tally(privatize(people, encoder), encoder).n_reports
     4
+    >>> tally((encoder.transform(people.collect()) for day in range(7)), encoder).n_reports
+    28
     """
+    if isinstance(frame, list | tuple | Iterator) and not has_engine(frame):
+        return tally_batches(frame, transformer)
     engine = engine_of(frame)
     protocol = _protocol_of(transformer)
     names, wanted = engine.column_names(), protocol.report_columns
@@ -86,44 +91,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
 
 
 def tally_batches(batches: Iterable[Any], transformer: ReportTransformer) -> Any:
-    """Sum up a stream of reports, batch by batch.
-
-    Parameters
-    ----------
-    batches : iterable of table
-        Reports, each a pandas, polars or pyarrow table, such as the days or the files of a collection; further columns
-        are ignored, and so are empty batches.
-    transformer : local transformer
-        Fitted, as the one that privatised.
-
-    Returns
-    -------
-    ReportTally
-        What the transformer's `tally` returns for all rows.
-
-    Raises
-    ------
-    TypeError, NotFittedError, ValueError
-        As for `tally`.
-
-    See Also
-    --------
-    tally : Sums up the reports of a table of any engine.
-
-    Notes
-    -----
-    **Privacy.** Post-processing of reports: free.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder
-    >>> from skdp.engines import tally_batches
-    >>> answers = pd.DataFrame({"smokes": ["yes", "no", "no"]})
-    >>> encoder = RandomizedResponseEncoder(categories={"smokes": ["yes", "no"]}).fit(answers)
-    >>> tally_batches((encoder.transform(answers) for day in range(7)), encoder).n_reports
-    21
-    """
+    """Sum up a stream of tables."""
     reports = ReportSums(_protocol_of(transformer))
     releases: list[Releases | None] = []
 

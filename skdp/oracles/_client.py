@@ -16,20 +16,7 @@ _LARGE_PRIME = (1 << 31) - 1
 
 
 class Draws:
-    """Exact draws from a stream of bytes, most significant byte first.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Source of the random bytes.
-
-    Examples
-    --------
-    >>> from skdp.oracles import Draws
-    >>> from skdp.randomness import SecureSource
-    >>> Draws(SecureSource()).uniform(6) < 6
-    True
-    """
+    """Exact draws from a stream of bytes, most significant byte first."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
@@ -38,33 +25,12 @@ class Draws:
         return int.from_bytes(self._source.bytes(n_bytes).tobytes(), "big")
 
     def coin(self, threshold: int) -> bool:
-        """Toss a coin: eight bytes are a number below the threshold.
-
-        Parameters
-        ----------
-        threshold : int
-            The probability times 2**64.
-
-        Returns
-        -------
-        bool
-            True with probability exactly ``threshold / 2**64``.
-        """
+        """Toss a coin of probability ``threshold / 2**64``: eight bytes are a number below the threshold."""
         return self._number(8) < threshold
 
     def uniform(self, high: int) -> int:
-        """Draw a uniform integer: as many bits as `high` - 1 has, drawn again until the number is below `high`.
-
-        Parameters
-        ----------
-        high : int
-            At least 1. The bits are the highest ones of the fewest bytes that have as many.
-
-        Returns
-        -------
-        int
-            Each of ``0, ..., high - 1`` with probability exactly ``1 / high``.
-        """
+        """Draw an integer, uniform below `high`."""
+        # As many bits as `high` - 1 has, the highest ones of the fewest bytes, again until the number is below `high`.
         bits = (high - 1).bit_length()
         n_bytes = -(-bits // 8)
         while True:
@@ -73,7 +39,7 @@ class Draws:
                 return drawn
 
 
-def client_report(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
+def client_report(sampler: Mapping[str, Any], code: int, source: ByteSource) -> list[int]:
     """Randomise one code as a client does.
 
     Parameters
@@ -82,8 +48,8 @@ def client_report(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[i
         What `FrequencyOracle.sampler` returns, also after a round trip through JSON.
     code : int
         The true value, ``0, ..., k - 1``.
-    draws : Draws
-        The random numbers.
+    source : ByteSource
+        Source of the random bytes.
 
     Returns
     -------
@@ -104,9 +70,9 @@ def client_report(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[i
 
     Examples
     --------
-    >>> from skdp.oracles import Draws, RandomizedResponse, client_report
+    >>> from skdp.oracles import RandomizedResponse, client_report
     >>> from skdp.randomness import SecureSource
-    >>> report = client_report(RandomizedResponse(4, 1.0).sampler(), 2, Draws(SecureSource()))
+    >>> report = client_report(RandomizedResponse(4, 1.0).sampler(), 2, SecureSource())
     >>> len(report), report[0] in range(4)
     (1, True)
     """
@@ -116,7 +82,7 @@ def client_report(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[i
         raise ValueError(f"kind must be one of {sorted(_KINDS)}, got {sampler['kind']!r}")
     if not 0 <= code < sampler["k"]:
         raise ValueError(f"code must be between 0 and {sampler['k'] - 1}")
-    return _KINDS[sampler["kind"]](sampler, code, draws)
+    return _KINDS[sampler["kind"]](sampler, code, Draws(source))
 
 
 def _response(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:

@@ -179,7 +179,7 @@ def _repair(change: Callable[[NDArray[np.float64], FrequencyOracle, int], NDArra
 
 
 Postprocess = Literal["none", "clip", "simplex", "norm_mul", "norm_cut", "base_cut", "power", "mle"]
-"""The names of `POSTPROCESSORS`."""
+"""The values of ``postprocess=``."""
 
 POSTPROCESSORS: dict[str, Postprocessor] = {
     "none": _repair(lambda estimates, oracle, n: estimates),
@@ -191,4 +191,4 @@ POSTPROCESSORS: dict[str, Postprocessor] = {
     "power": _repair(_shrink),
     "mle": lambda oracle, support, n, reports=None: oracle.maximum_likelihood(support, n, reports),
 }
-"""The values of ``postprocess=``, each with its function."""
+"""The function of each postprocess."""

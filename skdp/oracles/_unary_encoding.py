@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,24 +93,6 @@ class UnaryEncoding(FrequencyOracle):
         else:
             self._heads = _HEADS[variant](capped_epsilon(epsilon))
         self.p, self.q = (Fraction(heads, ONE) for heads in self._heads)
-
-    @classmethod
-    def from_heads(cls, k: int, p: int, q: int) -> Self:
-        """Build an oracle from the two probabilities times 2**64.
-
-        Parameters
-        ----------
-        k : int
-            The number of values.
-        p, q : int
-            Numerators over 2**64.
-
-        Returns
-        -------
-        UnaryEncoding
-            The oracle.
-        """
-        return cls(k, p=Fraction(p, ONE), q=Fraction(q, ONE))
 
     def sampler(self) -> dict[str, Any]:
         return {"kind": "bits", "k": self.k, "p": str(self._heads[0]), "q": str(self._heads[1])}

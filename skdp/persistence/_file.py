@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+import zipfile
 from contextlib import ExitStack
 from typing import Any, BinaryIO
 
@@ -165,6 +166,7 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
                 "ledger is given, but the file is a protocol, which has none: give the transformer one by set_params"
             )
         return ReportTransformer.from_json(protocol)
+    _refuse_table(path)
     with Archive(path, _HEADER) as file:
         with reading("header"):
             header = parse_json(file.text(_HEADER, _LONGEST), "it", _MOST_ITEMS)
@@ -194,6 +196,8 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
     return estimator
 
 
+_TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc")
+
 _PROTOCOL = '"skdp-protocol"'
 """What is in the text of each protocol of reports."""
 
@@ -214,6 +218,18 @@ def _protocol_in(path: Any) -> str | None:
     except UnicodeDecodeError:
         return None
     return text if _PROTOCOL in text else None
+
+
+def _refuse_table(path: Any) -> None:
+    """Refuse a file of reports, by its name, and say what reads it."""
+    if hasattr(path, "read") or zipfile.is_zipfile(path):
+        return
+    name = os.path.basename(os.fspath(path))
+    if name.removesuffix(".gz").endswith(_TABLES):
+        raise ValueError(
+            f"{name} is no file that skdp.save wrote: if it holds reports, skdp.read_protocol({name!r}) returns the "
+            "transformer that made them"
+        )
 
 
 def _open_private(path: Any) -> BinaryIO:

@@ -30,7 +30,6 @@ from skdp.synthesis.selection import (
     first_cliques,
     largest_sizes,
     open_budget,
-    uses_choices,
     warn_not_chosen,
     warn_out_of_reach,
     warn_unknown,
@@ -74,15 +73,14 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do categories of pandas that
         are ordered or are not just the values that occur. ``skdp draft-domain`` writes a file to start from. Bins and
         ordered categories have an order, lists have none: numbers in them are codes.
-    marginals : {"auto", "independent", "tree", "adaptive", "full"} or list of tuples, default="auto"
+    marginals : {"auto", "independent", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
-        budget also what the first model misses, of up to four columns. ``"independent"``: the columns. ``"tree"``: the
-        columns, and pairs that link all of them once ([1]_). ``"adaptive"``: one marginal after the other, each time
-        one that the model gets wrong ([2]_); slow. ``"full"``: all combinations of values. Or a list of tuples of
-        column names, all with the same noise.
+        budget also what the first model misses, of up to four columns ([1]_).
+        ``"independent"``: the columns. ``"full"``: all combinations of values. Or a list of tuples of column names, all
+        with the same noise.
     workload : list of tuple of column names, optional
-        The marginals that matter; by default all pairs. ``"auto"`` and ``"adaptive"`` choose among them and their
-        subsets, ``"tree"`` among their pairs. A warning names those that are not measured, and why.
+        The marginals that matter; by default all pairs. ``"auto"`` chooses among them and their subsets. A warning
+        names those that are not measured, and why.
     target : column name, optional
         What models will predict (an array y is called ``"target"``): its pairs are kept better, others a little worse.
     structural_zeros : list of mapping of column name to values, or tuple, optional
@@ -162,9 +160,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     counts of a marginal by at most k, and a score (the distance of a model from a marginal, in whole records) by at
     most k. With delta = 0, a marginal that gets the share s of epsilon has discrete Laplace noise of scale
     ``k / (s * epsilon)``. Otherwise it has Gaussian noise of variance ``k**2 / (s * mu**2)``, drawn exactly and
-    rounded, where mu is the largest number for which mu-Gaussian privacy is (epsilon, delta) ([3]_; for ``"adaptive"``,
-    mu**2 / 2 is the zero-concentrated loss), or that of `epsilon`. Shares add up to exactly 1. The model, samples, and
-    all other methods are post-processing: free, and repeatable.
+    rounded, where mu is the largest number for which mu-Gaussian privacy is (epsilon, delta) ([2]_), or that of
+    `epsilon`. Shares add up to exactly 1. The model, samples, and all other methods are post-processing: free, and
+    repeatable.
 
     With ``bins="private"``, a fifth of the budget is for counts of fine cells, which follow from what each `Interval`
     declares, by themselves and 8, 64, … together: a person with k rows changes each such list by at most k. Bins, and
@@ -189,11 +187,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
 
     References
     ----------
-    .. [1] R. McKenna, G. Miklau, D. Sheldon (2021). Winning the NIST contest: a scalable and general approach to
-       differentially private synthetic data. Journal of Privacy and Confidentiality 11(3).
-    .. [2] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
+    .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
        differentially private synthetic data. PVLDB 15(11).
-    .. [3] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1).
+    .. [2] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1).
 
     Examples
     --------
@@ -335,9 +331,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             keep = rows_within(groups, reach, keep.size, self._generator("contribution"))
         counts = count_open_columns(table, undeclared(table, self.domain), keep) if share else {}
         share = share if counts else Fraction(0)
-        budget, rho = open_budget(
-            promise * (1 - share), delta * (1 - share), reach, choices=uses_choices(self.marginals)
-        )
+        budget, rho = open_budget(promise * (1 - share), delta * (1 - share), reach)
         # All that can be checked before the values are known, is: as if none were found, and the most that fit.
         check_not_named(counts, self.handle_unknown, self.structural_zeros)
         coded = code_table(self, table, keep, {name: [None] for name in counts})

@@ -1,3 +1,5 @@
+"""Values that are found by thresholds on noisy counts, and on noisy weights of persons."""
+
 from __future__ import annotations
 
 import datetime as dt
@@ -13,9 +15,11 @@ import pyarrow as pa
 import pytest
 
 from skdp import Domain, DPGroupBy, DPMarginalSynthesizer, DPOneHotEncoder, DPTargetEncoder, PrivacyLedger
-from skdp.central.statistics import _discovery, count_distinct, discover_values
+from skdp.central.statistics import _discovery, count_distinct, discover_values, plan_discovery
 from skdp.central.statistics._discovery import discovery_threshold
+from skdp.central.statistics._partitions import CountThreshold, WeightThreshold, squared_tail, total_weights, weight_of
 from skdp.coding import ColumnError
+from skdp.privacy import Share, gaussian_delta
 from skdp.randomness import SeededSource
 from tests.conftest import each
 
@@ -108,17 +112,6 @@ def test_the_worst_person_among_all_divisions_of_rows_decides(epsilon, delta, ro
     assert worst(threshold - 1) > number(delta) + TINY
 
 
-def test_both_extremes_are_the_worst_somewhere():
-    small = [discovery_threshold(epsilon=1, delta=1e-3, max_rows_per_person=k) for k in (1, 6)]
-    assert small[1] > 6 * (small[0] - 1) + 1  # k values: more than what one value of k rows would ask for
-    assert discovery_threshold(epsilon=60, delta=1e-3, max_rows_per_person=6) == 7  # one value: 6 rows and a bit
-
-
-@pytest.mark.parametrize(("epsilon", "delta", "rows"), [(1, 1e-300, 1), (1e-6, 1e-9, 1000), (700, 0.99, 1)])
-def test_extreme_promises_have_a_threshold(epsilon, delta, rows):
-    assert discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=rows) > rows
-
-
 def test_a_value_is_published_when_count_plus_noise_reaches_the_threshold(monkeypatch):
     asked = []
 
@@ -132,11 +125,6 @@ def test_a_value_is_published_when_count_plus_noise_reaches_the_threshold(monkey
     counts = np.array([t, 0, t, t - 2, t + 2, t - 2])
     assert discover_values("source", ["a", "never", "b", "c", "d", None], counts, **promise) == ["a", "c"]
     assert asked == [("source", Fraction(4, 3), 5)]
-
-
-def test_a_value_that_nobody_has_is_never_published():
-    for seed in range(20):
-        assert discover_values(SeededSource(seed), ["a", "b"], np.zeros(2, int), epsilon=0.01, delta=0.4) == []
 
 
 def test_values_of_any_frame_are_counted_in_a_fixed_order(make_frame):
@@ -245,39 +233,31 @@ def test_a_record_of_any_kind_counts_for_its_own_value_or_for_nothing(value, cou
     assert order == [key for key, _ in without]
 
 
-def test_objects_are_counted_as_columns_of_their_own_dtype_are():
-    """One record that is an object makes objects of all others in pandas."""
-    for rows in (["b", "a", None], [2.5, 1.0, -0.0, math.nan], [3, 2], [True, False]):
-        typed = pd.Series(rows)
-        values, counts = count_distinct(typed)
-        as_objects, of_objects = count_distinct(objects(typed.tolist()))
-        assert [*map(repr, values)] == [*map(repr, as_objects)]
-        assert counts.tolist() == of_objects.tolist()
-
-
 @each(
-    "values, noisy_counts, kept",
+    "values, noisy_counts, kept, others",
     [
-        ([], [], []),
-        ([None], [9], [None]),
-        (["a", 1, "b", None], [5, 9, 5, 7], ["a", "b", None]),
-        (["a", 1, "b", True], [5, 11, 5, 12], [True]),
-        ([True, 1, "a"], [5, 5, 5], ["a"]),
-        ([1, "a"], [-2, -5], [1]),
+        ([], [], [], [[]]),
+        ([None], [9], [None], [[]]),
+        (["a", 1, "b", None], [5, 9, 5, 7], ["a", "b", None], [["number"]]),
+        (["a", 1, "b", True], [5, 11, 5, 12], [True], [["string", "number"]]),
+        ([True, 1, "a"], [5, 5, 5], ["a"], [["number", "boolean"]]),
+        ([1, "a"], [-2, -5], [1], [["string"]]),
         (
             [("a", 1), ("a", "x"), ("b", None), (2, 3), (None, None)],
             [5, 6, 5, 9, 5],
             [("a", "x"), ("b", None), (None,) * 2],
+            [["number"], ["number"]],
         ),
     ],
 )
-def test_values_of_the_most_frequent_kind_are_published(values, noisy_counts, kept):
-    places = _discovery.of_one_kind(values, noisy_counts)
-    assert [values[place] for place in places] == kept
+def test_values_of_the_most_frequent_kind_are_published(values, noisy_counts, kept, others):
+    published = _discovery.of_one_kind(values, dict(enumerate(noisy_counts)))
+    assert [values[place] for place in published.places] == kept
+    assert published.other_kinds == others
 
 
 def test_which_kind_is_published_reveals_no_more_than_promised():
-    """All that can be published of two kinds, where one person adds or is the last of one of them."""
+    """All that can be published of two kinds, and warned of, where one person adds or is the last of one of them."""
     epsilon, delta = Fraction(1), Fraction(1, 10)
     threshold = discovery_threshold(epsilon=epsilon, delta=delta)
     ratio, most = number(-epsilon).exp(), 40  # larger noise has a chance of e**-40
@@ -285,14 +265,16 @@ def test_which_kind_is_published_reveals_no_more_than_promised():
     values = ["a", 1]
 
     def law(counts):
-        chances = dict.fromkeys([(), ("a",), (1,)], Decimal(0))
+        chances = dict.fromkeys(
+            itertools.product([(), ("a",), (1,)], ["[[]]", "[['number']]", "[['string']]"]), Decimal(0)
+        )
         levels = [
             [(count + z, p) for z, p in noise.items()] if count else [(-math.inf, Decimal(1))] for count in counts
         ]
         for (text, p), (figure, q) in itertools.product(*levels):
-            named = [(v, c) for v, c in zip(values, (text, figure), strict=True) if c >= threshold]
-            places = _discovery.of_one_kind([v for v, _ in named], [c for _, c in named])
-            chances[tuple(named[place][0] for place in places)] += p * q
+            above = {place: count for place, count in enumerate((text, figure)) if count >= threshold}
+            published = _discovery.of_one_kind(values, above)
+            chances[tuple(values[place] for place in published.places), str(published.other_kinds)] += p * q
         return list(chances.values())
 
     for counts in [(0, 0), (threshold, 0), (threshold + 1, 1), (2, threshold), (threshold, threshold)]:
@@ -300,28 +282,6 @@ def test_which_kind_is_published_reveals_no_more_than_promised():
         for after in (law((counts[0] + 1, counts[1])), law((counts[0], counts[1] + 1))):
             for one, other in ((before, after), (after, before)):
                 assert divergence(one, other, number(epsilon).exp()) <= number(delta) + Decimal(10) ** -15
-
-
-@each(
-    "promise, error, match",
-    [
-        ({"epsilon": 0, "delta": 0.1}, ValueError, "epsilon must be"),
-        ({"epsilon": 1, "delta": 0}, ValueError, "delta must be above 0"),
-        ({"epsilon": 1, "delta": 1}, ValueError, "delta must be"),
-        ({"epsilon": 1, "delta": 0.1, "max_rows_per_person": 0}, ValueError, "max_rows_per_person must be between 1"),
-        ({"epsilon": 1, "delta": 0.1, "max_rows_per_person": 1.5}, TypeError, "max_rows_per_person .* got float"),
-        ({"epsilon": 1, "delta": 0.1, "max_rows_per_person": True}, TypeError, "max_rows_per_person .* got bool"),
-    ],
-)
-def test_wrong_promises_are_refused_before_any_draw(promise, error, match, scripted_source):
-    with pytest.raises(error, match=match):
-        discover_values(scripted_source(), ["a"], np.array([5]), **promise)
-
-
-def test_frequent_values_of_adult_like_columns_are_found():
-    column = pl.Series(["Private"] * 4000 + ["State-gov"] * 200 + [None] * 100 + ["Never-worked"])
-    found = discover_values(SeededSource(1), *count_distinct(column), epsilon=1, delta=1e-9)
-    assert found == ["Private", "State-gov", None]
 
 
 ROWS = ["a"] * 400 + ["b"] * 300
@@ -365,3 +325,119 @@ def test_no_record_of_another_kind_changes_the_form_of_a_release(fit):
         ledger = PrivacyLedger(epsilon=9, delta=1e-3)
         assert fit(objects([*ROWS, value]), ledger=ledger, **FOUND) == expected, repr(type(value))
         assert ledger.spent.epsilon > 0
+
+
+@each("fit", [one_hot, target_encoder, groups, groups_of_persons])
+def test_a_frequent_kind_that_is_left_out_is_told(fit):
+    with pytest.warns(
+        UserWarning, match="column 'x' has values of several kinds, .* ones that are numbers are left out"
+    ):
+        published = fit(objects([*ROWS, *[1] * 500]), **FOUND)
+    assert "1" not in str(published)
+    for few in ([*range(200)], [1] * 3):  # none of them reaches the threshold, which nobody is to know
+        fit(objects([*ROWS, *few]), **FOUND)
+
+
+@pytest.mark.filterwarnings("ignore:column 'x' has values of several kinds:UserWarning")
+def test_a_group_has_no_records_of_another_kind():
+    """1 and True are equal in Python."""
+    counts = DPGroupBy("x", 50.0, keys="private", statistics="count", **FOUND)
+    counts.fit(pd.DataFrame({"x": objects([1] * 400 + [True] * 300)}))
+    assert counts.to_frame()["count"].tolist() == pytest.approx([400], abs=5)
+
+
+W = 1 << 20
+PROMISES_OF_WEIGHTS = [
+    (Fraction(1), Fraction(1, 10), 1),
+    (Fraction(1, 2), Fraction(1, 50), 3),
+    (Fraction(3), Fraction(1, 1000), 4),
+]
+
+
+def tail(y):
+    return math.erfc(y / math.sqrt(2)) / 2
+
+
+def passes(total, found):
+    return 0.0 if total == 0 else tail((found.threshold - total - 0.5) / math.sqrt(found.noise.variance))
+
+
+def law_of_weights(totals, found):
+    """The probability of every set of published values."""
+    chances = [passes(total, found) for total in totals]
+    return np.array(
+        [
+            math.prod(chance if out else 1 - chance for chance, out in zip(chances, published, strict=True))
+            for published in itertools.product([False, True], repeat=len(totals))
+        ]
+    )
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "most"), PROMISES_OF_WEIGHTS)
+def test_weights_of_neighbours_differ_by_no_more_than_promised(epsilon, delta, most):
+    """All numbers of values of the person, and totals of others around all that matters."""
+    found = WeightThreshold.planned(epsilon, delta, most)
+    power, worst = math.exp(epsilon), 0.0
+    for n in range(1, most + 1):
+        weight = weight_of(n)
+        levels = [0, W, found.threshold - weight, found.threshold - weight // 2, found.threshold]
+        for others in itertools.combinations_with_replacement(levels, n):
+            # The values that the person has not, have the same law in both tables.
+            before, after = law_of_weights(others, found), law_of_weights([total + weight for total in others], found)
+            for one, other in ((before, after), (after, before)):
+                worst = max(worst, np.maximum(one - power * other, 0).sum())
+    assert 0.4 * delta < worst <= delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "most"), PROMISES_OF_WEIGHTS)
+def test_the_threshold_is_hardly_above_what_new_values_need(epsilon, delta, most):
+    """Half of delta is for them; with one person alone, for each number of values."""
+    found = WeightThreshold.planned(epsilon, delta, most)
+    spent = [most_of(n, found) for n in range(1, most + 1)]
+    assert max(spent) <= delta / 2
+    # The other half is for values that others have too.
+    assert 0.499 * delta < gaussian_delta(math.sqrt(found.mu_squared), float(epsilon)) <= delta / 2
+    lower = WeightThreshold(found.mu_squared, found.threshold - W // 20, most)
+    assert max(most_of(n, lower) for n in range(1, most + 1)) > delta / 2
+
+
+def most_of(n, found):
+    return n * passes(weight_of(n), found)
+
+
+@each("distance", [1, W // 3, W, 5 * W, 40 * W])
+def test_the_bound_of_the_tail(distance):
+    variance = Fraction(W**2, 2)
+    exact = tail((distance - 0.5) / math.sqrt(variance))
+    bound = math.sqrt(squared_tail(distance, variance, 3000))
+    assert exact * (1 - 1e-9) <= bound
+    assert distance < 5 * W or bound <= 1.01 * exact
+
+
+def test_a_person_moves_all_totals_by_at_most_one_in_euclidean_norm():
+    """All tables of one row of somebody else and all persons of up to three rows of two columns."""
+    rows = list(itertools.product(range(3), range(3)))  # code 2 of each column is no value
+    worst = 0
+    for other in rows[::4]:
+        for k in (1, 2, 3):
+            for person in itertools.combinations_with_replacement(rows, k):
+                codes = np.array([other, *person]).T
+                whose = np.array([0] + [1] * k)
+                moved = total_weights(codes, [2, 2], whose) - total_weights(codes[:, :1], [2, 2], whose[:1])
+                worst = max(worst, int((moved**2).sum()))
+                assert (moved**2).sum() <= W**2
+    assert worst == W**2
+
+
+@pytest.mark.parametrize(("rows", "factor"), [(1, 1.0), (4, 0.75)])
+def test_as_many_persons_as_are_needed_find_a_value(rows, factor):
+    """Persons with several rows of distinct values, of which all but one are their own."""
+    plan = plan_discovery(Share("epsilon", Fraction(1), None, rows), Fraction(1, 10**6), 2, persons=True)
+    n = math.ceil(plan.needed) + 30
+    who = np.repeat(np.arange(n), rows)
+    shared = np.where(np.arange(n * rows) % rows, np.arange(n * rows) + 1, 0)
+    values, codes = np.unique(shared, return_inverse=True)
+    found = [plan.find(SeededSource(seed), [(values.tolist(), codes)] * 2, who) for seed in range(5)]
+    assert [[one.places for one in columns] for columns in found].count([[0], [0]]) >= 4
+    counts = CountThreshold(Fraction(1), Fraction(1, 10**6), 2, rows)
+    assert plan.needed <= factor * counts.needed

@@ -1,3 +1,5 @@
+"""Any statistic: by local sensitivity, whose exact deltas are computed, and on random chunks."""
+
 from __future__ import annotations
 
 import itertools
@@ -6,7 +8,7 @@ import pickle
 import random
 import sys
 import warnings
-from collections import Counter
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from threading import Lock
@@ -16,19 +18,130 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy.stats import chisquare, kstest, laplace, t
+from scipy.integrate import quad
+from scipy.stats import kstest, laplace, t
 from sklearn.linear_model import LinearRegression
 
 from skdp import BudgetExceeded, PrivacyLedger
-from skdp.central import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
-from skdp.central.frameworks._chunks import open_rows, random_chunks
-from skdp.central.frameworks._sample_and_aggregate import totals_noise
-from skdp.central.statistics import GRID
-from skdp.central.statistics import _noise as noise_of_shares
-from skdp.privacy import Share
-from skdp.randomness import SeededSource
+from skdp.central import laplace_divergence, propose_test_release, sample_and_aggregate, smooth_sensitivity_release
+from skdp.central.frameworks._chunks import open_rows
+from skdp.central.frameworks._propose_test_release import pass_threshold
+from skdp.central.frameworks._smooth_sensitivity import DEGREES_OF_FREEDOM, SmoothNoise, laplace_factor
 from skdp.testing._error_checks import texts_of
 from tests.conftest import each
+
+TEST_SHARE = Fraction(1, 10)
+EPSILONS = [0.01, 0.1, 1, 10, 20]
+DELTA = 1e-6
+SIZES = [0, 1, 2, 100, 150, 199, 200, 1000]
+
+
+def neighbours(sizes):
+    pairs = {(n, n + step) for n in sizes for step in (-1, 1) if n + step >= 0}
+    return sorted(pairs | {(right, left) for left, right in pairs})
+
+
+def shift_of_means(left, right):
+    """How far the means of two neighbours can be apart, as a share of the width."""
+    return 1 / max(left, right) if max(left, right) > 1 else 0.5
+
+
+def equal_scales(log_ratio, shift):
+    """The integral of (p - e**log_ratio q)+ for Laplace laws of scale 1, a shift apart: by hand, not by skdp."""
+    log_ratio = np.asarray(log_ratio, float)
+    far = -np.expm1((log_ratio - shift) / 2)
+    return np.where(log_ratio >= shift, 0.0, np.where(log_ratio <= -shift, -np.expm1(log_ratio), far))
+
+
+def upper_tail(distance, epsilon, threshold):
+    """P(distance + discrete Laplace noise >= threshold)."""
+    need = threshold - distance
+    share = 1 / (1 + math.exp(-epsilon))
+    return share * math.exp(-epsilon * need) if need > 0 else 1 - share * math.exp(-epsilon * (1 - need))
+
+
+def proposed_divergence(left, right, epsilon, min_n, threshold, test, release):
+    """The exact delta of propose-test-release of a mean, at epsilon, for two numbers of values."""
+    passing = [upper_tail(max(0, n - min_n + 1), test, threshold) for n in (left, right)]
+    refused = max(0.0, (1 - passing[0]) - math.exp(epsilon) * (1 - passing[1]))
+    shift = shift_of_means(left, right) * min_n * release
+    return refused + passing[0] * float(equal_scales(epsilon + math.log(passing[1] / passing[0]), shift))
+
+
+def largest_beta(epsilon, delta):
+    """The beta from which on there is no noise that is enough, by the form of 2007, or for Student's t."""
+    return epsilon / Fraction(2 * math.log(2 / delta)) if delta else epsilon / DEGREES_OF_FREEDOM
+
+
+class TestExactDelta:
+    @each("epsilon", EPSILONS)
+    @each("min_n", [1, 2, 100, 1000])
+    def test_its_exact_delta_is_at_most_the_stated_one(self, epsilon, min_n):
+        test, release = float(TEST_SHARE) * epsilon, float(1 - TEST_SHARE) * epsilon
+        threshold = pass_threshold(TEST_SHARE * Fraction(epsilon), Fraction(DELTA))
+        near = [max(0, min_n + sign * step) for sign in (-1, 1) for step in (0, 1, threshold - 1, threshold)]
+        worst = max(
+            proposed_divergence(left, right, epsilon, min_n, threshold, test, release)
+            for left, right in neighbours({*SIZES, *near})
+        )
+        assert worst <= DELTA * (1 + 1e-9)
+        if min_n > 2 and 0.1 <= epsilon <= 1:
+            assert worst > 0.85 * DELTA  # the threshold is no larger than it has to be
+
+    def test_the_threshold_is_the_smallest(self):
+        for epsilon, delta in itertools.product([1e-3, 0.1, 1, 7, 300], [1e-12, 1e-6, 0.01, 0.4, 0.9]):
+            threshold = pass_threshold(Fraction(epsilon), Fraction(delta))
+            assert upper_tail(0, epsilon, threshold) <= delta * (1 + 1e-9)
+            assert threshold == 1 or upper_tail(0, epsilon, threshold - 1) > delta * (1 - 1e-9)
+
+
+class TestExactNoise:
+    @pytest.mark.parametrize("epsilon", EPSILONS)
+    @pytest.mark.parametrize("share", [0.001, 0.1, 0.5])
+    def test_students_t_is_pure(self, epsilon, share):
+        beta = Fraction(share) * largest_beta(Fraction(epsilon), 0)
+        factor = SmoothNoise.calibrated(Fraction(epsilon), Fraction(0), beta).factor
+        for ratio in (math.exp(-float(beta)), 1.0, math.exp(float(beta))):
+            scales, shift = [float(factor) * ratio, float(factor)], min(ratio, 1.0)
+            places = np.concatenate(
+                [np.linspace(-50, 50, 5_001), np.geomspace(50, 1e9, 500), -np.geomspace(50, 1e9, 500)]
+            )
+            places = places * max(scales)
+            losses = t.logpdf(places, DEGREES_OF_FREEDOM, 0, scales[0]) - t.logpdf(
+                places, DEGREES_OF_FREEDOM, shift, scales[1]
+            )
+            assert np.abs(losses).max() <= epsilon * (1 + 1e-9)
+
+    @pytest.mark.parametrize("epsilon", [0.01, 1, 20])
+    @pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 1])
+    @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])
+    def test_the_factor_is_enough_for_every_pair_of_scales_and_no_larger_than_need_be(self, epsilon, share, delta):
+        beta = share * epsilon / (2 * math.log(2 / delta))
+        factor = Decimal(float(laplace_factor(Fraction(epsilon), Fraction(delta), Fraction(beta))))
+
+        def worst(factor):
+            one = Decimal(1)
+            ratios = [Decimal(exponent).exp() for exponent in np.linspace(-beta, beta, 41)]
+            return max(
+                laplace_divergence(Decimal(epsilon), factor * ratio, share * min(ratio, one), factor)
+                for ratio in ratios
+                for share in (one, one / 2)
+            )
+
+        assert worst(factor) <= Decimal(delta) * Decimal("1.0000001")
+        assert worst(factor * Decimal("0.999")) > Decimal(delta)
+
+    @pytest.mark.parametrize("epsilon", [-0.5, 0.3])
+    @pytest.mark.parametrize("scales", [(1, 1), (1, 1.5), (2, 0.7)])
+    @pytest.mark.parametrize("shift", [0, 0.8])
+    def test_the_divergence_is_the_integral(self, epsilon, scales, shift):
+        def excess(x):
+            return max(0.0, laplace.pdf(x, 0, scales[0]) - math.exp(epsilon) * laplace.pdf(x, shift, scales[1]))
+
+        integral = sum(quad(excess, left, right, limit=400)[0] for left, right in [(-80, -5), (-5, 0), (0, 5), (5, 80)])
+        exact = laplace_divergence(*(Decimal(number) for number in (epsilon, scales[0], shift, scales[1])))
+        assert float(exact) == pytest.approx(integral, abs=1e-7)
+
 
 FALSE_ALARM = 1e-6
 
@@ -65,48 +178,9 @@ class TestProposeTestRelease:
         assert (refusal.released, math.isnan(refusal.value), math.isnan(refusal.std_error)) == (False, True, True)
         assert (refusal.guarantee.epsilon, refusal.guarantee.delta) == (1.0, 1e-6)
 
-    @pytest.mark.long
-    def test_the_test_gets_its_share(self):
-        # At the distance of the threshold, half of the tests pass, whatever the share.
-        for share, threshold in ((0.1, 132), (0.5, 27)):
-            passed = [
-                propose(distance=threshold, epsilon=1.0, test_share=share, random_state=seed).released
-                for seed in range(100)
-            ]
-            assert 0.33 < np.mean(passed) < 0.7
-
     def test_values_are_clipped_to_the_bounds(self):
         assert propose(value=1e300, sensitivity=1e-9, random_state=0).value == pytest.approx(100)
         assert propose(value=-1e300, sensitivity=1e-9, random_state=0).value == pytest.approx(0, abs=1e-7)
-
-    @each(
-        "parameters error message",
-        [
-            ({"value": math.nan}, ValueError, "value must be a finite number$"),
-            ({"value": "8.5123"}, TypeError, "value must be a finite number, got str"),
-            ({"distance": -1}, ValueError, "distance must be an integer of at least 0$"),
-            ({"distance": 2.5}, TypeError, "distance"),
-            ({"sensitivity": 0}, ValueError, "sensitivity"),
-            ({"sensitivity": math.inf}, ValueError, "sensitivity"),
-            ({"bounds": (1, 1)}, ValueError, "bounds"),
-            ({"bounds": 5}, ValueError, "bounds"),
-            ({"bounds": None}, ValueError, "bounds"),
-            ({"bounds": (0, math.inf)}, ValueError, "bounds"),
-            ({"epsilon": 0}, ValueError, "epsilon"),
-            ({"delta": 0}, ValueError, "delta must be above 0"),
-            ({"delta": 1}, ValueError, "delta"),
-            ({"test_share": 1}, ValueError, "test_share"),
-            ({"test_share": 0}, ValueError, "test_share"),
-            ({"ledger": "l"}, TypeError, "ledger"),
-            ({"random_state": "s"}, TypeError, "random_state"),
-        ],
-    )
-    def test_mistakes_cost_nothing(self, parameters, error, message):
-        ledger = PrivacyLedger(epsilon=2.0, delta=0.1)
-        with pytest.raises(error, match=message) as caught:
-            propose(**{"ledger": ledger} | parameters)
-        assert "8.5123" not in str(caught.value)
-        assert ledger.spent == (0, 0)
 
     def test_the_ledger_is_charged_for_refusals_too(self):
         ledger = PrivacyLedger(epsilon=2.0, delta=0.1)
@@ -130,31 +204,6 @@ class TestSmoothSensitivity:
         errors = np.array([smooth(delta=0, random_state=seed).value for seed in range(300)]) - 40
         assert kstest(errors, t(5, scale=scale).cdf).pvalue > FALSE_ALARM
 
-    def test_how_much_noise_there_is_stays_private(self):
-        release = smooth()
-        assert math.isnan(release.std_error)
-        assert release.guarantee.mechanism == "smooth sensitivity, Laplace noise"
-        assert smooth(delta=0).guarantee.delta == 0
-
-    @each(
-        "parameters error message",
-        [
-            ({"value": math.inf}, ValueError, "value must be a finite number$"),
-            ({"sensitivity": 0.0}, ValueError, "smooth_sensitivity must be a finite number > 0$"),
-            ({"sensitivity": -8.5123}, ValueError, "smooth_sensitivity must be a finite number > 0$"),
-            ({"beta": 0}, ValueError, "beta"),
-            ({"beta": 5.0}, ValueError, "beta=5 is too large"),
-            ({"beta": 0.2, "delta": 0}, ValueError, "beta must be below epsilon / 5"),
-            ({"delta": -1}, ValueError, "delta"),
-            ({"epsilon": math.nan}, ValueError, "epsilon"),
-        ],
-    )
-    def test_mistakes_cost_nothing(self, parameters, error, message):
-        ledger = PrivacyLedger(epsilon=2.0, delta=0.1)
-        with pytest.raises(error, match=message):
-            smooth(**{"ledger": ledger} | parameters)
-        assert ledger.spent == (0, 0)
-
 
 class Unreadable(str):
     def __str__(self):
@@ -169,70 +218,6 @@ class TestSampleAndAggregate:
         runs = [aggregate(X, n_chunks=10, epsilon=200.0, random_state=seed) for seed in range(150)]
         errors = np.array([run.value for run in runs]) - 50
         check_laplace(errors, 100 / 10 / 200)
-
-    @pytest.mark.long
-    def test_the_standard_error_is_that_of_the_noise(self):
-        runs = [aggregate(np.full((400, 1), 80.0), n_chunks=20, epsilon=5.0, random_state=seed) for seed in range(300)]
-        errors = np.array([run.value for run in runs]) - 80
-        stated = np.mean([run.std_error for run in runs])
-        assert np.sqrt(np.mean(errors**2)) == pytest.approx(stated, rel=0.3)  # 300 runs: 7 % a standard error
-        assert stated == pytest.approx(math.sqrt(2) * 100 / 20 / 5 * math.hypot(1, 0.6), rel=0.05)
-
-    @pytest.mark.parametrize("outputs", [1, 2])
-    def test_one_row_changes_one_chunk_for_every_chunking(self, monkeypatch, outputs):
-        # Whatever a chunk gives before and after: the loss of the noise on the sums and on their number.
-        epsilon, scales = Fraction(7, 10), []
-        monkeypatch.setattr(
-            noise_of_shares, "discrete_laplace", lambda source, scale, size: scales.append(scale) or np.zeros(size, int)
-        )
-        for noise in totals_noise(Share("epsilon", epsilon), outputs):
-            noise.add(None, [0])
-        values = [None, *itertools.product((-GRID, 0, GRID), repeat=outputs)]
-        losses = []
-        for old, new in itertools.product(values, repeat=2):
-            sums = [abs(a - b) for a, b in zip(old or [0] * outputs, new or [0] * outputs, strict=True)]
-            losses.append(sum(sums) / scales[0] + abs((old is None) - (new is None)) / scales[1])
-        assert max(losses) == epsilon
-
-    @pytest.mark.parametrize("outputs", [1, 2])
-    def test_one_row_has_the_mu_of_the_share(self, outputs):
-        of_sums, of_number = totals_noise(Share("mu", Fraction(1, 3)), outputs)
-        values = [None, *itertools.product((-GRID, 0, GRID), repeat=outputs)]
-        squares = []
-        for old, new in itertools.product(values, repeat=2):
-            sums = [(a - b) ** 2 for a, b in zip(old or [0] * outputs, new or [0] * outputs, strict=True)]
-            squares.append(sum(sums) / of_sums.variance + ((old is None) - (new is None)) ** 2 / of_number.variance)
-        assert max(squares) == Fraction(1, 3)
-
-    def test_a_row_is_in_one_chunk(self, scripted_source):
-        keys = np.array([3, 1, 2], "<u4").view(np.uint8)
-        for labels in itertools.product(range(2), repeat=3):
-            chunks = random_chunks(scripted_source(labels, keys, keys), 2, 3)
-            assert [chunk.tolist() for chunk in chunks] == [
-                [place for place in (1, 2, 0) if labels[place] == label] for label in sorted(set(labels))
-            ]
-
-    @pytest.mark.long
-    def test_all_orders_within_a_chunk_are_equally_likely(self):
-        counts = Counter(tuple(random_chunks(SeededSource(seed), 1, 3)[0].tolist()) for seed in range(1200))
-        assert len(counts) == 6
-        assert chisquare(list(counts.values())).pvalue > FALSE_ALARM
-
-    def test_equal_keys_are_drawn_again(self, scripted_source):
-        # Two rows of one chunk draw the same keys: their order would be that of the table.
-        equal, other = (np.array(keys, "<u4").view(np.uint8) for keys in ([7, 7], [2, 1]))
-        assert random_chunks(scripted_source([0, 0], equal, equal, other, equal), 1, 2)[0].tolist() == [1, 0]
-
-    def test_positional_chunks_would_break_the_promise(self):
-        # The textbook cuts the table by position: a row more shifts all chunks behind it.
-        def positional(rows, k):
-            size = math.ceil(len(rows) / k)
-            chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
-            return np.mean([np.clip(np.mean(chunk), 0, 100) for chunk in chunks])
-
-        rows = [0, 160] * 500
-        before, after = (positional(table, 1000) for table in (rows, [*rows, 160]))
-        assert abs(after - before) > 250 * (100 / 1000)
 
     def test_any_statistic_counts_and_no_error_of_it_is_seen(self):
         rng = np.random.default_rng(0)
@@ -345,10 +330,6 @@ class TestSampleAndAggregate:
                 errors.append(error)
         assert not any("secret" in text for error in errors for text in texts_of(error))
 
-    def test_one_text_in_a_list_does_not_show_in_other_chunks(self):
-        chunks = [open_rows([[1], [2], [last]])[0](np.array([1, 0]))[0] for last in (3, "three")]
-        assert [chunk.dtype for chunk in chunks] == [np.float64] * 2
-
     def test_the_statistic_keeps_no_state(self):
         class Counter:
             seen = 0
@@ -359,16 +340,6 @@ class TestSampleAndAggregate:
 
         assert aggregate(statistic=Counter(), epsilon=500.0).value == pytest.approx(1, abs=0.1)
         assert aggregate(statistic=Counter().__call__, epsilon=500.0).value == pytest.approx(1, abs=0.1)
-
-    def test_a_chunk_shares_no_object_with_another_one(self):
-        words = np.empty((2, 1), object)
-        words[:, 0] = [[]] * 2  # one list
-        take, _ = open_rows(words)
-        for row in (0, 1):
-            (chunk,) = take(np.array([row]))
-            assert chunk[0, 0] == []
-            chunk[0, 0].append("seen")
-        assert words[0, 0] == []
 
     def test_a_chunk_draws_its_own_numbers(self):
         np.random.seed(0)  # noqa: NPY002
@@ -419,32 +390,40 @@ class TestSampleAndAggregate:
         )
         assert mismatched.value == pytest.approx(0, abs=0.01)
 
-    @each(
-        "parameters error message",
-        [
-            ({"statistic": "mean"}, TypeError, "statistic must be callable"),
-            ({"bounds": None}, ValueError, "bounds"),
-            ({"bounds": []}, ValueError, "bounds"),
-            ({"bounds": (1, 0)}, ValueError, "bounds"),
-            ({"n_chunks": 0}, ValueError, "n_chunks"),
-            ({"n_chunks": 2.0}, TypeError, "n_chunks"),
-            ({"epsilon": -1}, ValueError, "epsilon"),
-            ({"default": 101}, ValueError, "default"),
-            ({"default": math.nan}, ValueError, "default"),
-            ({"default": [1, 2]}, ValueError, "default"),
-            ({"y": [1]}, ValueError, "as many rows"),
-            ({"X": np.ma.zeros((3, 1))}, TypeError, "masked arrays"),
-            ({"statistic": partial(np.mean, out=Lock())}, TypeError, "can be copied"),
-            ({"X": 3}, ValueError, "X must be a dataframe or an array of rows"),
-            ({"X": pl.DataFrame({"a": [1]}).lazy()}, TypeError, "skdp.engines"),
-            ({"random_state": 1.5}, TypeError, "random_state"),
-        ],
-    )
-    def test_mistakes_cost_nothing(self, parameters, error, message):
-        ledger = PrivacyLedger(epsilon=2.0)
-        with pytest.raises(error, match=message):
-            aggregate(**{"ledger": ledger} | parameters)
-        assert ledger.spent == (0, 0)
+
+@each(
+    "release parameters message",
+    [
+        (propose, {"value": math.nan}, "value must be a finite number$"),
+        (propose, {"value": "8.5123"}, "value must be a finite number, got str"),
+        (propose, {"distance": -1}, "distance must be an integer of at least 0$"),
+        (propose, {"sensitivity": 0}, "sensitivity"),
+        (propose, {"bounds": (0, math.inf)}, "bounds"),
+        (propose, {"delta": 0}, "delta must be above 0"),
+        (propose, {"test_share": 1}, "test_share"),
+        (propose, {"ledger": "l"}, "ledger"),
+        (smooth, {"value": math.inf}, "value must be a finite number$"),
+        (smooth, {"sensitivity": -8.5123}, "smooth_sensitivity must be a finite number > 0$"),
+        (smooth, {"beta": 5.0}, "beta=5 is too large"),
+        (smooth, {"beta": 0.2, "delta": 0}, "beta must be below epsilon / 5"),
+        (smooth, {"epsilon": math.nan}, "epsilon"),
+        (aggregate, {"statistic": "mean"}, "statistic must be callable"),
+        (aggregate, {"bounds": (1, 0)}, "bounds"),
+        (aggregate, {"n_chunks": 0}, "n_chunks"),
+        (aggregate, {"default": 101}, "default"),
+        (aggregate, {"y": [1]}, "as many rows"),
+        (aggregate, {"X": np.ma.zeros((3, 1))}, "masked arrays"),
+        (aggregate, {"statistic": partial(np.mean, out=Lock())}, "can be copied"),
+        (aggregate, {"X": pl.DataFrame({"a": [1]}).lazy()}, "skdp.engines"),
+        (aggregate, {"random_state": 1.5}, "random_state"),
+    ],
+)
+def test_mistakes_cost_nothing(release, parameters, message):
+    ledger = PrivacyLedger(epsilon=2.0, delta=0.1)
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        release(**{"ledger": ledger} | parameters)
+    assert "8.5123" not in str(caught.value)
+    assert ledger.spent == (0, 0)
 
 
 @pytest.mark.parametrize("release", [propose, smooth, aggregate])

@@ -1,28 +1,20 @@
 from __future__ import annotations
 
-import copy
 import itertools
 import math
-import pickle
-from datetime import datetime
 from fractions import Fraction
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import chisquare
-from sklearn.base import clone
 
-from skdp import BudgetExceeded, Domain, DPHistogram, Interval, PrivacyLeakWarning, PrivacyLedger
+from skdp import Domain, DPHistogram, Interval
 from skdp.central import CountEstimate
-from skdp.central._histogram import _round_all_ranges
 from skdp.central.statistics import Hierarchy, count_interval, count_std, plan_hierarchy
 from skdp.privacy import Share
-from tests.conftest import each, often, without_weak
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 SHAPES = [(1, 2), (2, 2), (3, 2), (5, 2), (7, 3), (8, 2), (9, 3), (13, 4), (16, 4), (27, 3), (31, 5), (10, 40)]
@@ -78,10 +70,6 @@ class TestHierarchy:
         assert [tree.variance(one) for one in ranges] == pytest.approx(variances)
         assert tree.mean_range_variance() == pytest.approx(variances.mean())
 
-    def test_a_flat_range_is_a_sum_of_its_cells(self):
-        for size in (1, 2, 64, 1000):
-            assert Hierarchy(size, max(size, 2)).mean_range_variance() == pytest.approx((size + 2) / 3)
-
     def test_the_standard_deviation_of_discrete_laplace_noise(self):
         for epsilon, levels in [(Fraction(1), 1), (Fraction(3), 2), (Fraction(1, 50), 3)]:
             a, z = math.exp(-epsilon / levels), np.arange(-20_000, 20_001)
@@ -107,21 +95,6 @@ class TestHierarchy:
         assert len(plan_hierarchy(size, Share("epsilon", Fraction(epsilon)), "hierarchical", None).sizes) > (size > 2)
         assert plan_hierarchy(size, Share("epsilon", Fraction(epsilon)), "hierarchical", 2).branching == 2
 
-    def test_flat_for_few_cells_and_a_hierarchy_for_many(self):
-        sizes = {
-            size: plan_hierarchy(size, Share("epsilon", Fraction(1)), "auto", None).sizes for size in (2, 32, 64, 1024)
-        }
-        assert sizes == {2: [2], 32: [32], 64: [64, 8], 1024: [1024, 94, 9]}
-
-    @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40))
-    @settings(deadline=None)
-    def test_rounding_moves_every_range_by_less_than_one(self, estimates):
-        estimates = np.array(estimates)
-        rounded = _round_all_ranges(estimates)
-        assert rounded.dtype == np.int64
-        for low, high in itertools.combinations(range(len(estimates) + 1), 2):
-            assert abs(rounded[low:high].sum() - estimates[low:high].sum()) < 1 + 1e-5
-
 
 class TestSensitivity:
     """Every table of few rows, every record that may be added: one count on each level moves, by one."""
@@ -139,26 +112,6 @@ class TestSensitivity:
                 before = counts(np.array(rows, int))
                 assert all(np.abs(then - before).sum() == len(tree.sizes) for then in after)
                 assert all(np.abs(a - b).sum() <= 2 * len(tree.sizes) for a, b in itertools.combinations(after, 2))
-
-    @pytest.mark.parametrize(
-        ("parameters", "sizes"),
-        [
-            ({"method": "flat"}, [9]),
-            ({"method": "hierarchical", "branching": 2}, [9, 5, 3, 2]),
-            ({"method": "hierarchical", "branching": 3}, [9, 3]),
-        ],
-    )
-    def test_the_levels_share_epsilon_and_every_count_gets_noise(self, monkeypatch, parameters, sizes):
-        asked = []
-
-        def record(source, scale, size):
-            asked.append((scale, size))
-            return np.zeros(size, int)
-
-        monkeypatch.setattr("skdp.central.statistics._noise.discrete_laplace", record)
-        DPHistogram(0.7, domain={"a": range(9)}, **parameters).fit(pd.DataFrame({"a": [1, 1, 8]}))
-        assert [size for _, size in asked] == sizes
-        assert sum(1 / scale for scale, _ in asked) == Fraction(0.7)
 
     def test_cells_that_nobody_is_in_get_the_same_noise(self):
         """The law of the count of every cell of a table without rows; one false alarm in a million."""
@@ -209,15 +162,8 @@ class TestAccuracy:
         assert DPHistogram(1.0, domain=domain).fit(X).branching_ == branching
 
     @pytest.mark.long
-    @pytest.mark.parametrize(
-        "parameters",
-        [
-            pytest.param({"method": "flat"}, marks=pytest.mark.long),
-            {"method": "hierarchical"},
-            pytest.param({"method": "hierarchical", "branching": 2}, marks=pytest.mark.long),
-        ],
-    )
-    @pytest.mark.parametrize("epsilon", often([0.1, 1.0], [0.1]))
+    @pytest.mark.parametrize("parameters", [{"method": "flat"}, {"method": "hierarchical", "branching": 2}])
+    @pytest.mark.parametrize("epsilon", [0.1, 1.0])
     def test_intervals_cover(self, parameters, epsilon):
         """200 intervals of 95 % for each of five ranges, from a cell to all."""
         values = np.random.default_rng(0).integers(0, 50, 2000)
@@ -295,49 +241,12 @@ class TestCells:
         assert histogram.method_ == "flat"
         assert histogram.guarantee_.scope == ("sex", "age")
 
-    def test_a_frame_of_polars_has_no_two_columns_of_one_name(self):
-        ledger = PrivacyLedger(epsilon=1.0)
-        with pytest.raises(ValueError, match="two columns of the result would be called 'count'"):
-            DPHistogram(domain={"count": [0, 1]}, ledger=ledger).fit(pl.DataFrame({"count": [0, 1]}))
-        assert ledger.spent == (0, 0)
-        assert len(DPHistogram(domain={"count": [0, 1]}).fit(pd.DataFrame({"count": [0]})).to_frame()) == 2
-
     def test_the_order_of_cells_is_that_of_the_columns(self):
         domain = Domain({"b": [0, 1], "a": ["x", "y", "z"]})
         frame = pd.DataFrame({"a": ["x", "z", "z"], "b": [1, 0, 0]})
         histogram = DPHistogram(100.0, domain=domain).fit(frame)
         assert histogram.domain_ == Domain({"a": ["x", "y", "z"], "b": [0, 1]})
         assert histogram.counts_.tolist() == [0, 1, 0, 0, 2, 0]
-
-    def test_dtypes_that_declare_need_no_domain(self):
-        frame = pd.DataFrame({"a": pd.Categorical(["x"] * 9, ["x", "y"], ordered=True)})
-        assert DPHistogram(100.0).fit(frame).counts_.tolist() == [9, 0]
-        frame = pl.DataFrame({"a": ["x"] * 9}, schema={"a": pl.Enum(["x", "y"])})
-        assert DPHistogram(100.0).fit(frame).counts_.tolist() == [9, 0]
-
-    def test_unordered_categories_warn_whichever_of_them_occur(self):
-        dtype = pd.CategoricalDtype(["x", "y"])
-        for values in (["y", "x"], ["x", "x"], []):
-            frame = pd.DataFrame({"a": pd.Categorical(values, dtype=dtype)})
-            with pytest.warns(PrivacyLeakWarning, match="'a' are read from .*declare them with domain=") as caught:
-                histogram = DPHistogram(100.0).fit(frame)
-            assert len(without_weak(caught)) == 1
-            assert histogram.domain_ == Domain({"a": ["x", "y"]})
-
-    def test_one_interval_is_for_all_columns(self):
-        histogram = DPHistogram(100.0, domain=Interval(0, 2, bins=2)).fit([[0, 1], [1, 2], [0.5, 0.1]])
-        assert histogram.counts_.tolist() == [1, 1, 0, 1]
-
-    @pytest.mark.parametrize("method", ["flat", "hierarchical"])
-    @pytest.mark.parametrize("rows", [0, 1])
-    def test_tables_of_no_rows_and_of_one_are_answered(self, rows, method):
-        histogram = DPHistogram(domain=Interval(0, 10, bins=20), method=method, random_state=0).fit(
-            np.full((rows, 1), 3.0)
-        )
-        assert histogram.counts_.shape == histogram.std_error_.shape == histogram.frequencies_.shape == (20,)
-        assert np.abs(histogram.counts_).sum() > 0
-        assert histogram.frequencies_.min() >= 0
-        assert histogram.frequencies_.sum() == pytest.approx(1)
 
     def test_a_total_below_one_says_nothing_of_the_shares(self):
         for seed in range(50):
@@ -347,15 +256,10 @@ class TestCells:
                 return
         raise AssertionError("no seed gave a negative total")
 
-    @pytest.mark.parametrize("value", ["z", None, 5])
-    def test_undeclared_values(self, value):
+    @each("value", ["z", None, 5])
+    def test_undeclared_values_may_be_left_out(self, value):
         frame = pd.DataFrame({"a": pd.Series(["x", value, "y", "x"], dtype=object), "b": [1, 1, 2, 2]})
-        ledger = PrivacyLedger(epsilon=1000)
-        histogram = DPHistogram(100.0, domain={"a": ["x", "y"], "b": [1, 2]}, ledger=ledger)
-        with pytest.raises(ValueError, match="column 'a' holds a value, or a NaN or inf, outside the declared domain"):
-            histogram.fit(frame)
-        assert ledger.spent == (0, 0)
-        histogram.set_params(handle_unknown="ignore").fit(frame)
+        histogram = DPHistogram(100.0, domain={"a": ["x", "y"], "b": [1, 2]}, handle_unknown="ignore").fit(frame)
         assert histogram.counts_.tolist() == [1, 1, 0, 1]
 
     def test_auto_is_flat_for_cells_without_an_order(self):
@@ -369,12 +273,6 @@ class TestCells:
         asked = DPHistogram(domain={"a": names}, method="hierarchical", branching=5).fit(pd.DataFrame({"a": ["v1"]}))
         assert (asked.method_, asked.branching_) == ("hierarchical", 5)
 
-    def test_a_large_joint_domain(self):
-        X = np.random.default_rng(0).integers(0, 100, (10_000, 3))
-        histogram = DPHistogram(20.0, domain=Interval(0, 100, bins=100)).fit(X)
-        assert histogram.counts_.shape == (1_000_000,)
-        assert histogram.counts_.sum() == pytest.approx(10_000, abs=10)
-
 
 class TestRanges:
     AGES = pd.DataFrame({"age": [5] * 10 + [30] * 20 + [50] * 40 + [100] * 80})
@@ -384,13 +282,10 @@ class TestRanges:
         ("low", "high", "count"),
         [
             (None, None, 150),
-            (0, 100, 150),
             (0, 18, 10),
-            (18, 65, 60),
             (18.0, np.int64(65), 60),
             (65, None, 80),
             (-5, 1000, 150),
-            (-math.inf, math.inf, 150),
             (200, None, 0),
             (40, 40, 0),
             (None, -1, 0),
@@ -416,14 +311,6 @@ class TestRanges:
     def test_of_numbers(self, values, low, high, count):
         frame = pd.DataFrame({"a": [1, 2, 2, 3, 3, 3, None, None]})
         assert DPHistogram(100.0, domain={"a": values}).fit(frame).range_count(low, high) == count
-
-    def test_of_dates(self):
-        days = [datetime(2020, 1, day) for day in (1, 2, 3)]
-        histogram = DPHistogram(100.0, domain={"a": days}).fit(
-            pd.DataFrame({"a": [days[0], days[1], days[1], days[2]]})
-        )
-        assert histogram.range_count(datetime(2020, 1, 2), None) == 3
-        assert histogram.range_count(None, pd.Timestamp("2020-01-01 12:00")) == 1
 
     def test_of_other_values_in_the_order_of_the_declaration(self):
         frame = pd.DataFrame({"size": ["small", "large", "large", "medium", None]})
@@ -471,116 +358,3 @@ class TestRanges:
             histogram.range_count("z", None)
         with pytest.raises(ValueError, match="low must not be above high"):
             histogram.range_count("y", "x")
-
-    def test_several_columns_have_none(self):
-        histogram = DPHistogram(domain=self.EDGES).fit([[1, 2]])
-        with pytest.raises(ValueError, match="a range is one of a single column"):
-            histogram.range_count(0, 18)
-
-    @each("level", [0, 1, math.nan, "x", None])
-    def test_odd_confidence_levels(self, level):
-        histogram = DPHistogram(domain=self.EDGES).fit(self.AGES)
-        for method in (histogram.to_frame, histogram.range_estimate):
-            with pytest.raises(ValueError, match="confidence_level must be a number between 0 and 1"):
-                method(confidence_level=level)
-
-
-class TestPromise:
-    FRAME = pd.DataFrame({"a": list(range(100)) * 5})
-    DOMAIN = {"a": range(100)}  # noqa: RUF012
-
-    @pytest.mark.parametrize("method", ["flat", "hierarchical"])
-    def test_the_guarantee(self, method):
-        guarantee = DPHistogram(0.7, domain=self.DOMAIN, method=method).fit(self.FRAME).guarantee_
-        assert (guarantee.epsilon, guarantee.delta) == (0.7, 0)
-        assert (guarantee.relation, guarantee.trust, guarantee.scope) == ("add_remove", "central", ("a",))
-        assert guarantee.to("replace").epsilon == 1.4
-        assert guarantee.secure
-
-    def test_fit_spends_each_time_and_queries_never(self):
-        ledger = PrivacyLedger(epsilon=2.0)
-        for spent in (1.0, 2.0):
-            histogram = DPHistogram(domain=self.DOMAIN, ledger=ledger).fit(self.FRAME)
-            histogram.range_estimate(3, 5)
-            histogram.to_frame()
-            assert ledger.spent == (spent, 0)
-        last = clone(histogram)
-        with pytest.raises(BudgetExceeded):
-            last.fit(self.FRAME)
-        assert not hasattr(last, "counts_")
-        assert not hasattr(last, "guarantee_")
-
-    def test_seeds(self):
-        first, second, third = (
-            DPHistogram(domain=self.DOMAIN, random_state=seed).fit(self.FRAME).counts_.tolist() for seed in (4, 4, 5)
-        )
-        assert first == second != third
-        assert not DPHistogram(domain=self.DOMAIN, random_state=4).fit(self.FRAME).guarantee_.secure
-
-    def test_without_a_seed_every_fit_draws_anew(self):
-        np.random.seed(0)  # noqa: NPY002
-        histogram = DPHistogram(domain=self.DOMAIN)
-        copies = [histogram, clone(histogram), pickle.loads(pickle.dumps(histogram)), copy.deepcopy(histogram)]
-        assert len({tuple(one.fit(self.FRAME).counts_) for one in copies}) == 4
-
-    @pytest.mark.parametrize("method", ["flat", "hierarchical"])
-    def test_nothing_else_stays_on_it(self, method):
-        histogram = DPHistogram(domain=self.DOMAIN, method=method).fit(self.FRAME)
-        released = {"counts_", "std_error_"}
-        public = {"domain_", "method_", "branching_", "_library"}
-        public |= {"guarantee_", "n_features_in_", "feature_names_in_"}
-        assert set(vars(histogram)) - set(histogram.get_params()) == released | public
-        again = pickle.loads(pickle.dumps(histogram))
-        assert again.range_estimate(3, 50) == histogram.range_estimate(3, 50)
-        pd.testing.assert_frame_equal(again.to_frame(), histogram.to_frame())
-
-
-class TestMistakes:
-    @each(
-        "parameters error message",
-        [
-            ({"epsilon": 0}, ValueError, "epsilon"),
-            ({"epsilon": math.nan}, ValueError, "epsilon"),
-            ({"epsilon": "1"}, TypeError, "epsilon"),
-            ({"method": "tree"}, ValueError, "method must be one of"),
-            ({"method": None}, ValueError, "method must be one of"),
-            ({"method": "hierarchical"}, ValueError, "method='hierarchical' is for one column"),
-            ({"branching": 1}, ValueError, "branching must be between 2"),
-            ({"branching": 2.0}, TypeError, "branching must be an integer"),
-            ({"handle_unknown": "drop"}, ValueError, "handle_unknown must be one of"),
-            ({"domain": None}, ValueError, "domain declares nothing for the columns"),
-            ({"domain": "auto"}, ValueError, "domain must be declared"),
-            ({"domain": 5}, TypeError, "domain must be"),
-            ({"domain": {"a": ["x"]}}, ValueError, r"domain declares .*\['b'\]"),
-            ({"domain": {"a": ["x"], "b": [1], "c": [1]}}, ValueError, r"domain declares .*\['c'\]"),
-            ({"domain": {"a": ["x", "x"], "b": [1]}}, ValueError, "column 'a'"),
-            ({"domain": {"a": ["x", 1], "b": [1]}}, TypeError, "column 'a'"),
-            ({"ledger": {}}, TypeError, "ledger"),
-            ({"random_state": -1}, ValueError, "random_state"),
-        ],
-    )
-    def test_parameters(self, parameters, error, message):
-        ledger = PrivacyLedger(epsilon=10)
-        frame = pd.DataFrame({"a": ["secret"], "b": [1]})
-        with pytest.raises(error, match=message) as caught:
-            DPHistogram(**{"domain": {"a": ["secret"], "b": [1]}, "ledger": ledger} | parameters).fit(frame)
-        assert "secret" not in str(caught.value)
-        assert ledger.spent == (0, 0)
-
-    def test_too_many_cells(self):
-        with pytest.raises(ValueError, match="the domain has 100,000,000 cells; at most 67,108,864 are counted"):
-            DPHistogram(domain=Interval(0, 1, bins=10_000)).fit([[0.5, 0.5]])
-
-    @pytest.mark.parametrize(
-        ("X", "error", "message"),
-        [
-            (np.zeros(3), ValueError, "Reshape your data"),
-            (pd.DataFrame({"a": ["secret"]}), ValueError, "column 'a'"),
-        ],
-    )
-    def test_data(self, X, error, message):
-        ledger = PrivacyLedger(epsilon=10)
-        with pytest.raises(error, match=message) as caught:
-            DPHistogram(domain=Interval(0, 1, bins=2), ledger=ledger).fit(X)
-        assert "secret" not in str(caught.value)
-        assert ledger.spent == (0, 0)

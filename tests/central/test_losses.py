@@ -5,10 +5,9 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 
-from skdp import DPMean, DPQuantileTransformer, PrivacyGuarantee, PrivacyLedger
+from skdp import DPMean, PrivacyGuarantee, PrivacyLedger
 from skdp.central import DPKBinsDiscretizer, sample_and_aggregate
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, compose, gaussian_epsilon
 from tests.central.test_contract import NUMBERS, SUBJECTS
@@ -90,20 +89,6 @@ def test_means_and_gaussian_noise_compose_as_their_laws():
     plan = ledger.plan(releases, "means", delta=1e-6)
     DPMean(0.3, bounds=BOUNDS, ledger=plan).fit(NUMBERS[["age"]])
     assert ledger.spent.epsilon < 7.97
-
-
-@pytest.mark.filterwarnings("ignore:the noise hides:UserWarning")
-@pytest.mark.parametrize("values", [[0.0], [3.0], [3.0, 4.0], [0.1, 0.2, 5e7], [-5000.0, 5000.0], [1e-9, 2e-9]])
-@pytest.mark.parametrize("quantiles", [5, 20])
-def test_found_bounds_change_no_number_of_draws(values, quantiles, monkeypatch):
-    """What is stated before bounds are found is what is drawn between those that are found."""
-    plans, planned = [], DPQuantileTransformer._plan
-    monkeypatch.setattr(DPQuantileTransformer, "_plan", lambda *given: plans.append(planned(*given)) or plans[-1])
-    table = pd.DataFrame({"a": values * 4000})
-    model = DPQuantileTransformer(50.0, bounds="private", n_quantiles=quantiles, random_state=0).fit(table)
-    before, after = plans
-    assert before.losses == after.losses
-    assert model.guarantee_.losses[-len(after.losses) :] == after.losses
 
 
 def test_a_column_of_choices_and_one_of_counts():

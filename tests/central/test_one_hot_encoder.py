@@ -4,14 +4,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from skdp import Domain, DPOneHotEncoder, Interval, PrivacyLedger, load, privacy_statement, save
-from skdp.central.statistics._partitions import CountThreshold, WeightThreshold
+from skdp import Domain, DPOneHotEncoder, Interval, PrivacyLedger
 from skdp.privacy import Rho
-from tests.conftest import each
 
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
 rng = np.random.default_rng(0)
@@ -87,14 +83,6 @@ class TestPrivate:
         with pytest.warns(UserWarning, match="Found unknown categories"):  # of scikit-learn
             assert ignored.transform(RARE).shape == (493, 3)
 
-    def test_a_category_may_be_called_like_the_column_of_the_others(self):
-        found = finder().fit(pd.DataFrame({"job": ["infrequent_sklearn"] * 400}))
-        assert found.get_feature_names_out().tolist() == ["job_infrequent_sklearn", "job_infrequent_sklearn_"]
-        assert found.inverse_transform([[1.0, 0.0], [0.0, 1.0]]).tolist() == [
-            ["infrequent_sklearn"],
-            ["infrequent_sklearn_"],
-        ]
-
     def test_by_default_unknown_is_an_error_where_categories_are_declared(self):
         fitted = finder(categories=DECLARED | {"job": "private"}).fit(WORDS)
         odd = WORDS.assign(job="pilot")
@@ -105,14 +93,6 @@ class TestPrivate:
         assert fitted.set_params(handle_unknown="infrequent_if_exist").inverse_transform(zeros).tolist() == [[None] * 2]
         with pytest.raises(ValueError, match="can not be inverted"):
             fitted.set_params(handle_unknown="auto").inverse_transform(zeros)
-
-    def test_an_undeclared_value_is_refused_before_the_charge(self):
-        odd, ledger = WORDS.assign(sex="x"), PrivacyLedger(epsilon=1.0, delta=1e-6)
-        found = finder(categories=DECLARED | {"job": "private"}, ledger=ledger)
-        with pytest.raises(ValueError, match="column 'sex' holds a value, or a NaN or inf, outside the declared cat"):
-            found.fit(odd)
-        assert ledger.spent == (0, 0)
-        assert found.set_params(handle_unknown="ignore").fit_transform(odd).iloc[:, -2:].to_numpy().sum() == 0
 
     def test_some_columns_are_declared(self):
         for declared in ({"job": "private", "sex": ["f", "m", "x"]}, ["private", ["f", "m", "x"]]):
@@ -157,75 +137,9 @@ class TestPrivate:
         limited = finder(max_rows_per_person=1).fit(visits, groups=np.zeros(240, int))
         assert limited.categories_[0].size == 0
 
-    def test_the_whole_budget_is_that_of_all_columns(self, monkeypatch):
-        plans = []
-        for kind in (CountThreshold, WeightThreshold):
-            monkeypatch.setattr(
-                kind, "find", lambda self, source, columns, _: plans.append(self) or [["a"]] * len(columns)
-            )
-        finder(0.5, delta=1e-3).fit(WORDS[["job"]])
-        finder(0.5, delta=1e-3, max_rows_per_person=3).fit(WORDS, groups=np.arange(400))
-        counts, weights = plans
-        assert (counts.epsilon, counts.delta, counts.n_columns, counts.rows) == (0.5, pytest.approx(1e-3), 1, 1)
-        assert weights == WeightThreshold.planned(counts.epsilon, counts.delta, 6)
-
-    def test_the_guarantee_and_the_cost(self):
-        ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
-        model = make_pipeline(finder(0.7, ledger=ledger), LogisticRegression())
-        assert privacy_statement(model).steps[0].guarantee.delta == 1e-6
-        y = np.arange(400) % 2
-        fitted = model.fit(WORDS, y)[0]
-        assert (fitted.guarantee_.epsilon, fitted.guarantee_.delta) == (0.7, 1e-6)
-        assert fitted.guarantee_.relation == "add_remove"
-        assert ledger.spent == (0.7, 1e-6)
-        assert "released as is" in str(privacy_statement(model))
-
-
-def test_frames_and_files(tmp_path):
-    wanted = finder().fit(WORDS).transform(WORDS[:5])
-    for table in (pl.from_pandas(WORDS), pl.from_pandas(WORDS).to_arrow(), WORDS.to_numpy()):
-        made = finder().fit(table).transform(table[:5])
-        assert np.asarray(made).tolist() == wanted.to_numpy().tolist()
-        assert type(made).__module__.split(".")[0] == type(table).__module__.split(".")[0]
-    fitted = finder().fit(RARE)
-    assert isinstance(fitted.set_output(transform="polars").transform(RARE), pl.DataFrame)
-    save(fitted, tmp_path / "encoder.skdp")
-    again = load(tmp_path / "encoder.skdp").set_output(transform="pandas")
-    assert again.transform(RARE).equals(fitted.set_output(transform="pandas").transform(RARE))
-    public = {"categories_", "infrequent_", "domain_", "guarantee_", "n_features_in_", "feature_names_in_"}
-    assert set(vars(fitted)) - set(fitted.get_params()) - {"_sklearn_output_config"} == public
-
 
 def test_columns_of_one_name_are_refused():
     table = pl.DataFrame({"a": ["b_c"], "a_b": ["c"]})
     fitted = encoder(categories={"a": ["b_c"], "a_b": ["c"]}).fit(table)
     with pytest.raises(ValueError, match="two columns of the output have the same name: 'a_b_c'"):
         fitted.transform(table)
-
-
-@each(
-    "parameters error message",
-    [
-        ({"categories": None}, ValueError, "job"),
-        ({"categories": "auto"}, ValueError, "categories must be 'private'"),
-        ({"delta": 0.0}, ValueError, "categories='private' needs delta > 0"),
-        ({"epsilon": Rho(0.1, delta=1e-6), "delta": 0.0}, ValueError, "needs an epsilon and a delta"),
-        ({"handle_unknown": "clip"}, ValueError, "handle_unknown must be one of"),
-        ({"drop": "last"}, ValueError, "drop must be None, 'first', 'if_binary'"),
-        ({"drop": 3}, ValueError, "drop must be None, 'first', 'if_binary'"),
-        ({"drop": ["clerk", "f"]}, ValueError, "'job', whose categories are not known yet"),
-        ({"drop": ["pilot", "f"], "categories": DECLARED}, ValueError, "'job', which is not declared"),
-    ],
-)
-def test_mistakes_cost_nothing(parameters, error, message):
-    ledger = PrivacyLedger(epsilon=1.0, delta=0.5)
-    with pytest.raises(error, match=message):
-        finder(ledger=ledger).set_params(**parameters).fit(WORDS)
-    assert ledger.spent == (0, 0)
-
-
-def test_private_categories_of_large_tables_and_odd_columns_are_refused():
-    with pytest.raises(TypeError, match=r"categories='private' needs the values.*skdp\.engines"):
-        finder().fit(pl.from_pandas(WORDS).lazy())
-    with pytest.raises(ValueError, match=r"column 'day' is of dtype datetime64.*; only text, numbers"):
-        finder().fit(pd.DataFrame({"day": pd.to_datetime(["2020-01-01"])}))

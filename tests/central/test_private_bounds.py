@@ -14,9 +14,7 @@ from scipy.stats import binom, gamma
 
 from skdp import (
     DPPCA,
-    BudgetExceeded,
     DPGroupBy,
-    DPKBinsDiscretizer,
     DPLinearRegression,
     DPMean,
     DPMinMaxScaler,
@@ -27,21 +25,14 @@ from skdp import (
     DPStandardScaler,
     DPTargetEncoder,
     DPVarianceThreshold,
-    PrivacyLedger,
-    privacy_statement,
 )
-from skdp.base import coins
 from skdp.central.statistics import NOWHERE, GaussianNoise, count_values, place_bounds
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
 from skdp.central.statistics._private_bounds import (
     _CLEAR_ANYWHERE,
-    LOOKS,
     CellCounts,
     Cells,
-    Found,
-    _cells_after,
     _limit,
-    _products_beyond,
     find_bounds,
 )
 from skdp.frames import read_table
@@ -50,7 +41,6 @@ from tests.central.released import Released
 from tests.conftest import each
 
 N = 20_000
-EVERY = [DPMean, DPStandardScaler, DPMinMaxScaler, DPSimpleImputer, DPQuantileBinarizer, DPKBinsDiscretizer]
 ODD = [0.0, -0.0, 1.0, -1.0, 0.75, 1e308, -1e308, 5e-324, -1e-300, math.inf, -math.inf, math.nan, 3.5, 1 / 3]
 
 
@@ -184,20 +174,6 @@ class TestAccuracy:
             assert -math.inf < low < high < math.inf
             assert high - low < math.inf
 
-    def test_huge_numbers_among_small_ones_are_no_error(self):
-        counts = np.zeros(Cells(16).size)
-        counts[[10_000, 10_010]] = -(2.0**62), 50
-        assert find_bounds(Cells(16), counts, 1.0) is None
-
-    @each("place", [1e6, -1000, 1e9])
-    def test_bounds_of_values_far_from_0_are_nearly_as_good(self, place):
-        values = np.random.default_rng(0).uniform(-0.02, 0.02, N) * abs(place) + place
-        for seed in range(3):
-            low, high = DPMean(bounds="private", random_state=seed).fit(values.reshape(-1, 1)).bounds_[0]
-            assert np.quantile([low, *values], 0.01) >= low
-            assert np.quantile([high, *values], 0.99) <= high
-            assert high - low <= 1.3 * np.ptp(values)
-
     def test_noise_alone_is_hardly_ever_taken_for_values(self):
         """By the exact tail of a sum of Laplace numbers, the difference of two gamma numbers, over all windows."""
         for parts in (4, 8, 16):
@@ -217,72 +193,6 @@ class TestAccuracy:
         assert low <= X.min() + 1e-200
         assert X.max() <= high + 1e-200
         assert low < high <= low + 1.3 * np.ptp([*values, np.max(np.abs(values)) / 8])
-
-    @each("width", [1e-9, 1e-12, 1e-14])
-    def test_values_that_hardly_differ_are_no_error_after_the_charge(self, width):
-        """33 is the middle of a cell of the first look: bounds around it could be closer than floats allow."""
-        X = 33 + width * np.linspace(-1, 1, 20_000).reshape(-1, 1)
-        assert DPMean(bounds="private", random_state=0).fit(X).bounds_.tolist() == [[32, 36]]
-
-    def test_a_centre_is_looked_at_only_if_values_far_from_0_are_many(self):
-        rng, asked = np.random.default_rng(0), []
-
-        def count(cells):
-            asked.append(cells[0])
-            return [np.bincount(cells[0].of(values), minlength=cells[0].size)]
-
-        noises = [LaplaceNoise(share / 5) for share in LOOKS]
-        columns = [rng.normal(50, 5, N), rng.normal(50, 5, 500), rng.exponential(5, N), rng.normal(0, 5, N)]
-        for values in columns:  # noqa: B007
-            place_bounds([NOWHERE], ["a"], [0], count, noises, coins(0, "a test"))
-        assert asked[::2] == [Cells(16)] * 4
-        assert asked[1] == Cells(8, pytest.approx(50, abs=2))
-        assert asked[3::4] == [Cells(4)] * 2
-        assert asked[5].parts == 4
-
-    def test_bounds_that_are_wide_by_bad_luck_do_not_decide_on_a_centre(self):
-        assert _cells_after(Found(50, 56, 6, 53, 400)) == Cells(8, 53)
-        assert _cells_after(Found(50, 368, 6, 53, 400)) == Cells(4, 53)
-        assert _cells_after(Found(-1, 8, 1, 1.28, 400)) == Cells(4, 1.25)  # aligned with 0
-        assert _cells_after(Found(50, 368, 300, 53, 400)) == _cells_after(Found(50, 56, 6, 53, 30)) == Cells(4)
-        counts = np.zeros(Cells(16).size)
-        counts[Cells(16).of(np.array([51, 53, 55]))] = 10_000
-        assert find_bounds(Cells(16), counts, 100.0).width == 6
-        counts[Cells(16).of(np.array([-400]))] = 1200  # clear for bounds, but not certain
-        found = find_bounds(Cells(16), counts, 100.0)
-        assert found.low < -400
-        assert found.width == 6
-
-    def test_what_is_clipped_is_a_sum_whose_square_counts_each_pair_of_cells_twice(self):
-        counts = np.array([900.0, 400.0, 60.0, 30.0, 10.0, 0.0])
-        products = _products_beyond(counts, 2.0 ** np.arange(7), 2, 5.0, -1)
-        assert np.array_equal(products, products.T)
-        assert (products > 0).all()
-        assert np.linalg.eigvalsh(products).min() > -1e-9 * products.max()  # of laws with positive weights
-        assert 40 < products[0, 0] ** 0.5 < 100  # values in the first cell
-
-    def test_a_tail_goes_on_through_the_centre(self):
-        """What is next to a centre is in tiny cells, which are not added up: nothing clear is not nothing."""
-        values, cells = 16 + 3 * np.random.default_rng(0).standard_t(5, N), Cells(8, 2.0)
-        for seed in range(5):
-            noise = np.random.default_rng(seed).laplace(0, 5, cells.size)
-            low, high, *_ = find_bounds(cells, np.bincount(cells.of(values), minlength=cells.size) + noise, 5 * 2**0.5)
-            assert np.mean(values < low) < 4e-4
-            assert low > -30
-            assert high < 70
-
-    def test_a_peak_at_zero_and_a_far_one(self):
-        X = np.repeat([0.0, 5.0, 99_999.0], [15_000, 4_000, 1_000]).reshape(-1, 1)
-        for seed in range(5):
-            low, high = DPMinMaxScaler(bounds="private", random_state=seed).fit(X).bounds_[0]
-            assert -10_000 < low <= 0
-            assert 99_999 <= high < 150_000
-
-    @pytest.mark.parametrize("others", [0, 100])
-    def test_a_column_of_which_zeros_alone_are_clear(self, others):
-        X = np.repeat([0.0, 90.0], [5000 - others, others]).reshape(-1, 1)
-        with pytest.warns(UserWarning, match="if they are not 0"):
-            assert DPMean(bounds="private", random_state=0).fit(X).bounds_.tolist() == [[*NOWHERE]]
 
     def test_tiny_and_huge_epsilons(self):
         X = column("skewed", 500).reshape(-1, 1)
@@ -373,42 +283,6 @@ class TestErrorsWhereNothingIsFound:
 
 
 class TestPromise:
-    @each("kind", EVERY)
-    def test_everything_is_one_charge_of_epsilon(self, kind):
-        ledger = PrivacyLedger(epsilon=2.5)
-        fitted = kind(1.25, bounds="private", ledger=ledger, random_state=0).fit(column("skewed").reshape(-1, 1))
-        assert fitted.guarantee_.epsilon == ledger.spent.epsilon == 1.25
-        assert len(ledger.report()) == 1
-        assert "on counts for bounds" in fitted.guarantee_.mechanism
-        assert fitted.bounds_[0, 0] < 0.1 < 15 < fitted.bounds_[0, 1] < 300
-        with pytest.raises(BudgetExceeded):
-            kind(1.26, bounds="private", ledger=ledger).fit(column("skewed").reshape(-1, 1))
-
-    @pytest.mark.parametrize("n_columns", [1, 3])
-    def test_the_noise_is_that_of_a_count_a_column(self, n_columns, monkeypatch):
-        asked = []
-
-        def record(source, scale, size):
-            asked.append((scale, size))
-            return np.zeros(size, int)
-
-        monkeypatch.setattr("skdp.central.statistics._noise.discrete_laplace", record)
-        with pytest.warns(UserWarning, match="the noise hides"):
-            DPMean(0.5, bounds="private", random_state=0).fit(np.ones((50, n_columns)))
-        assert sum(LOOKS) == 1
-        drawn = asked[:n_columns], asked[n_columns:]
-        for share, cells, each_column in zip(LOOKS, (Cells(16), Cells(4)), drawn, strict=True):
-            assert each_column == [(n_columns / (Fraction(0.5) * Fraction(0.2) * share), cells.size)] * n_columns
-
-    @pytest.mark.parametrize("epsilon", [Rho(0.3, delta=1e-6), Mu(0.7, delta=1e-6)])
-    @pytest.mark.parametrize("kind", EVERY)
-    def test_shares_of_rho_and_mu_add_up(self, kind, epsilon):
-        X = np.column_stack([column("skewed"), column("centred")])
-        ledger = PrivacyLedger(rho=0.3) if isinstance(epsilon, Rho) else PrivacyLedger(mu=0.7)
-        fitted = kind(epsilon, bounds="private", ledger=ledger, random_state=0).fit(X)
-        assert fitted.guarantee_.rho <= (0.3 if isinstance(epsilon, Rho) else 0.7**2 / 2) * (1 + 1e-9)
-        assert (fitted.bounds_[:, 1] > 2).all()
-
     @pytest.mark.parametrize("epsilon", [0.5, Rho(0.3, delta=1e-6), Mu(0.7, delta=1e-6)])
     @pytest.mark.parametrize("kind", [DPMean, DPMinMaxScaler])
     def test_the_draws_spend_what_is_given(self, kind, epsilon, monkeypatch):
@@ -445,47 +319,3 @@ class TestPromise:
         assert imputer.bounds_.shape == (1, 2)
         imputer.set_params(strategy="most_frequent", categories=[[1.0, 2.0]]).fit(np.ones((5, 1)))
         assert not hasattr(imputer, "bounds_")
-
-    def test_the_widest_bounds_have_a_finite_error(self):
-        X = 1e306 * column("uniform", 3000).reshape(-1, 1)
-        assert np.isfinite(DPMean(4.0, bounds="private", random_state=0).fit(X).std_error_).all()
-
-    def test_the_cost_is_known_before_the_data(self):
-        model = DPStandardScaler(0.5, bounds={"age": "private", "hours": (0, 100)})
-        assert privacy_statement(model).steps[0].guarantee.epsilon == 0.5
-
-    def test_a_lazy_table_gives_what_one_in_memory_gives(self):
-        pytest.importorskip("skdp.engines")
-        frame = pl.DataFrame({"a": column("skewed", 3000), "b": [None, *column("far", 2999)]})
-        for model in (DPMean(4.0, bounds="private", random_state=0), DPMinMaxScaler(bounds="private", random_state=0)):
-            eager, lazy = (model.fit(table).bounds_.tolist() for table in (frame, frame.lazy()))
-            assert eager == lazy
-
-
-@each(
-    "parameters error message",
-    [
-        ({"bounds": "auto"}, ValueError, "bounds must be 'private' or .*, got 'auto'"),
-        (
-            {"bounds": {"a": "auto", "b": (0, 1)}},
-            ValueError,
-            "bounds of column 'a' must be 'private' or",
-        ),
-        ({"bounds": [(0, 1), "auto"]}, ValueError, "bounds of column 'b' must be 'private' or .*, got 'auto'"),
-        ({"bounds": {"a": "private"}}, ValueError, "bounds declares nothing for the columns"),
-        ({"bounds": ["private"]}, ValueError, "bounds has 1 rows"),
-        ({"bounds": ["private"] * 3}, ValueError, "bounds has 3 rows"),
-        ({"bounds_share": 0}, ValueError, "bounds_share must be between 0 and 1"),
-        ({"bounds_share": 1.0}, ValueError, "bounds_share must be between 0 and 1"),
-        ({"bounds_share": True}, TypeError, "bounds_share must be a number"),
-        ({"bounds_share": "half"}, TypeError, "bounds_share must be a number"),
-        ({"candidates": "integers"}, ValueError, "candidates of column 'a' must be None or a number of steps"),
-        ({"candidates": {"b": [1.0, 2.0]}}, ValueError, "candidates of column 'b' must be None"),
-    ],
-)
-def test_mistakes_cost_nothing(parameters, error, message):
-    ledger = PrivacyLedger(epsilon=1.0)
-    X = pd.DataFrame({"a": column("centred", 100), "b": column("skewed", 100)})
-    with pytest.raises(error, match=message):
-        DPQuantileBinarizer(**{"bounds": "private", "ledger": ledger} | parameters).fit(X)
-    assert ledger.spent.epsilon == 0

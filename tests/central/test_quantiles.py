@@ -1,9 +1,11 @@
+"""Quantiles by choices, by noisy counts and by halving: exact laws, and what is close to the quantiles."""
+
 from __future__ import annotations
 
 import itertools
 import math
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import pandas as pd
@@ -12,12 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from skdp import DPKBinsDiscretizer, DPMinMaxScaler, DPQuantileBinarizer
-from skdp.central.statistics import _noise, equal_steps, read_candidates, read_probability
-from skdp.central.statistics._quantiles import count_below, ranked_quantiles, scores
-from skdp.datasets import load_adult
-from skdp.privacy import Share
+from skdp import DPKBinsDiscretizer
+from skdp.central.statistics import Noise, _cuts, _noise, equal_steps, plan_quantiles, read_candidates, read_probability
+from skdp.central.statistics._quantiles import (
+    cells_of,
+    count_below,
+    counted_quantiles,
+    estimate_cells,
+    halved_quantiles,
+    ranked_quantiles,
+    scores,
+)
+from skdp.frames import read_table
+from skdp.privacy import Mu, Rho, Share
 from skdp.randomness import SecureSource, SeededSource
+from skdp.testing import check_sensitivity
+from tests.central.released import Released
 from tests.conftest import each
 
 FALSE_ALARM = 1e-6
@@ -112,38 +124,6 @@ class TestGuarantee:
         assert 0.4 * epsilon < worst <= epsilon * (1 + 1e-9)
         assert worst < replaced <= 2 * epsilon * (1 + 1e-9)
 
-    def test_a_missing_value_changes_nothing(self, choices):
-        laws = self.released(choices, PROBABILITIES)
-        for rows, here in laws.items():
-            assert here == laws[tuple(row for row in rows if row == row)]
-
-    def test_records_of_two_columns(self, choices):
-        """Both columns are released: the losses of a record add."""
-        records = list(itertools.product((0.0, 2.0, NAN), repeat=2))
-        halves = [Fraction(1, 3), Fraction(2, 3)]
-
-        def release(rows):
-            columns = np.array(rows, float).reshape(-1, 2).T
-            return choices(lambda: quantiles(list(columns), halves, [GRID, GRID[:3]], Fraction(1), None))
-
-        worst = max(loss(release(rows), release((*rows, record))) for rows in tables(records, 2) for record in records)
-        assert 0.4 < worst <= 1 + 1e-9
-
-    def test_no_larger_rate_is_private_for_all_candidates(self, choices):
-        """One score falls by 1/2 while another one rises by 1/2: with 2,000 candidates, the loss is epsilon."""
-        many = np.arange(2000.0)
-
-        def chance(column, candidate):
-            """Of two heads' probabilities only: 1 of the best, p of all others of the same gap."""
-            ((gaps, rate),) = choices(lambda: quantiles([column], [Fraction(1, 2)], [many], Fraction(1), None))
-            t, weights = np.polynomial.legendre.leggauss(100)
-            heads = np.exp(-float(rate) * np.array(gaps))
-            others = np.log1p(-np.delete(heads, candidate)[:, None] * (1 - (t + 1) / 2)).sum(axis=0)
-            return heads[candidate] * (weights / 2 * np.exp(others)).sum()
-
-        before, after = chance(np.array([1990.0]), 1992), chance(np.array([1990.0, 1995.0]), 1992)
-        assert 0.99 < math.log(after / before) < 1
-
     @each("q", PROBABILITIES)
     def test_sensitivity_of_the_scores_is_what_is_declared(self, q):
         declared = max(q.numerator, q.denominator - q.numerator)
@@ -153,24 +133,6 @@ class TestGuarantee:
             for value in self.VALUES:
                 changes |= set(np.abs(here - scores(*count_below(np.array([*rows, value], float), GRID), q)))
         assert max(changes) == declared
-
-    @pytest.mark.parametrize(
-        "estimator",
-        [
-            DPQuantileBinarizer(0.7, quantile=0.9, bounds=(0, 4), candidates=4),
-            DPKBinsDiscretizer(0.7, n_bins=4, bounds=(0, 4), candidates=4),
-            DPMinMaxScaler(0.7, quantile_range=(0.1, 0.8), bounds=(0, 4), candidates=4),
-        ],
-        ids=lambda estimator: type(estimator).__name__,
-    )
-    def test_estimators_spend_their_epsilon_on_all_columns(self, choices, estimator):
-        records = [(0.0, 3.0), (2.0, NAN), (1.0, 1.0)]
-
-        def release(rows):
-            return choices(lambda: estimator.fit(np.array(rows, float).reshape(-1, 2)))
-
-        worst = max(loss(release(rows), release((*rows, one))) for rows in tables(records, 2) for one in records)
-        assert 0.3 < worst <= 0.7 + 1e-9
 
 
 class TestScores:
@@ -184,18 +146,6 @@ class TestScores:
                 below, up_to = sum(x < candidate for x in column), sum(x <= candidate for x in column)
                 failure = max(0, below - q * len(column), q * len(column) - up_to)
                 assert int(score) == -failure * q.denominator
-
-    @each("q", PROBABILITIES)
-    def test_exact_quantiles_score_0(self, q):
-        column = np.random.default_rng(0).integers(0, 5, 1000).astype(float)
-        found = GRID[scores(*count_below(column, GRID), q) == 0]
-        assert found.tolist() == [np.quantile(column, float(q), method="inverted_cdf")]
-
-    def test_ties_are_no_trouble(self):
-        column = np.array([0.0] * 90 + [50.0] * 10)
-        grid = equal_steps(0, 100, 10_000)
-        for q, expected in ((Fraction(1, 2), 0), (Fraction(89, 100), 0), (Fraction(95, 100), 50)):
-            assert grid[scores(*count_below(column, grid), q) == 0].tolist() == [expected]
 
     def test_many_values_do_not_overflow(self):
         half = np.array([4 * 10**12])
@@ -211,15 +161,6 @@ class TestRelease:
         expected = law(tuple((gaps - gaps.min()).tolist()), Fraction(1, 2))
         assert chisquare(np.bincount(np.array(drawn, int), minlength=5), 2_000 * expected).pvalue > FALSE_ALARM
 
-    @pytest.mark.parametrize("rows", [[], [NAN, NAN]])
-    def test_without_values_all_candidates_are_alike(self, choices, rows):
-        ((gaps, _),) = choices(lambda: quantiles([np.array(rows)], [Fraction(1, 2)], [GRID], Fraction(1), None))
-        assert gaps == (0,) * 5
-
-    def test_one_value(self):
-        found = quantiles([np.array([3.0])], [Fraction(1, 2)], [GRID], Fraction(10**4), SecureSource())
-        assert found.tolist() == [[3.0]]
-
     def test_quantiles_of_a_column_are_sorted(self):
         probabilities = [Fraction(index, 10) for index in range(1, 10)]
         found = quantiles([GRID] * 3, probabilities, [np.arange(101.0)] * 3, Fraction(1, 100), SecureSource())
@@ -232,36 +173,11 @@ class TestRelease:
         source, grid = SecureSource(), np.array([0.0, 1.0, 2.0])
         assert quantiles([column], [Fraction(1, 2)], [grid], Fraction(10**4), source).item() == 0
 
-    @pytest.mark.long  # the law itself is tested above
-    def test_the_median_age_is_37_in_each_of_300_runs(self):
-        ages = load_adult().frame[["age"]]
-        binarizer = DPQuantileBinarizer(epsilon=0.1, bounds=(0, 100))
-        assert {binarizer.fit(ages).thresholds_.item() for _ in range(300)} == {37.0}
-
 
 class TestProbability:
     @each("value", [0.1, np.float64(0.1), Fraction(1, 10), np.float32(0.1)])
     def test_is_taken_as_written(self, value):
         assert read_probability(value, "quantile") == Fraction(1, 10)
-
-    @each(
-        "value error",
-        [
-            (0, ValueError),
-            (1, ValueError),
-            (1e-9, ValueError),
-            (1 - 1e-9, ValueError),
-            (math.nan, ValueError),
-            (math.inf, ValueError),
-            ("0.5", TypeError),
-            (True, TypeError),
-            (None, TypeError),
-            ([0.5], TypeError),
-        ],
-    )
-    def test_odd_values(self, value, error):
-        with pytest.raises(error, match="quantile must be"):
-            read_probability(value, "quantile")
 
 
 class TestCandidates:
@@ -291,12 +207,6 @@ class TestCandidates:
         low, high = bounds
         expected = [float(Fraction(low) + Fraction((high - low) * index, 10_000)) for index in range(10_001)]
         assert equal_steps(*map(float, bounds), 10_000).tolist() == expected
-
-    @pytest.mark.parametrize("bounds", [(0.1, 0.7), (-1 / 3, 1e-12), (1e17, 1.1e17)])
-    def test_the_ends_are_the_bounds(self, bounds):
-        found = equal_steps(*bounds, 3)
-        assert (found[0], found[-1]) == bounds
-        assert (np.diff(found) > 0).all()
 
     def test_may_be_declared(self):
         a, b, c = read_candidates({"a": 2, "b": [3, 1, 1]}, "abc", (0, 4))
@@ -330,7 +240,211 @@ class TestCandidates:
         with pytest.raises(error, match=match):
             read_candidates(candidates, ["age"], (0, 100))
 
-    @pytest.mark.parametrize("bounds", [(0.2, 0.7), (0, 1e6), (-1e300, 1e300)])
-    def test_too_few_or_too_many_integers(self, bounds):
-        with pytest.raises(ValueError, match="there must be 1 to 1,000,000 whole numbers"):
-            read_candidates("integers", ["age"], bounds)
+
+NAN = math.nan
+GRID = np.arange(5.0)
+TENTHS = [Fraction(index, 10) for index in range(1, 10)]
+COUNTED = (0.0, 0.5, 2.0, 4.0, 7.0, NAN)
+
+
+class Known(Noise):
+    """Noise that is known, and what it was asked for."""
+
+    name = "known"
+
+    def __init__(self, values=0):
+        self.values, self.sizes = values, []
+
+    def draw(self, source, size):
+        self.sizes.append(size)
+        return np.zeros(size, np.int64) + self.values
+
+    error = reach = loss = None
+
+
+class TestCountedSensitivity:
+    @pytest.mark.parametrize("sizes", [(9, 2), (9, 5, 3)], ids=str)
+    def test_a_record_changes_one_count_of_each_level_by_one(self, sizes):
+        """All tables of up to 2 rows, on candidates, between them and beyond, for what was released of each level."""
+
+        def levels_of(rows):
+            found = []
+            for seed in range(2):
+                rng = np.random.default_rng(seed)
+                noise = Released(partial(rng.integers, -3, 9))
+                index = counted_quantiles(count_below(np.array(rows, float), GRID), TENTHS, sizes, noise, None)
+                found.append((noise.seen, index.tolist()))
+            return found
+
+        for rows in itertools.chain(*(itertools.combinations_with_replacement(COUNTED, n) for n in range(3))):
+            before = levels_of(rows)
+            for value in COUNTED:
+                for (seen, index), (other, same) in zip(levels_of((*rows, value)), before, strict=True):
+                    assert index == same
+                    changes = [after - here for after, here in zip(seen, other, strict=True)]
+                    assert [(change.sum(), np.abs(change).sum()) for change in changes] == [
+                        (0, 0) if math.isnan(value) else (1, 1)
+                    ] * len(sizes)
+
+    @pytest.mark.parametrize("epsilon", [1.0, pytest.param(Mu(0.4, 1e-6), marks=pytest.mark.long)], ids=str)
+    def test_the_replayed_noise_covers_a_record(self, epsilon):
+        rows = np.array([[0.0], [0.0], [99.5]])
+        check_sensitivity(DPKBinsDiscretizer(epsilon, n_bins=10, bounds=(0, 100), candidates=400), rows)
+
+
+class TestCounts:
+    @each("sizes", [(9, 2), (40, 5, 3), (100, 20)])
+    def test_without_noise_the_counts_are_what_they_were(self, sizes):
+        counts = np.random.default_rng(sizes[0]).poisson(1.0, sizes[0])
+        assert estimate_cells(counts, sizes, Known(), None) == pytest.approx(counts, abs=1e-9)
+
+
+class TestCountedQuantiles:
+    @each("column", [[1.0] * 90 + [3.5] * 10, list(np.linspace(0, 4, 101)), [0.0], [9.0, -9.0]])
+    def test_without_noise_no_candidate_is_better(self, column):
+        ranks = count_below(np.array(column), GRID)
+        found = counted_quantiles(ranks, TENTHS, (9, 3), Known(), None)
+        for q, index in zip(TENTHS, found, strict=True):
+            assert scores(*ranks, q)[index] == scores(*ranks, q).max()
+
+    def test_without_values_they_are_spread_evenly(self):
+        ranks = count_below(np.array([NAN]), GRID)
+        found = counted_quantiles(ranks, TENTHS, (9, 3), Known(-3), None)
+        assert found.tolist() == [0, 1, 1, 2, 2, 2, 3, 3, 4]
+
+    @pytest.mark.parametrize("epsilon", [Fraction(1, 10**30), Fraction(10**9)])
+    def test_tiny_and_huge_epsilons(self, epsilon):
+        table, share = read_table(np.array([[2.0], [3.0]])), Share("epsilon", epsilon)
+        found = plan_quantiles(table, None, [GRID], TENTHS, share).draw(SeededSource("tiny"))
+        assert (np.diff(found) >= 0).all()
+        assert np.isin(found, GRID).all()
+        assert epsilon < 1 or found.tolist() == [[2.0] * 5 + [3.0] * 4]
+
+    def test_fifty_have_a_tenth_of_the_error_of_as_many_choices(self):
+        """Skewed values with many ties, of which half are 0; not one of the columns that constants were chosen on."""
+        rng = np.random.default_rng(7)
+        column = np.where(rng.random(20_000) < 0.5, 0.0, np.round(rng.gamma(3, 2, 20_000), 1))
+        grid, share = equal_steps(0, 100, 10_000), Share("epsilon", Fraction(1, 10))
+        probabilities = [Fraction(index, 51) for index in range(1, 51)]
+        ranks, source = count_below(column, grid), SeededSource("fifty")
+
+        def error(found):
+            failures = [
+                -scores(*ranks, q)[index] / q.denominator for q, index in zip(probabilities, found, strict=True)
+            ]
+            return np.mean(failures)
+
+        plan = plan_quantiles(read_table(column.reshape(-1, 1)), None, [grid], probabilities, share)
+        together = error(np.searchsorted(grid, plan.draw(source)[0]))
+        by_choices = ranked_quantiles([ranks], probabilities, [np.arange(grid.size)], share, source)[0]
+        assert together < 80
+        assert together < error(by_choices.astype(int)) / 10
+
+
+NAN = math.nan
+THREE = np.arange(3.0)
+CUT_VALUES = (0.0, 0.5, 2.0, 7.0, NAN)
+QUARTILES = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]
+UNEVEN = [Fraction(1, 10), Fraction(1, 3), Fraction(9, 10)]
+
+
+@pytest.fixture
+def cut_laws(monkeypatch):
+    """The laws of all cut_laws of a release, given the first one."""
+    monkeypatch.setattr(_cuts, "PARTS", 2)
+
+    def laws_of(rows, probabilities, share):
+        found = []
+        for first in range(11):
+            laws = []
+
+            def choose(source, size, within, gap, rate, scores, laws=laws, first=first):
+                gaps = np.array([gap(index) for index in range(size)])
+                for far in (0, 7):
+                    assert np.flatnonzero(gaps <= far).tolist() == list(range(*within(far)))
+                weights = np.exp(-float(rate) * gaps)
+                laws.append(np.log(weights / weights.sum()))
+                return first if len(laws) == 1 else 0
+
+            monkeypatch.setattr(_cuts, "unimodal_choice", choose)
+            _cuts.cut_positions(cells_of(count_below(np.array(rows, float), THREE)), probabilities, share, None)
+            assert laws[0].size == 11
+            found.append((laws[0][first], laws[1:]))
+        return found
+
+    return laws_of
+
+
+def loss_of_cuts(one, other):
+    """The greatest log ratio of the probabilities of a release: the later cut_laws do not depend on each other."""
+    return max(
+        a - b + sum((left - right).max() for left, right in zip(later, others, strict=True))
+        for (a, later), (b, others) in zip(one, other, strict=True)
+    )
+
+
+class TestCutGuarantee:
+    @pytest.mark.parametrize("probabilities", [QUARTILES, UNEVEN, QUARTILES[::2]], ids=["quartiles", "uneven", "two"])
+    def test_adding_a_record_costs_at_most_epsilon(self, cut_laws, probabilities):
+        """All tables of up to 2 rows, on candidates, between and beyond them, and all neighbours."""
+        share, known, worst = Share("epsilon", Fraction(1)), {}, 0
+        for rows in itertools.chain(*(itertools.combinations_with_replacement(range(5), n) for n in range(4))):
+            known[rows] = cut_laws([CUT_VALUES[row] for row in rows], probabilities, share)
+        for rows, here in known.items():
+            if len(rows) < 3:
+                for row in range(5):
+                    there = known[tuple(sorted((*rows, row)))]
+                    assert row < 4 or loss_of_cuts(here, there) == 0
+                    worst = max(worst, loss_of_cuts(here, there), loss_of_cuts(there, here))
+        assert 0.45 < worst <= 1 + 1e-9
+
+    @pytest.mark.parametrize("epsilon", [1.0, pytest.param(Rho(0.1, 1e-6), marks=pytest.mark.long)], ids=str)
+    def test_the_replayed_noise_covers_a_record(self, monkeypatch, epsilon):
+        monkeypatch.setattr(_cuts, "_AUDITED", 50)
+        rows = np.array([[0.0], [0.0], [99.5]])
+        check_sensitivity(DPKBinsDiscretizer(epsilon, n_bins=4, bounds=(0, 100), candidates=2000), rows)
+
+
+class TestCuts:
+    @pytest.mark.parametrize("counts", [[2, 0, 3], [0, 0, 1], [0, 0], [5]])
+    def test_the_first_of_a_mass(self, monkeypatch, counts):
+        monkeypatch.setattr(_cuts, "PARTS", 4)
+        cuts = _cuts.Cuts(np.append(0, np.cumsum(counts)))
+        masses = [cuts.mass(cut) for cut in range(cuts.last + 1)]
+        assert masses == [sum((np.repeat(counts, 4))[:cut]) for cut in range(cuts.last + 1)]
+        for mass in range(-1, 4 * sum(counts) + 3):
+            assert cuts.first(mass) == np.searchsorted(masses, mass)
+
+
+class TestCutQuantiles:
+    @pytest.mark.parametrize("probabilities", [QUARTILES, UNEVEN, [Fraction(i, 8) for i in range(1, 8)]], ids=len)
+    @pytest.mark.parametrize(
+        "column",
+        [[0.0] * 60 + [3.5] * 11 + [9.0] * 29, np.linspace(0, 4, 801), [3.0] * 40],
+        ids=["tied", "even", "one"],
+    )
+    def test_with_a_huge_epsilon_no_candidate_is_better(self, column, probabilities):
+        ranks, grid = count_below(np.array(column), np.arange(5.0)), np.arange(5)
+        found = halved_quantiles([ranks], probabilities, [grid], Share("epsilon", Fraction(10**9)), SeededSource(1))
+        for q, index in zip(probabilities, found[0], strict=True):
+            assert scores(*ranks, q)[index] == scores(*ranks, q).max()
+
+    @pytest.mark.parametrize("epsilon", [Fraction(1, 10**30), Fraction(1)])
+    @pytest.mark.parametrize("rows", [[], [2.0, 3.0]], ids=len)
+    def test_little_is_known(self, rows, epsilon):
+        grid, source = equal_steps(0, 1, 5000), SeededSource("tiny")
+        found = halved_quantiles(
+            [count_below(np.array(rows), grid)], QUARTILES, [grid], Share("epsilon", epsilon), source
+        )
+        assert (np.diff(found) >= 0).all()
+        assert np.isin(found, grid).all()
+
+    def test_fine_candidates_and_three_to_seven_are_halved(self):
+        table, share = read_table(np.zeros((4, 1))), Share("epsilon", Fraction(1))
+
+        def name(k, steps):
+            probabilities = [Fraction(index, k + 1) for index in range(1, k + 1)]
+            return plan_quantiles(table, None, [equal_steps(0, 1, steps)], probabilities, share).mechanism
+
+        assert [name(k, 10_000)[:4] for k in (1, 2, 3, 7, 8)] == ["perm", "perm", "expo", "expo", "disc"]
+        assert [name(k, 1000)[:4] for k in (1, 2, 3, 4)] == ["perm"] * 3 + ["disc"]

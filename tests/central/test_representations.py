@@ -13,7 +13,6 @@ import pytest
 from skdp import (
     DPHistogram,
     DPKBinsDiscretizer,
-    DPMarginalSynthesizer,
     DPMean,
     DPMinMaxScaler,
     DPQuantileBinarizer,
@@ -21,6 +20,8 @@ from skdp import (
     DPStandardScaler,
     Interval,
 )
+
+pytestmark = pytest.mark.filterwarnings("ignore:the columns .* are of dtype object:UserWarning")
 
 N = 40
 AGES = np.random.default_rng(0).integers(17, 90, N).tolist()
@@ -132,45 +133,3 @@ def test_a_missing_value_does_not_decide_what_may_be_released(estimator):
         runs = [estimator.set_params(random_state=seed).fit(pd.DataFrame({"x": values})) for seed in range(30)]
         numbers = np.array([np.ravel(getattr(run, attribute))[1 if attribute == "bin_edges_" else 0] for run in runs])
         assert np.mean(numbers % 1 == 0) < 0.3
-
-
-FIT_QUICKLY = {"marginals": "independent", "max_iter": 3, "random_state": 5}
-
-
-@pytest.mark.parametrize(
-    ("domain", "tables"),
-    [
-        pytest.param(Interval(0, 100, bins=10), [AGES, AGES_BUT_ONE, NOTHING], marks=pytest.mark.long),
-        pytest.param(Interval(0, 99.5, bins=10), [AGES, AGES_BUT_ONE, NOTHING], marks=pytest.mark.long),
-        (Interval(0, 100, bins=10, missing=True), [AGES, AGES_BUT_ONE, NOTHING]),
-        (list(range(100)), [AGES, AGES_BUT_ONE, NOTHING]),
-        pytest.param([*range(100), 100.5], [AGES, AGES_BUT_ONE, NOTHING], marks=pytest.mark.long),
-        pytest.param([False, True], [TRUTHS, TRUTHS_BUT_ONE, NOTHING], marks=pytest.mark.long),
-        ([False, True, None], [TRUTHS, TRUTHS_BUT_ONE, NOTHING]),
-        pytest.param(["clerk", "nurse"], [JOBS, JOBS_BUT_ONE, NOTHING], marks=pytest.mark.long),
-        (["clerk", "nurse", None], [JOBS, JOBS_BUT_ONE, NOTHING]),
-    ],
-)
-def test_synthetic_rows_have_dtypes_that_are_declared(domain, tables):
-    """A missing value made floats of integers, with fractions, and objects of truth values."""
-    families = {}
-    is_numeric = isinstance(domain, Interval) or not isinstance(domain[0], bool | str)
-    for values in tables:
-        rows = {}
-        for kind, frame in frames(values):
-            if "small" in kind and not is_numeric:  # a dtype of numbers is refused, whatever the rows are
-                continue
-            synthesizer = DPMarginalSynthesizer(domain={"x": domain}, handle_unknown="ignore", **FIT_QUICKLY)
-            made = synthesizer.fit(frame).sample(30)
-            column = made["x"]
-            dtype = str(column.type if isinstance(made, pa.Table) else column.dtype)
-            # pandas has NumPy's dtypes, nullable ones and Arrow's: a missing value cannot change the family.
-            # `convert_dtypes` leaves a column of nothing in NumPy's.
-            numpys = kind not in ("nullable", "pandas arrow") or (kind == "nullable" and values is NOTHING)
-            family = type(made), "" if numpys else kind
-            families.setdefault(family, set()).add(dtype)
-            values_made = column.to_pylist() if isinstance(made, pa.Table) else column.to_list()
-            plain = [None if pd.isna(value) else value for value in values_made]
-            rows[kind] = repr([float(value) if isinstance(value, int) else value for value in plain])
-        assert len(set(rows.values())) == 1, {kind: text[:200] for kind, text in rows.items()}
-    assert all(len(dtypes) == 1 for dtypes in families.values()), families

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ import pytest
 
 import skdp
 from skdp.cli import main
-from skdp.engines import estimate_file, privatize_file, privatize_files, synthesize_file, tally_files
+from skdp.engines import estimate_file, tally_files
 from skdp.engines._source_file import open_filesystem
 from tests.conftest import each
 
@@ -70,22 +71,12 @@ def test_values_are_separated_as_is_said(folder, run, source, options):
         (folder / f"{target}.skdp.json").unlink()
 
 
-def test_all_functions_take_a_delimiter(folder):
-    privatize_file("semicolons.csv", folder / "reports.csv", ENCODER, delimiter=";")
-    pd.read_csv("reports.csv").to_csv("other.csv", sep=";", index=False)
-    encoder = ENCODER.fit(PEOPLE[["sex"]])
-    assert tally_files("other.csv", encoder, delimiter=";") == tally_files("reports.csv")
-    pd.testing.assert_frame_equal(estimate_file("other.csv", encoder, delimiter=";"), estimate_file("reports.csv"))
-    privatize_files(["semicolons.csv"], folder / "release", ENCODER, delimiter=";", file_format="csv")
-    assert tally_files(folder / "release").n_reports == 60
-    synthesizer = skdp.DPMarginalSynthesizer(3.0, domain={"sex": ["f", "m"]})
-    synthesize_file("semicolons.csv", folder / "rows.tsv", synthesizer, n_samples=5, delimiter=";")
-    assert pd.read_csv("rows.tsv", sep="\t").shape == (5, 1)
-
-
 def test_another_delimiter_is_advised_and_a_wrong_one_refused(folder, run):
-    told = run("privatize", "semicolons.csv", "r.csv", *PRIVATIZE)[2]
-    assert "if another character than its delimiter separates the values, give --delimiter" in told
+    PEOPLE.rename(columns={"a;b,c": "number"}).to_csv("single.csv", index=False, sep=";")
+    for words in (["privatize", "semicolons.csv", "r.csv", *PRIVATIZE], ["draft-domain", "single.csv", "d.toml"]):
+        told = run(*words)[2]
+        assert "if another character than its delimiter separates the values, give --delimiter" in told
+    assert run("draft-domain", "single.csv", "d.toml", "--delimiter", ";")[0] == 0
     for delimiter in (";;", "", '"', "\u00b7"):
         status, _, told = run("privatize", "people.csv", "r.csv", *PRIVATIZE, "--delimiter", delimiter)
         assert status == 2
@@ -118,8 +109,8 @@ def test_a_stream_of_another_format_is_known_by_its_first_bytes(folder, run):
     assert status == 0, told
     assert "skdp.protocol" in {key.decode() for key in pyarrow.parquet.read_schema(io.BytesIO(reports)).metadata}
     assert b"std_error" in run("estimate", "-", given=reports)[1]
-    lines = PEOPLE.to_json(orient="records", lines=True).encode()
-    assert run("privatize", "-", "-", *PRIVATIZE, given=lines)[0] == 0
+    tally = run("tally", "-", given=reports)[1]
+    assert run("estimate", "-", given=tally)[1] == run("estimate", "-", given=reports)[1]
     assert "is gzipped" in run("privatize", "-", "-", *PRIVATIZE, given=b"\x1f\x8b123456789")[2]
 
 
@@ -141,7 +132,7 @@ def test_drafts_and_synthetic_rows_go_through_a_pipe(folder, run):
 def test_what_streams_cannot_be_is_refused(folder, run):
     given = (folder / "people.csv").read_bytes()
     assert "--resume goes with files" in run("privatize", "-", "r.csv", *PRIVATIZE, "--resume", given=given)[2]
-    assert "standard input (-) is given twice" in run("privatize", "-", "-", "out/", *PRIVATIZE, given=given)[2]
+    assert "standard input (-) is given twice" in run("tally", "-", "-", given=given)[2]
     status, reports, told = run("privatize", "-", "-", *PRIVATIZE, given=b"sex\nf\nx\n")
     assert (status, reports) == (2, b"")
     assert "outside the declared categories" in told
@@ -165,15 +156,6 @@ def test_an_exhausted_budget_has_a_status_of_its_own(folder, run):
     assert b"3 if the budget of a ledger does not cover" in b" ".join(run("--help")[1].split())
 
 
-def test_a_domain_is_written_under_its_own_ending(folder, run):
-    for name in ("x.json", "domain", "people2.csv"):
-        status, _, told = run("draft-domain", "people.csv", name)
-        assert status == 2
-        assert f"a domain file is TOML, and its name ends in .toml, got {name!r}" in told
-        assert not (folder / name).exists()
-    assert run("draft-domain", "people.csv", "other.TOML")[0] == 0
-
-
 @each("url", ["gs://bucket/a.csv", "gcs://bucket/a.csv", "gs://anonymous@bucket/a.csv?scheme=http"])
 def test_google_is_tried_for_a_limited_time(url):
     filesystem, path = open_filesystem(url)
@@ -187,3 +169,15 @@ def limit_of(filesystem):
     assert isinstance(filesystem, pyarrow.fs.GcsFileSystem)
     _, (options,) = filesystem.__reduce__()
     return options["retry_time_limit"].total_seconds()
+
+
+def test_a_warning_is_one_line_without_python(folder, run):
+    reports = ENCODER.fit_transform(PEOPLE[["sex"]])
+    reports["sex"] = "f"  # not those of the release
+    reports.to_parquet("changed.parquet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        status, _, told = run("estimate", "changed.parquet")
+    assert status == 0
+    assert [line for line in told.splitlines() if line.startswith("skdp estimate: warning: ")]
+    assert ".py" not in told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gc
 import weakref
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdp.coding import ColumnError, ValueCoder, decoder, distinct_values, is_missing, kind_of, plain, to_numbers
+from skdp.coding import ColumnError, ValueCoder, decoder, distinct_values, is_missing, plain, to_numbers
 from skdp.frames import read_table
 from tests.conftest import each
 
@@ -95,11 +96,6 @@ def test_all_kinds_of_missing_are_one(missing):
     assert ValueCoder(["a"]).encode(data).tolist() == [0, 1]
 
 
-@each("value", ["", 0, False, "nan", (), np.inf])
-def test_what_is_not_missing(value):
-    assert not is_missing(value)
-
-
 @each("dtype", ["i1", "u1", "i2", "u4", "i8", "u8", "f2", "f4", "f8", "?", "U3", "O"])
 def test_arrays_of_every_dtype(dtype):
     array = np.array([1, 0, 1]).astype(dtype)
@@ -118,12 +114,9 @@ def test_numbers_that_a_dtype_cannot_hold_are_not_found_in_it():
     assert ValueCoder([2**53 + 1]).encode(np.array([2.0**53])).tolist() == [1]
     assert ValueCoder([2**63]).encode(np.array([2**63], np.uint64)).tolist() == [0]
     assert ValueCoder([0.5, 1]).encode(np.array([0, 1])).tolist() == [2, 1]
+    assert ValueCoder([0.1, 0.2]).encode(np.array([0.2, 0.1], np.float32)).tolist() == [1, 0]
     with pytest.raises(ValueError, match="same number in a column of dtype float32"):
         ValueCoder([0.1, float(np.float32(0.1))]).encode(np.array([0.1], np.float32))
-
-
-def test_a_decimal_fraction_is_found_in_a_narrow_float():
-    assert ValueCoder([0.1, 0.2]).encode(np.array([0.2, 0.1], np.float32)).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("unit", ["ns", "s"])
@@ -193,60 +186,6 @@ def test_declared_values_that_a_frame_dtype_cannot_hold_widen_it():
     assert decode(np.array([0]), [1, 2.5], pa.chunked_array([pa.array([1])])).type == pa.float64()
 
 
-def test_numbers_of_any_frame(make_frame):
-    assert to_numbers(column(make_frame({"x": [1, 2]}))).tolist() == [1.0, 2.0]
-    numbers = to_numbers(column(make_frame({"x": [1.5, None]})))
-    assert numbers[0] == 1.5
-    assert np.isnan(numbers[1])
-
-
-def test_text_is_not_numeric(make_frame):
-    text = column(make_frame({"x": ["1", "2"]}))
-    if str(getattr(text, "dtype", "")) == "object":  # decided value by value; pandas 2 reads text so
-        assert np.isnan(to_numbers(text)).all()
-    else:
-        with pytest.raises(ColumnError, match="expected numbers, got a column of dtype"):
-            to_numbers(text)
-
-
-def test_objects_that_are_no_numbers_are_missing_among_numbers():
-    objects = np.array([1, 2.5, True, "3", None, 10**400, -(10**400), b"1"], dtype=object)
-    for made in (objects, pd.Series(objects)):
-        numbers = to_numbers(made)
-        assert numbers[:2].tolist() == [1.0, 2.5]
-        assert np.isnan(numbers[[2, 3, 4, 7]]).all()
-        assert not np.isfinite(numbers[5:7]).any()
-
-
-def test_arrow_integers_beyond_the_precision_of_floats_are_rounded_not_shown():
-    for made in (pa.chunked_array([[5, 2**53 + 1]]), pd.Series([5, 2**53 + 1], dtype="int64[pyarrow]")):
-        assert to_numbers(made).tolist() == [5.0, 2.0**53]
-
-
-def test_decimals_and_narrow_floats_are_numbers():
-    import decimal
-
-    assert to_numbers(pa.chunked_array([[decimal.Decimal("1.50"), None]]))[0] == 1.5
-    assert to_numbers(np.array([0.3], np.float32)).dtype == np.float32
-    assert to_numbers(pl.Series([0.3], dtype=pl.Float32)).dtype == np.float32
-
-
-def test_distinct_values_are_sorted_and_say_whether_some_are_missing(make_frame):
-    assert distinct_values(column(make_frame({"x": ["b", "a", "b"]}))) == (["a", "b"], False)
-    assert distinct_values(column(make_frame({"x": ["b", None, "b"]}))) == (["b"], True)
-    assert distinct_values(column(make_frame({"x": [2, 1, 2]}))) == ([1, 2], False)
-
-
-def test_distinct_values_of_several_kinds_are_refused():
-    for mixed in ([1, True], [1, "1"], ["a", 1.5]):
-        with pytest.raises(ColumnError, match="several kinds"):
-            distinct_values(np.array(mixed, dtype=object))
-    unsortable = np.empty(2, object)
-    unsortable[:] = [{}, {}]
-    with pytest.raises(ColumnError, match="hashed and sorted"):
-        distinct_values(unsortable)
-
-
 def test_other_libraries_are_refused():
     class Odd:
         pass
@@ -254,18 +193,6 @@ def test_other_libraries_are_refused():
     for call in (ValueCoder(["a"]).encode, to_numbers, lambda odd: decoder(["a"], odd)):
         with pytest.raises(ColumnError, match="columns of Odd are not supported"):
             call(Odd())
-
-
-def test_kinds():
-    assert kind_of(np.int8(1)) == kind_of(1.5) == "number"
-    assert kind_of(np.bool_(True)) == "boolean"
-    assert kind_of(b"a") == "bytes"
-    assert [type(plain(value)) for value in (np.int8(1), np.float32(1), np.bool_(1), np.str_("a"))] == [
-        int,
-        float,
-        bool,
-        str,
-    ]
 
 
 @settings(max_examples=30, deadline=None)
@@ -287,16 +214,6 @@ def test_any_strings_round_trip_in_any_library(data):
         assert codes.tolist() == [values.index(value) for value in chosen]
         decoded = decode(codes, values, made)
         assert (decoded.to_pylist() if hasattr(decoded, "to_pylist") else list(decoded)) == chosen
-
-
-@each("dtype", [object, "str", "float64", "Int64"])
-def test_a_categorical_without_any_value_is_a_column_of_missing_numbers(dtype):
-    """`astype("category")` finds no categories where all is missing, and says that these are objects."""
-    column = pd.Series(pd.Categorical([None] * 3, categories=pd.Index([], dtype=dtype)))
-    assert np.isnan(to_numbers(column)).all()
-    assert np.isnan(to_numbers(pd.Series([None] * 3).astype("category"))).all()
-    with pytest.raises(ColumnError, match="expected numbers"):
-        to_numbers(pd.Series(pd.Categorical([None] * 3, categories=["a"])))
 
 
 def test_a_decoder_is_that_of_its_values_and_their_types():
@@ -324,3 +241,60 @@ def test_no_dtype_with_categories_is_kept(make):
     del given, read
     gc.collect()
     assert kept() is None
+
+
+# Columns as numbers, and their distinct values.
+
+
+def test_numbers_of_any_frame(make_frame):
+    numbers = to_numbers(column(make_frame({"x": [1.5, None, 2]})))
+    assert numbers[[0, 2]].tolist() == [1.5, 2]
+    assert np.isnan(numbers[1])
+    text = column(make_frame({"x": ["1", "2"]}))
+    if str(getattr(text, "dtype", "")) == "object":  # decided value by value; pandas 2 reads text so
+        assert np.isnan(to_numbers(text)).all()
+    else:
+        with pytest.raises(ColumnError, match="expected numbers, got a column of dtype"):
+            to_numbers(text)
+
+
+@each(
+    "given, numbers",
+    [
+        (pa.chunked_array([[5, 2**53 + 1]]), [5.0, 2.0**53]),  # rounded, not shown
+        (pd.Series([5, 2**53 + 1], dtype="int64[pyarrow]"), [5.0, 2.0**53]),
+        (pa.chunked_array([[Decimal("1.50"), None]]), [1.5, np.nan]),
+        (np.array([0.3], np.float32), [np.float32(0.3)]),
+        (pl.Series([0.3], dtype=pl.Float32), [np.float32(0.3)]),
+        (np.array([1, 2.5, True, "3", None, b"1"], object), [1, 2.5, *[np.nan] * 4]),
+        (pd.Series([10**400, -(10**400)], dtype=object), [np.inf, -np.inf]),
+        *(
+            (pd.Series(pd.Categorical([None] * 2, categories=pd.Index([], dtype=dtype))), [np.nan] * 2)
+            for dtype in (object, "str", "float64", "Int64")
+        ),
+    ],
+)
+def test_numbers_of_any_dtype(given, numbers):
+    read = to_numbers(given)
+    np.testing.assert_array_equal(read, numbers)
+    assert read.dtype == (np.float32 if isinstance(numbers[0], np.float32) else np.float64)
+
+
+@each(
+    "data, values, missing", [(["b", "a", "b"], ["a", "b"], False), (["b", None], ["b"], True), ([2, 1], [1, 2], False)]
+)
+def test_distinct_values_are_sorted_and_say_whether_some_are_missing(make_frame, data, values, missing):
+    assert distinct_values(column(make_frame({"x": data}))) == (values, missing)
+
+
+@each("mixed", [[1, True], [1, "1"], ["a", 1.5]])
+def test_distinct_values_of_several_kinds_are_refused(mixed):
+    with pytest.raises(ColumnError, match="several kinds"):
+        distinct_values(np.array(mixed, dtype=object))
+
+
+def test_what_cannot_be_sorted_is_refused():
+    with pytest.raises(ColumnError, match="hashed and sorted"):
+        distinct_values(pd.Series([{}, {}]).to_numpy())
+    with pytest.raises(ColumnError, match="expected numbers"):
+        to_numbers(pd.Series(pd.Categorical([None] * 3, categories=["a"])))

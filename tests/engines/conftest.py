@@ -62,6 +62,15 @@ class Engine:
     make: Any  # Arrow table -> frame
     rows: Any  # frame -> Arrow table
 
+    @property
+    def numbers_rows(self):
+        """Whether seeded reports are those of memory: those of Spark follow from its partitions."""
+        return self.name != "spark"
+
+    @property
+    def reads_twice(self):
+        return self.name != "reader"
+
     def frame(self, table):
         return self.make(table)
 
@@ -94,26 +103,14 @@ ENGINES = {
 LAZY = ["polars_lazy", "dataset", "duckdb", "dask"]  # evaluated when they are asked
 # Fixtures: processes, which are started once.
 LONG = [
+    pytest.param("dask_processes", marks=pytest.mark.long),
     pytest.param("dask_cluster", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore:Sending large graph")]),
     pytest.param("spark_engine", id="spark", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore")]),
 ]
-NEEDS_ROW_NUMBERS = {
-    "test_a_seeded_release_is_the_same_on_every_engine",
-    "test_reports_that_are_no_values_are_tallied_too",
-    "test_handle_unknown_is_heeded",
-    "test_unsigned_and_decimal_and_dictionary_columns",
-}
-"""They compare seeded reports, and Spark numbers no rows: its coins go by partitions."""
-NEEDS_THIS_MACHINE = {"test_a_file_is_never_overwritten"}
-"""It asks for a path elsewhere, which Spark may write to."""
 
 
 def _start(request):
-    if request.param in ENGINES:
-        return ENGINES[request.param]
-    if request.param == "spark_engine" and request.node.originalname in NEEDS_ROW_NUMBERS | NEEDS_THIS_MACHINE:
-        pytest.skip("not of Spark")
-    return request.getfixturevalue(request.param)
+    return ENGINES[request.param] if request.param in ENGINES else request.getfixturevalue(request.param)
 
 
 @pytest.fixture(autouse=True)
@@ -122,22 +119,39 @@ def _one_process(monkeypatch):
     monkeypatch.setattr(_processes, "FEW", 1 << 30)
 
 
+@pytest.fixture
+def batch_rows(monkeypatch):
+    """Set how many rows are privatised at a time, so that small tables have several batches."""
+
+    def set_rows(rows):
+        for module in ("backends.batches", "backends.polars", "files._privatize"):
+            monkeypatch.setattr(f"skdp.engines.{module}.batch_rows", lambda width: rows)
+
+    return set_rows
+
+
+@pytest.fixture
+def small_reads(monkeypatch):
+    """Read files in small blocks and batches."""
+    monkeypatch.setattr("skdp.engines.backends.arrow.ROWS", 500)
+    monkeypatch.setattr("skdp.engines._csv._BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr("skdp.engines.files._draft.ROWS", 300)
+
+
 # Quick tests take a table in memory, a lazy one and DuckDB; the others are left to the nightly job.
-@pytest.fixture(
-    params=[
-        *often(ENGINES, ["pandas", "polars_lazy", "duckdb"]),
-        pytest.param("dask_processes", marks=pytest.mark.long),
-        *LONG,
-    ]
-)
+@pytest.fixture(params=[*often(ENGINES, ["pandas", "polars_lazy", "duckdb"]), *LONG])
 def engine(request):
     return _start(request)
 
 
-@pytest.fixture(
-    params=[*often(LAZY, ["polars_lazy", "duckdb"]), pytest.param("dask_processes", marks=pytest.mark.long), *LONG]
-)
+@pytest.fixture(params=[*often(LAZY, ["polars_lazy", "duckdb"]), *LONG])
 def lazy_engine(request):
+    return _start(request)
+
+
+@pytest.fixture(params=[*ENGINES, *LONG])
+def every_engine(request):
+    """All of them, for what matters most; only those of other processes are long."""
     return _start(request)
 
 
@@ -268,15 +282,3 @@ def parquet(tmp_path):
         return tmp_path / name
 
     return write
-
-
-# pandas and Polars in memory go the way of Arrow once they are read, which `test_privatize.py` tests.
-_OF_ONE_FRAME_IN_MEMORY = ("test_privatize_memoised.py", "test_privatize_numbers.py", "test_privatize_rappor.py")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    for item in items:
-        in_memory = getattr(item, "callspec", None) and item.callspec.params.get("engine") in ("pandas", "polars")
-        if in_memory and item.path.name in _OF_ONE_FRAME_IN_MEMORY:
-            item.add_marker("long")

@@ -1,8 +1,9 @@
-"""The coins of batches: whose they are, and that they are the same when a batch is drawn again."""
+"""The random bits of batches: whose they are, and that they are the same when a batch is drawn again."""
 
 import hashlib
+import multiprocessing
 import pickle
-from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -10,133 +11,239 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import chi2
 
-from skdp import (
-    FrequencyOracleEncoder,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    UnaryEncodingTransformer,
-)
+from skdp import FrequencyOracleEncoder, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.base import CallRandomness
 from skdp.engines._batch_release import Release
 from skdp.engines._randomness import BLOCK_ROWS, KeyedRandomness, KeyedSource, Place, SeededRandomness
-from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, SubsetSelectionEncoder
-
-CATEGORIES = {"a": ["x", "y", "z"], "b": [0, 1, 2, 3, 4, None]}
-ENCODERS = [
-    RandomizedResponseEncoder,
-    UnaryEncodingTransformer,
-    LocalHashingEncoder,
-    SubsetSelectionEncoder,
+from skdp.local import (
     HadamardResponseEncoder,
-    FrequencyOracleEncoder,
-]
+    LocalHashingEncoder,
+    NumericPerturber,
+    RapporEncoder,
+    SecretKey,
+    SubsetSelectionEncoder,
+)
+
+KEY = SecretKey(b"a key of 32 bytes for the tests.")
 ROWS = 2 * BLOCK_ROWS + 900
+CATEGORIES = {"a": ["x", "y", "z"], "b": [0, 1, 2, 3, 4, None]}
+BOUNDS = {"age": (0, 100), "height": (1.0, 2.5)}
+
+
+def encoder(kind=RandomizedResponseEncoder, **params):
+    return kind(**{"epsilon": 1.0, "categories": CATEGORIES, "handle_unknown": "uniform"} | params)
+
+
+def perturber(**params):
+    return NumericPerturber(**{"epsilon": 2.0, "bounds": BOUNDS, "grid_size": 64} | params)
+
+
+def rappor(**params):
+    return RapporEncoder(**{"epsilon": 4.0, "n_bits": 8, "n_cohorts": 3, "handle_missing": "value"} | params)
+
+
+KINDS = [
+    *(RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder, SubsetSelectionEncoder),
+    *(HadamardResponseEncoder, FrequencyOracleEncoder),
+]
+ORACLES = ["optimized_unary_encoding", "binary_local_hashing", "count_mean_sketch"]
+MECHANISMS = ["optimal", "square_wave", "distribution", "laplace"]
+TRANSFORMERS = {
+    **{kind.__name__: encoder(kind) for kind in KINDS},
+    **{oracle: encoder(FrequencyOracleEncoder, oracle=oracle) for oracle in ORACLES},
+    "joint": encoder(strategy="joint"),
+    "sample": encoder(LocalHashingEncoder, strategy="sample"),
+    **{mechanism: perturber(mechanism=mechanism) for mechanism in MECHANISMS},
+    "rappor": rappor(),
+    "permanent bits": rappor(secret_key=KEY),
+    "second round": encoder(memoize=True, secret_key=KEY, instantaneous_epsilon=0.5),
+}
 
 
 def people(rows=ROWS):
-    numbers = np.random.default_rng(1)
-    b = pd.array(numbers.integers(0, 5, rows), dtype="Int64")
-    b[numbers.random(rows) < 0.2] = pd.NA
-    return pd.DataFrame({"a": numbers.choice(["x", "y", "z"], rows), "b": b})
+    draws = np.random.default_rng(1)
+    b = pd.array(draws.integers(0, 5, rows), dtype="Int64")
+    b[draws.random(rows) < 0.2] = pd.NA
+    return pd.DataFrame(
+        {
+            "a": draws.choice(["x", "y", "z"], rows),
+            "b": b,
+            "age": draws.integers(-5, 120, rows).astype(float),
+            "height": draws.uniform(1, 2.5, rows),
+            "word": draws.choice(["a", "b", None], rows),
+            "person": [f"person {number}" for number in range(rows)],
+        }
+    )
 
 
-def fitted(make, **params):
-    params = {"epsilon": 1.0, "categories": CATEGORIES, "random_state": 3} | params
-    return make(**params).fit(people())
+def fitted(name, random_state=None):
+    transformer = TRANSFORMERS[name].set_params(random_state=random_state)
+    columns = {NumericPerturber: list(BOUNDS), RapporEncoder: ["word"]}.get(type(transformer), list(CATEGORIES))
+    return transformer.fit(people(10)[columns])
 
 
-def released(frame, encoder, cuts):
-    release = Release(encoder.protocol_, [], SeededRandomness(encoder.randomness(call=0)))
+def release_of(transformer, randomness):
+    record_id = None if transformer.protocol_.permanent_key is None else "person"
+    return Release(transformer.protocol_, [], randomness, record_id)
+
+
+def released(frame, transformer, cuts):
+    release = release_of(transformer, SeededRandomness(transformer.randomness(call=0)))
     edges = [0, *cuts, len(frame)]
-    parts = [release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)]
-    return pd.concat(parts)
+    return pd.concat([release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)])
 
 
-@pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
-@pytest.mark.parametrize("make", ENCODERS)
-def test_seeded_reports_of_a_row_do_not_depend_on_where_the_table_is_cut(make, strategy):
-    frame, encoder = people(), fitted(make, strategy=strategy)
-    whole = released(frame, encoder, [])
-    for cuts in ([1], [BLOCK_ROWS], [7, 7, BLOCK_ROWS - 1, BLOCK_ROWS + 1], [3_000, 6_000, ROWS - 1]):
-        pd.testing.assert_frame_equal(released(frame, encoder, cuts), whole)
-
-
-@pytest.mark.parametrize("make", ENCODERS)
-def test_nor_on_the_values_of_other_rows(make):
-    frame, encoder = people(), fitted(make, handle_unknown="uniform")
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_seeded_reports_of_a_row_depend_on_no_other_row_and_no_cut(name):
+    frame, transformer = people(), fitted(name, random_state=3)
+    whole = released(frame, transformer, [])
+    for cuts in ([1], [BLOCK_ROWS], [7, 7, BLOCK_ROWS - 1, BLOCK_ROWS + 1]):
+        pd.testing.assert_frame_equal(released(frame, transformer, cuts), whole)
+    changed = np.arange(ROWS) % 3 == 0
     other = frame.copy()
-    changed = np.arange(len(frame)) % 3 == 0
-    other.loc[changed, "a"] = "never seen"
-    same, moved = released(frame, encoder, [])[~changed], released(other, encoder, [])[~changed]
-    pd.testing.assert_frame_equal(same, moved)
+    other.loc[changed, ["a", "age", "word"]] = ["never seen", 1.5, "another word"]
+    pd.testing.assert_frame_equal(released(other, transformer, [])[~changed], whole[~changed])
 
 
-@pytest.mark.parametrize("oracle", ["optimized_unary_encoding", "binary_local_hashing", "count_mean_sketch"])
-def test_nor_with_the_other_oracles(oracle):
-    encoder = fitted(FrequencyOracleEncoder, oracle=oracle)
-    frame = people()
-    pd.testing.assert_frame_equal(released(frame, encoder, [5_000]), released(frame, encoder, []))
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_a_batch_that_is_drawn_again_has_the_same_reports(name):
+    """Also by a worker: or there would be two reports of a record in one release."""
+    release = release_of(fitted(name), KeyedRandomness())
+    again, frame = pickle.loads(pickle.dumps(release)), people(3_000)
+    reports = release(frame, Place(3))
+    pd.testing.assert_frame_equal(reports, again(frame, Place(3)))
+    few = release(frame[:0])
+    pd.testing.assert_series_equal(reports.dtypes, few.dtypes)
+    assert len(few) == 0
 
 
 def test_seeds_calls_blocks_and_columns_have_streams_of_their_own():
     same = pd.DataFrame({"a": ["x"] * 2 * BLOCK_ROWS, "b": ["x"] * 2 * BLOCK_ROWS})
-    encoder = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}, random_state=0).fit(same)
-    draws = {}
+    made = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}, random_state=0).fit(same)
+    draws = []
     for seed, call, place in [(0, 0, Place()), (1, 0, Place()), (0, 1, Place()), (0, 0, Place(partition=0))]:
-        frame = Release(
-            encoder.protocol_, [], SeededRandomness(CallRandomness(seed, "RandomizedResponseEncoder", call))
-        )(same, place)
+        randomness = SeededRandomness(CallRandomness(seed, "RandomizedResponseEncoder", call))
+        frame = Release(made.protocol_, [], randomness)(same, place)
         for name in frame:
-            for block in range(2):
-                rows = frame[name].to_numpy()[block * BLOCK_ROWS :][:BLOCK_ROWS]
-                draws[seed, call, place, name, block] = tuple(rows)
-    assert len(set(draws.values())) == len(draws)
+            draws += [tuple(frame[name][:BLOCK_ROWS]), tuple(frame[name][BLOCK_ROWS:])]
+    assert len(set(draws)) == len(draws)
 
 
-def keyed(key=b"k" * 32):
-    coins = KeyedRandomness()
-    coins._key = key
-    return coins
+def keyed(number=0):
+    return KeyedRandomness(SecretKey(bytes([number]) * 32))
 
 
-def test_a_batch_that_is_drawn_again_has_the_same_reports():
-    encoder, coins = fitted(RandomizedResponseEncoder, random_state=None), KeyedRandomness()
-    release = Release(encoder.protocol_, [], coins)
-    again = pickle.loads(pickle.dumps(release))
-    frame = people()
-    pd.testing.assert_frame_equal(release(frame, Place(3)), again(frame, Place(3)))
+def same(value, rows=5_000, **changes):
+    """Make equal rows, so that equal random bits would give equal reports; change the last row."""
+    frame = pd.DataFrame({"a": [value] * rows, "b": [value] * rows})
+    for name, other in changes.items():
+        frame.loc[rows - 1, name] = other
+    return frame
 
 
-def test_another_key_place_row_or_order_has_coins_of_its_own():
-    """Coins are seen as which reports differ from the first value, where all values are the first one."""
-    same = pd.DataFrame({"a": ["x"] * 5_000, "b": ["x"] * 5_000})
-    encoder = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}).fit(same)
-    other, longer = same.copy(), pd.concat([same, same[:1]])
-    other.loc[4_999, "b"] = "y"
+@pytest.mark.parametrize(
+    ("made", "value", "other"),
+    [
+        (RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}), "x", "y"),
+        (NumericPerturber(0.1, mechanism="laplace", bounds=(0, 100), grid_size=1), 50.0, 50.001),
+        (RapporEncoder(4.0, n_bits=8, n_cohorts=8, handle_missing="value"), "x", None),
+    ],
+    ids=["values", "numbers", "words"],
+)
+def test_another_key_place_or_row_has_random_bits_of_its_own(made, value, other):
+    """False alarm below 2**-1000."""
+    made.fit(same(value, 10))
     seen = []
-    for frame, coins, place in [
-        (same, keyed(), Place()),
-        (same, keyed(b"l" * 32), Place()),
-        (same, keyed(), Place(0)),
-        (same, keyed(), Place(1)),
-        (same, keyed(), Place(None, 1)),
-        (other, keyed(), Place()),  # one other value in the last row: all coins are others
-        (longer, keyed(), Place()),
+    for frame, randomness, place in [
+        (same(value), keyed(), Place()),
+        (same(value), keyed(1), Place()),
+        (same(value), keyed(), Place(0)),
+        (same(value), keyed(), Place(1)),
+        (same(value), keyed(), Place(None, 1)),
+        (same(value, b=other), keyed(), Place()),  # one other value in the last row: all random bits are others
+        (same(value, 5_001), keyed(), Place()),
     ]:
-        reports = Release(encoder.protocol_, [], coins)(frame, place)[:4_999]
-        seen += [tuple(reports["a"]), tuple(reports["b"])]
+        reports = Release(made.protocol_, [], randomness)(frame, place)[:4_999]
+        columns = ["cohort"] if "cohort" in reports else list(reports)
+        seen += [tuple(reports[name]) for name in columns]
     assert len(set(seen)) == len(seen)
 
 
-def test_reports_from_keyed_coins_have_the_probabilities_of_the_channel():
-    """A fixed key, so it passes or fails for good; a true channel fails one key in a million."""
-    n, encoder = 200_000, RandomizedResponseEncoder(1.0, categories={"a": ["x", "y", "z"]})
-    frame = pd.DataFrame({"a": ["x"] * n})
-    counts = Release(encoder.fit(frame).protocol_, [], keyed())(frame)["a"].value_counts()
-    for value, share in zip(["x", "y", "z"], encoder.channel()[0][0], strict=True):
-        p = float(share)
-        assert abs(counts[value] - n * p) < 5.2 * (n * p * (1 - p)) ** 0.5
+def test_values_that_are_written_alike_have_random_bits_of_their_own():
+    """Joined as they are written, "s a" and "s bs c" are what "s as b" and "s c" are; and 1 is not "1"."""
+    made = rappor().fit(pd.DataFrame({"word": ["a"]}))
+    words = [["a", "bs c"], ["as b", "c"], [None, None], ["None", "None"], [1, 1], ["1", "1"]]
+    frames = [pd.DataFrame({"word": pd.Series(pair * 1_000, dtype=object)}) for pair in words]
+    seen = {tuple(Release(made.protocol_, [], keyed())(frame)["cohort"]) for frame in frames}
+    assert len(seen) == len(words)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        RandomizedResponseEncoder(
+            30.0, categories={"word": ["a", "b"]}, memoize=True, secret_key=KEY, instantaneous_epsilon=0.1
+        ),
+        RapporEncoder(None, f=1e-9, p=0.25, q=0.75, n_bits=8, n_cohorts=1, secret_key=KEY),
+    ],
+    ids=["values", "words"],
+)
+def test_other_persons_with_the_same_values_have_a_second_round_of_their_own(made):
+    """All permanent reports are the truth (false alarm e**-20 a record); so what differs is the second round."""
+    made.fit(pd.DataFrame({"word": ["a"]}))
+    seen = []
+    for number in range(2):
+        frame = pd.DataFrame({"word": ["a"] * 2_000, "person": [f"{number}:{row}" for row in range(2_000)]})
+        seen.append(Release(made.protocol_, [], keyed(), "person")(frame))
+    assert not seen[0].equals(seen[1])  # 2**-2000
+
+
+def fits(counts, shares):
+    """Pearson's test at one in a million; what cannot occur does not."""
+    expected = np.array([float(share) for share in shares]) * counts.sum()
+    possible = expected > 0
+    assert not counts[~possible].any()
+    statistic = ((counts - expected)[possible] ** 2 / expected[possible]).sum()
+    return statistic < chi2.isf(1e-6, np.count_nonzero(possible) - 1)
+
+
+def test_values_have_the_probabilities_of_the_channel():
+    """A fixed key, so it passes or fails for good; a true channel fails one key in a million. So do the next two."""
+    made = RandomizedResponseEncoder(1.0, categories={"a": ["x", "y", "z"]})
+    frame = pd.DataFrame({"a": ["x"] * 100_000})
+    counts = Release(made.fit(frame).protocol_, [], keyed())(frame)["a"].value_counts()
+    assert fits(counts[["x", "y", "z"]].to_numpy(), made.channel()[0][0])
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_numbers_have_the_probabilities_of_the_channel(mechanism):
+    made = perturber(mechanism=mechanism, bounds=(0, 4), grid_size=4).fit(pd.DataFrame({"x": [0.0]}))
+    table = made.channel()[0]
+    between = [(3 * low + high) / 4 for low, high in zip(table[1], table[2], strict=True)]
+    for number, shares in [(0.0, table[0]), (1.0, table[1]), (4.0, table[4]), (1.25, between)]:
+        frame = pd.DataFrame({"x": np.full(30_000, number)})
+        counts = made.tally(Release(made.protocol_, [], keyed())(frame, Place(int(number)))).counts[0]
+        assert fits(counts, shares)
+        assert not fits(counts, table[2])
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+@pytest.mark.parametrize("word", ["a", None])
+def test_words_have_the_probabilities_of_the_channel(key, word):
+    """Cohort and four bits, 64 cells."""
+    params = {"epsilon": 2.0, "p": 0.25, "q": 0.75, "n_bits": 4, "n_hashes": 1, "n_cohorts": 4}
+    made = rappor(**params, secret_key=key).fit(pd.DataFrame({"word": ["a"]}))
+    frame = pd.DataFrame({"word": [word] * 20_000, "person": range(20_000)})
+    reports = release_of(made, keyed())(frame).to_numpy().astype(int)
+    cells = np.bincount(reports @ [16, 8, 4, 2, 1], minlength=64)
+    written, shares = b"missing" if word is None else b"s " + word.encode(), []
+    for cohort in range(4):
+        places = made.randomizer_.places(cohort, written)
+        shares += made.randomizer_.channel([[int(bit in places) for bit in range(4)]])[0]
+    assert fits(cells, [share / 4 for share in shares])
+    assert not fits(cells, shares[16:] + shares[:16])
 
 
 @given(st.lists(st.integers(0, 300), max_size=5))
@@ -148,54 +255,31 @@ def test_a_keyed_source_is_shake_128_of_the_key_and_the_number_of_the_request(si
 
 
 def test_keys_are_never_shown_nor_shared_by_calls():
-    first, second = KeyedRandomness(), KeyedRandomness()
-    assert first._key != second._key
-    assert len(first._key) == 32
-    encoder = fitted(RandomizedResponseEncoder, random_state=None)
-    for text in (
-        repr(first),
-        str(vars(first)),
-        repr(Release(encoder.protocol_, [], first)),
-        str(vars(Release(encoder.protocol_, [], first))),
-    ):
-        assert first._key.hex() not in text
-        assert repr(bytes(first._key)) not in text
+    assert KeyedRandomness().name != KeyedRandomness().name
+    key, made = SecretKey.generate(), fitted("second round")
+    release = release_of(made, KeyedRandomness(key))
+    for text in (repr(release), str(vars(release)), repr(made), str(vars(made.protocol_.memo))):
+        for secret in (key, KEY):
+            assert secret.hex() not in text
+            assert repr(bytes(secret)) not in text
 
 
 def test_workers_have_no_ledger():
     ledger = PrivacyLedger(epsilon=5)
-    encoder = fitted(RandomizedResponseEncoder, ledger=ledger)
-    release = pickle.loads(pickle.dumps(Release(encoder.protocol_, [], KeyedRandomness())))
-    release(people())
+    made = encoder(ledger=ledger).fit(people(10)[["a", "b"]])
+    pickle.loads(pickle.dumps(release_of(made, KeyedRandomness())))(people(100))
     assert ledger.spent.epsilon == 0
-    assert encoder.ledger is ledger
 
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # Python's, of forks of processes with threads
-def test_forked_and_spawned_workers_never_share_coins():
-    """Secure coins in processes: forked and spawned workers that hold the same pickle and equal rows."""
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
-    same = pd.DataFrame({"a": ["x"] * 5_000})
-    encoder = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"]}).fit(same)
-    release = Release(encoder.protocol_, [], KeyedRandomness())
-    places = [Place(number) for number in range(4)]
-    drawn = []
+def test_forked_and_spawned_workers_never_share_random_bits():
+    """Forked and spawned workers that hold the same pickle and equal rows."""
+    made = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}).fit(same("x", 10))
+    release, drawn = Release(made.protocol_, [], KeyedRandomness()), []
     for method in ("fork", "spawn") if "fork" in multiprocessing.get_all_start_methods() else ("spawn",):
         with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
-            drawn.append([tuple(part["a"]) for part in pool.map(release, [same] * 4, places)])
+            parts = pool.map(release, [same("x")] * 4, [Place(number) for number in range(4)])
+            drawn.append([tuple(part["a"]) for part in parts])
     assert all(len(set(parts)) == 4 for parts in drawn)
     assert all(parts == drawn[0] for parts in drawn)  # and whichever process draws a place draws the same
-
-
-@pytest.mark.parametrize("make", ENCODERS)
-@pytest.mark.parametrize("rows", [0, 1])
-def test_few_rows_look_as_many(make, rows):
-    encoder = fitted(make, random_state=None)
-    release = Release(encoder.protocol_, [], KeyedRandomness())
-    many, few = release(people()), release(people()[:rows])
-    assert len(few) == rows
-    pd.testing.assert_series_equal(many.dtypes, few.dtypes)
-    assert Counter(many.columns) == Counter(few.columns)

@@ -1,15 +1,12 @@
 """Dask's schedulers: processes, and clusters whose workers die."""
 
-import multiprocessing
 import os
 import signal
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from skdp import Domain, DPHistogram, RandomizedResponseEncoder
@@ -31,29 +28,6 @@ def test_processes_give_what_threads_give(request, processes, people):
     first, second, here = lazy.compute(), lazy.compute(), lazy.compute(scheduler="synchronous")
     pd.testing.assert_frame_equal(first, second)  # drawn twice, in other processes
     pd.testing.assert_frame_equal(first, here)
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # Python's, of forks of processes with threads
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_forked_and_spawned_workers_never_share_coins(dask_frame, method):
-    """Partitions and columns that are all alike, in two processes (false alarm: 2**-5000)."""
-    import dask
-
-    if method not in multiprocessing.get_all_start_methods():
-        return
-    same = pa.table({"a": ["x"] * 40_000, "b": ["x"] * 40_000})
-    fitted = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]})
-    with (
-        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool,
-        dask.config.set(scheduler="processes", pool=pool, chunksize=1),
-    ):
-        lazy = [privatize(dask_frame(same, 4), fitted, persist=False) for _ in range(2)]
-        drawn = [dask.compute(*frame.to_delayed()) for frame in (*lazy, lazy[0])]
-    parts = [tuple(part[name]) for parts in drawn[:2] for part in parts for name in part]
-    assert {len(part) for part in parts} == {10_000}
-    assert len(set(parts)) == len(parts) == 16
-    assert all(one.equals(other) for one, other in zip(drawn[0], drawn[2], strict=True))
 
 
 def kill_one(client):
@@ -98,17 +72,6 @@ def test_a_worker_that_is_killed_in_the_middle_makes_no_second_release(cluster, 
     whole = released.compute()
     assert sorted(whole["number"]) == list(range(people.num_rows))  # complete, and no row twice
     assert stored == "file" or max(notes) > 1  # lost partitions were computed again
-
-
-@pytest.mark.long
-def test_partitions_that_are_lost_after_they_were_seen_come_back_the_same(cluster, dask_frame, people):
-    released = privatize(dask_frame(people, 8), encoder(), keep=["number"])
-    seen = released.compute()
-    kill_one(cluster)
-    again = released.compute()
-    pd.testing.assert_frame_equal(seen, again)
-    truth = people.to_pandas()["size"].to_numpy()
-    assert not np.array_equal(seen["size"].to_numpy(), truth)
 
 
 @pytest.mark.long

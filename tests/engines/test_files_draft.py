@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from datetime import date, datetime, timedelta
 
 import numpy as np
@@ -15,7 +14,6 @@ import pytest
 from skdp.base import draft_domain_toml, read_frame
 from skdp.cli import main
 from skdp.engines.files import TableFile, draft_file
-from skdp.engines.files import _draft as _files_draft
 
 N = 4000
 rows = np.arange(N)
@@ -54,43 +52,13 @@ def written(frame, path):
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow"])
 @pytest.mark.parametrize("options", [{"bins": 32, "max_values": 100}, {"bins": 1, "max_values": 1}])
-def test_the_draft_is_that_of_the_whole_table(tmp_path, monkeypatch, suffix, options):
-    monkeypatch.setattr(_files_draft, "ROWS", 300)
+def test_the_draft_is_that_of_the_whole_table(tmp_path, small_reads, suffix, options):
     path = written(FRAME, tmp_path / f"in{suffix}")
     assert draft_file(TableFile(path), **options) == draft_domain_toml(read_frame(path, find_dates=True), **options)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow"])
-def test_categories_and_no_rows(tmp_path, suffix):
-    few = FRAME[["few", "truth"]]
-    path = written(few.astype({"few": "category"}), tmp_path / f"in{suffix}")
-    assert draft_file(TableFile(path), bins=32, max_values=100) == draft_domain_toml(few)
-    path = written(FRAME[["few", "whole"]].iloc[:0], tmp_path / f"none{suffix}")
-    with pytest.raises(ValueError, match="no column can be drafted"):
-        draft_file(TableFile(path), bins=32, max_values=100)
-
-
-@pytest.mark.long
-def test_memory_does_not_grow_with_the_rows(tmp_path):
-    """4.3 GB at 28 million rows: all were read at once."""
-    path = tmp_path / "in.parquet"
-    n = 300_000
-    table = pa.table({"id": np.arange(n), "x": np.random.default_rng(0).random(n), "text": np.arange(n).astype(str)})
-    pyarrow.parquet.write_table(table, path, row_group_size=1 << 16)
-    size = table.nbytes
-    del table
-    tracemalloc.start()
-    before = pa.total_allocated_bytes()
-    assert main(["draft-domain", str(path), str(tmp_path / "domain.toml")]) == 0
-    assert tracemalloc.get_traced_memory()[1] < 20 << 20
-    tracemalloc.stop()
-    assert pa.total_allocated_bytes() - before < size // 4
-    assert "real = true" not in (tmp_path / "domain.toml").read_text()  # edges are fractions
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_identifiers_of_a_large_file_are_not_drafted(tmp_path, monkeypatch, suffix, capsys):
-    monkeypatch.setattr(_files_draft, "ROWS", 300)
+def test_identifiers_of_a_large_file_are_not_drafted(tmp_path, small_reads, suffix, capsys):
     frame = pd.DataFrame({"customer": rows + 1, "mail": [f"p{row}@example.org" for row in rows], "age": rows % 90})
     path = written(frame, tmp_path / f"in{suffix}")
     assert main(["draft-domain", str(path), str(tmp_path / "domain.toml")]) == 0

@@ -1,10 +1,6 @@
 """From a private file to a synthetic one: the same fit as in memory, a batch at a time, and whole or not at all."""
 
-import csv
-import subprocess
-import sys
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +10,8 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from skdp import BudgetExceeded, Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
-from skdp.engines import _csv, synthesize_file
-from skdp.engines.backends import arrow as _large_arrow
-from skdp.engines.files import _large as _large_files
-from skdp.engines.files import _synthesize as _files_synthesize
+from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp.engines import synthesize_file
 from skdp.synthesis.tables import CodedRecords
 from tests.base import dated_rows, test_table_file
 from tests.base.dated_rows import write_dates
@@ -75,10 +68,7 @@ def rows():
     )
 
 
-@pytest.fixture(autouse=True)
-def _small_batches(monkeypatch):
-    monkeypatch.setattr(_large_arrow, "ROWS", 500)
-    monkeypatch.setattr(_csv, "_BLOCK_BYTES", 1 << 14)
+pytestmark = pytest.mark.usefixtures("small_reads")
 
 
 @pytest.fixture(params=FORMATS)
@@ -115,7 +105,7 @@ class Bars:
         self.lines[-1][3] = "closed"
 
 
-@pytest.mark.parametrize("marginals", ["auto", "tree", "independent", [("age", "color")]], ids=str)
+@pytest.mark.parametrize("marginals", ["auto", "independent", [("age", "color")]], ids=str)
 def test_a_seeded_fit_is_the_one_in_memory(source, rows, tmp_path, marginals):
     """The same counts, with the same noise, of the columns in the order of the file."""
     found, target = made(marginals=marginals), tmp_path / "out.parquet"
@@ -148,93 +138,6 @@ def test_rows_are_of_the_model(source, tmp_path, form, monkeypatch):
     assert frame["weight"].isna().mean() == pytest.approx(0.1, abs=0.03)
     assert set(frame["member"]) == {True, False}
     assert set(frame["born"].astype(str)) <= {str(day) for day in pd.date_range("2000-01-01", "2004-01-01").date}
-
-
-def test_no_more_than_a_batch_is_in_memory(source, tmp_path, monkeypatch):
-    read_rows, written = [], []
-    add = _large_files._ShownSummary.add
-
-    def spy(self, sums, batch):
-        read_rows.append(len(batch))
-        add(self, sums, batch)
-
-    batches = DPMarginalSynthesizer.sample_batches
-    monkeypatch.setattr(_large_files._ShownSummary, "add", spy)
-    monkeypatch.setattr(DPMarginalSynthesizer, "sample_batches", lambda self, n: batches(self, n, batch_size=700))
-    write_file = _files_synthesize.write_file
-
-    def write_spy(tables, schema, path, form):
-        write_file((written.append(len(table)) or table for table in tables), schema, path, form)
-
-    monkeypatch.setattr(_files_synthesize, "write_file", write_spy)
-    synthesize_file(source, tmp_path / "out.parquet", made(marginals="independent"), n_samples=2_000)
-    assert sum(read_rows) == 2 * N  # once for the cells within bins, once for the marginals
-    assert max(read_rows) <= 500
-    assert written == [700, 700, 600]
-
-
-def test_one_large_batch_of_an_arrow_file_is_cut(rows, tmp_path, monkeypatch):
-    path = tmp_path / "in.arrow"
-    feather.write_feather(rows, path, chunksize=N, compression="uncompressed")
-    bars = Bars()
-    sizes = []
-    monkeypatch.setattr(Bars, "update", lambda self, rows: sizes.append(rows))
-    synthesize_file(path, tmp_path / "out.csv", made(marginals="independent"), n_samples=0, progress=bars)
-    assert sizes == [500] * 12
-
-
-def test_progress_is_shown_for_each_pass(source, tmp_path):
-    bars = Bars()
-    synthesize_file(source, tmp_path / "out.parquet", made(marginals="tree"), n_samples=10, progress=bars)
-    total = None if source.suffix == ".csv" else N
-    reading = [total, "reading", N, "closed"]
-    assert bars.lines == [reading, reading, [10, "writing", 10, "closed"]]
-
-
-@pytest.mark.long
-def test_a_seed_repeats(rows, tmp_path):
-    source = write(rows, tmp_path / "in.parquet")
-    for name in ("one.parquet", "two.parquet"):
-        synthesize_file(source, tmp_path / name, made(), n_samples=1_000)
-    assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("column", "values"),
-    [
-        (pa.array(["a", None, "b"] * 50).dictionary_encode(), ["b", "a", "unused", None]),
-        (pa.array(["a", None, "b"] * 50, pa.large_string()), ["b", "a", None]),
-        (pa.array([Decimal("1.50"), None, Decimal("2.25")] * 50), [Decimal("1.5"), Decimal("2.25"), None]),
-        (pa.array([2**64 - 1, 0, 5] * 50, pa.uint64()), [0, 2**64 - 1, 5]),
-        (pa.array([date(2020, 2, 29), None, date(2021, 1, 1)] * 50), [date(2020, 2, 29), date(2021, 1, 1), None]),
-        (pa.array([1, None, 7] * 50, pa.int16()), Interval(0, 10, bins=2, missing=True)),
-        (pa.array([1.5, None, 7] * 50, pa.float32()), Interval(0, 10, bins=2, missing=True)),
-        (pa.array([True, None, False] * 50), [True, False, None]),
-    ],
-    ids=["dictionary", "large_string", "decimal", "unsigned", "date", "int16", "float32", "bool"],
-)
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("kind", ["parquet", "arrow"])
-def test_types_are_kept(tmp_path, column, values, kind, form):
-    table = pa.table({"it": column, "other": ["x"] * 150})
-    path, target = write(table, tmp_path / f"in.{kind}"), tmp_path / f"out.{form}"
-    domain = Domain({"it": values, "other": ["x", "y"]})
-    synthesize_file(path, target, made(domain=domain), n_samples=200)
-    if form == "csv":
-        assert len(pd.read_csv(target)) == 200
-    else:
-        found = pq.read_table(target) if form == "parquet" else feather.read_table(target)
-        assert found["it"].type == column.type
-        assert found["it"].null_count == pytest.approx(200 * column.null_count / 150, abs=20)
-
-
-def test_nothing_else_of_the_source_is_written(rows, tmp_path):
-    table = rows.replace_schema_metadata({"note": "a private note"})
-    source, target = write(table, tmp_path / "in.parquet"), tmp_path / "out.parquet"
-    synthesize_file(source, target, made())
-    assert b"a private note" in source.read_bytes()
-    assert b"a private note" not in target.read_bytes()
-    assert b"secret" not in target.read_bytes()
 
 
 class TestText:
@@ -273,16 +176,6 @@ class TestText:
             with pytest.raises(ValueError, match="the domain has no columns"):
                 self.run(source, tmp_path / "two.csv", real_columns=wrong)
 
-    def test_no_number_changes_its_bin(self, tmp_path):
-        """A number of 99.5 stays in its bin, 100.5 and -0.5 outside, and infinite ones too."""
-        ages = {"99.5": 1, "100": 1, "100.5": 0, "-0.5": 0, "inf": 0, "39.999": 1}
-        for age, inside in ages.items():
-            source = test_table_file.write(tmp_path / "in.csv", [self.ROW | {"age": age}] * 100)
-            synthesizer = self.run(source, tmp_path / f"out {age}.csv")
-            assert (synthesizer.n_rows_ > 50) == inside
-            if inside:
-                assert synthesizer.count({"age": (float(age) // 10 * 10 if age != "100" else 90, None)}) > 50
-
     def test_numbers_are_clipped_and_text_is_not(self, tmp_path):
         source = test_table_file.write(tmp_path / "in.csv", [self.ROW | {"age": "1e300"}] * 100)
         assert self.run(source, tmp_path / "out.csv", handle_unknown="clip").count({"age": (90, None)}) > 50
@@ -316,45 +209,6 @@ class TestDates:
         for marginal in found.marginals_:
             (counts,) = records.count([marginal.clique])
             assert np.abs(marginal.counts - counts).max() <= 5  # the noise has a scale of .08
-
-    def test_iso_text_is_written_again_and_again(self, tmp_path):
-        """From CSV to CSV, to Parquet, and back to CSV: the same coins give the same text."""
-        source, first = write_dates(tmp_path / "in.csv", dated_rows.ROWS * 25), tmp_path / "one.csv"
-        self.run(source, first, n_samples=100)
-        with first.open(newline="") as file:
-            lines = list(csv.reader(file))[1:]
-        for day, at, term, start in lines:
-            assert not day or date(2000, 1, 1) <= date.fromisoformat(day) <= date(2004, 1, 1)
-            assert datetime(2000, 1, 1) <= datetime.strptime(at, "%Y-%m-%dT%H:%M:%S") <= datetime(2000, 1, 2)
-            assert term in ("2000-04-01", "2000-10-01")
-            assert start in ("", "2000-04-01T08:30:00")
-        assert {not day for day, *_ in lines} == {True, False}
-        parquet = tmp_path / "one.parquet"
-        self.run(source, parquet, n_samples=100)
-        frame = pd.read_parquet(parquet)
-        assert frame.dtypes.astype(str).to_dict() == {
-            "day": "date32[day][pyarrow]", "at": "datetime64[us]", "term": "date32[day][pyarrow]",
-            "start": "datetime64[us]",
-        }  # fmt: skip
-        assert [str(day) if day is not pd.NA else "" for day in frame["day"]] == [day for day, *_ in lines]
-        assert frame["at"].map(datetime.isoformat).tolist() == [row[1] for row in lines]
-        self.run(parquet, tmp_path / "two.csv", n_samples=100)
-        self.run(tmp_path / "two.csv", tmp_path / "three.csv", n_samples=100)
-
-    @pytest.mark.long
-    def test_no_dtype_depends_on_the_data(self, tmp_path):
-        schemas = []
-        for name, rows in {
-            "none": (),
-            "one": dated_rows.ROWS[:1],
-            "missing": dated_rows.ROWS[2:3],
-            "all": dated_rows.ROWS,
-        }.items():
-            for n_samples in (0, 3):
-                target = tmp_path / f"{name}{n_samples}.parquet"
-                self.run(write_dates(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
-                schemas.append((pq.read_schema(target), pd.read_parquet(target).dtypes.astype(str).to_dict()))
-        assert all(found == schemas[0] for found in schemas)
 
     @pytest.mark.parametrize("text", ["secret", "31.12.2000", "2000-02-30", "2000"])
     def test_other_text_is_refused_and_not_shown(self, tmp_path, text):
@@ -410,13 +264,6 @@ class TestRefusals:
         assert ledger.spent.epsilon == 0
         assert only_the_source(source)
 
-    def test_what_cannot_be_written(self, source, ledger, monkeypatch):
-        def no_space(tables, schema, path, form):
-            raise OSError("no space")
-
-        monkeypatch.setattr(_files_synthesize, "write_file", no_space)
-        self.refuse(source, ledger, "no space", OSError)
-
     @pytest.mark.parametrize(
         ("options", "error", "match"),
         [
@@ -432,36 +279,6 @@ class TestRefusals:
     )
     def test_parameters(self, rows, tmp_path, ledger, options, error, match):
         self.refuse(write(rows, tmp_path / "in.parquet"), ledger, match, error, **options)
-
-    def test_kinds(self, rows, tmp_path):
-        source, target = write(rows, tmp_path / "in.parquet"), tmp_path / "out.csv"
-        for synthesizer, match in (
-            (object(), "synthesizer must be a DPMarginalSynthesizer"),
-            (made(domain=None), "domain must be a Domain or a mapping"),
-            (made(discover=0.1), "discover"),
-        ):
-            with pytest.raises(TypeError, match=match):
-                synthesize_file(source, target, synthesizer)
-        with pytest.raises(TypeError, match="target must be a str or a path"):
-            synthesize_file(source, None, made())
-        assert only_the_source(source)
-
-    def test_a_budget_that_does_not_suffice(self, source, tmp_path):
-        with pytest.raises(BudgetExceeded):
-            synthesize_file(source, tmp_path / "out.csv", made(ledger=PrivacyLedger(epsilon=1.0)))
-        assert only_the_source(source)
-
-    def test_what_appears_meanwhile_is_not_overwritten(self, source, tmp_path):
-        target = tmp_path / "out.csv"
-
-        class Late(Bars):
-            def close(self):
-                target.write_text("of somebody else")
-
-        with pytest.raises(FileExistsError, match="never overwritten"):
-            synthesize_file(source, target, made(marginals="independent"), progress=Late())
-        assert target.read_text() == "of somebody else"
-        assert sorted(path.name for path in tmp_path.iterdir()) == [source.name, "out.csv"]
 
 
 class TestPersons:
@@ -497,21 +314,6 @@ def test_names_that_differ_in_case_only(tmp_path, form):
     assert found.marginal(["A"])["count"].round(-1).tolist() == [100, 0]
 
 
-def test_no_private_row_is_written_to_the_disk(source, tmp_path, monkeypatch):
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
-    fit = DPMarginalSynthesizer.fit
-
-    def spy(self, rows, groups):
-        done = fit(self, rows, groups=groups)
-        assert not list(folder.iterdir())
-        return done
-
-    monkeypatch.setattr(DPMarginalSynthesizer, "fit", spy)
-    synthesize_file(source, tmp_path / "out.csv", made(marginals="independent"), person_column="person", n_samples=3)
-
-
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_at_no_point_of_a_run_half_a_file_is_there(tmp_path, monkeypatch, form):
     """What is there when it says that it goes on, and before and after the file is moved to its place."""
@@ -532,69 +334,3 @@ def test_at_no_point_of_a_run_half_a_file_is_there(tmp_path, monkeypatch, form):
     assert len(seen) > 7
     assert seen == [False] * (len(seen) - 1) + [True]  # only after it was moved
     assert len(read(target)) == 3_500
-
-
-SCRIPT = r"""
-import os, signal, sys
-from pathlib import Path
-import narwhals.stable.v2
-import pyarrow as pa
-import pyarrow.csv, pyarrow.dataset, pyarrow.parquet  # once, not in each child
-from skdp import DPMarginalSynthesizer
-from skdp.engines import synthesize_file
-from skdp.engines.backends import arrow as _large_arrow
-
-narwhals.stable.v2.from_native(pa.table({"a": [1]}))  # imports what reads a table
-home = Path(sys.argv[1])
-source = home / "in.parquet"
-batches = DPMarginalSynthesizer.sample_batches
-DPMarginalSynthesizer.sample_batches = lambda self, n: batches(self, n, batch_size=1_000)
-
-
-class Bar:
-    def __init__(self, total): reach()
-    def update(self, rows): reach()
-    def close(self): reach()
-
-
-def reach():
-    if left[0] == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    left[0] -= 1
-
-
-rename, left = Path.rename, []
-Path.rename = lambda *args: (reach(), rename(*args), reach())
-for form in ("csv", "parquet"):
-    point, whole = 0, False
-    while not whole:
-        target = home / f"{point}.{form}"
-        process = os.fork()
-        if process == 0:
-            left[:] = [point]
-            synthesizer = DPMarginalSynthesizer(5.0, domain={"answer": ["yes", "no"]})
-            synthesize_file(source, target, synthesizer, n_samples=3_500, progress=Bar)
-            os._exit(0)
-        status = os.waitpid(process, 0)[1]
-        assert status in (0, signal.SIGKILL), status
-        whole, point = status == 0, point + 1
-        print(form, point, target.exists(), whole)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
-def test_a_run_that_is_killed_leaves_no_half_file(tmp_path):
-    """Killed at each point at which it says that it goes on, and before and after the file is moved to its place."""
-    write(pa.table({"answer": ["yes", "no"] * 2_000}), tmp_path / "in.parquet")
-    done = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    lines = [line.split() for line in done.stdout.splitlines()]
-    for form in ("csv", "parquet"):
-        states = [(there, whole) for kind, _, there, whole in lines if kind == form]
-        assert len(states) > 8
-        # There only after the last step but one: when it was moved, killed or not.
-        assert states[-2:] == [("True", "False"), ("True", "True")]
-        assert set(states[:-2]) == {("False", "False")}
-    for target in tmp_path.glob("[0-9]*"):
-        assert len(read(target)) == 3_500

@@ -3,7 +3,6 @@
 import itertools
 import pickle
 from datetime import date, datetime
-from decimal import Decimal
 
 import duckdb
 import numpy as np
@@ -16,7 +15,7 @@ from pyarrow.compute import field
 
 from skdp import BudgetExceeded, Domain, DPHistogram, DPMarginalSynthesizer, DPMean, Interval, PrivacyLedger
 from skdp.frames import open_large, read_table
-from skdp.synthesis.tables import CodedRecords, LargeRecords, _records, read_codes
+from skdp.synthesis.tables import CodedRecords, LargeRecords, read_codes
 
 # Marks do not go through a fixture.
 PROCESSES = [
@@ -73,29 +72,11 @@ def same_fit(one, other):
 
 
 @pytest.mark.parametrize(
-    "marginals", ["auto", "tree", "independent", [("color", "age", "number"), ("member", "weight")]], ids=str
+    "marginals", ["auto", "independent", [("color", "age", "number"), ("member", "weight")]], ids=str
 )
 def test_a_seeded_fit_is_the_one_in_memory(lazy_engine, rows, marginals):
     params = {"marginals": marginals}
     same_fit(synthesizer(**params).fit(lazy_engine.frame(rows)), synthesizer(**params).fit(rows))
-
-
-def test_the_second_round_measures_triples(rows):
-    # What the test above compares has all that `auto` may ask for.
-    assert any(len(clique) == 3 for clique in synthesizer().fit(rows).selected_cliques_)
-
-
-@pytest.mark.parametrize("marginals", ["adaptive", "full"])
-def test_all_methods_work(rows, marginals):
-    table = rows.select(["color", "age", "member"])
-    params = {"marginals": marginals, "max_iter": 20, "domain": DOMAIN.select(table.column_names)}
-    same_fit(synthesizer(**params).fit(duckdb.from_arrow(table)), synthesizer(**params).fit(table))
-
-
-def test_samples_are_of_the_library_of_the_engine(lazy_engine, rows):
-    made = synthesizer(marginals="independent").fit(lazy_engine.frame(rows)).sample(5)
-    assert type(made) is {"polars_lazy": pl.DataFrame, "dask": pd.DataFrame}.get(lazy_engine.name, pa.Table)
-    assert read_table(made).names == DOMAIN.columns
 
 
 def dirty(rows):
@@ -138,45 +119,6 @@ def test_counts_are_those_of_the_codes(lazy_engine, table, policy):
         np.testing.assert_array_equal(one, other, err_msg=str(clique))
 
 
-class Passes:
-    """A large table that counts how often it is read."""
-
-    def __init__(self, table):
-        self._table, self.sample, self.read = table, table.sample, []
-
-    def add_up(self, names, summary):
-        self.read.append(tuple(names))
-        return self._table.add_up(names, summary)
-
-
-def test_pairs_are_counted_in_one_pass_and_kept(rows, monkeypatch):
-    monkeypatch.setattr(_records, "_CACHE", 16)
-    table = Passes(open_large(pl.from_arrow(rows).lazy()))
-    records = LargeRecords(table, DOMAIN, "error")
-    pairs = list(itertools.combinations(range(6), 2))
-    records.prepare(pairs)
-    list(records.count([*pairs, (0,), (5,)]))
-    records.prepare(pairs)
-    assert table.read == [DOMAIN.columns]
-    list(records.count([(0, 1, 5)]))  # reads what it needs
-    assert table.read[1:] == [("color", "age", "number")]
-
-
-@pytest.mark.parametrize("most_kept", [1, 1 << 24])
-@pytest.mark.parametrize("most_counted", [1, 30, 60])
-def test_memory_is_bounded_and_counts_are_the_same(rows, monkeypatch, most_counted, most_kept):
-    monkeypatch.setattr(_records, "_MOST_COUNTED", most_counted)
-    monkeypatch.setattr(_records, "_MOST_KEPT", most_kept)
-    monkeypatch.setattr(_records, "_CACHE", 16)
-    table = Passes(open_large(ds.dataset(rows)))
-    cliques = list(itertools.combinations(range(6), 2))
-    found = list(LargeRecords(table, DOMAIN, "error").count(cliques))
-    assert len(table.read) > 3
-    expected = CodedRecords(read_codes(read_table(rows), DOMAIN, "error"), DOMAIN.sizes).count(cliques)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_an_undeclared_value_is_one_clear_error_and_costs_nothing(lazy_engine, rows):
     table = rows.set_column(0, "color", pa.array(["red"] * (N - 1) + ["violet"]))
     ledger = PrivacyLedger(epsilon=100.0, delta=1e-6)
@@ -190,15 +132,9 @@ def test_an_undeclared_value_is_one_clear_error_and_costs_nothing(lazy_engine, r
     assert ledger.spent.epsilon == 0
 
 
-def test_a_column_that_cannot_be_coded_shows_before_a_row_is_read(lazy_engine, rows):
-    table = rows.set_column(1, "age", pa.array(["old"] * N))
-    with pytest.raises(ValueError, match="column 'age'"):
-        synthesizer().fit(lazy_engine.frame(table))
-
-
 def test_the_ledger_is_charged_once(lazy_engine, rows):
     ledger = PrivacyLedger(epsilon=60.0, delta=1e-6)
-    fitted = synthesizer(ledger=ledger, marginals="tree").fit(lazy_engine.frame(rows))
+    fitted = synthesizer(ledger=ledger).fit(lazy_engine.frame(rows))
     assert ledger.spent.epsilon == fitted.guarantee_.epsilon
     with pytest.raises(BudgetExceeded):
         synthesizer(ledger=ledger).fit(lazy_engine.frame(rows))
@@ -207,16 +143,16 @@ def test_the_ledger_is_charged_once(lazy_engine, rows):
 def test_nothing_of_the_table_stays(lazy_engine, rows):
     word = "a-private-word"
     table = rows.set_column(0, "color", pa.array(["red"] * (N - 1) + [word]))
-    fitted = synthesizer(handle_unknown={"color": None}, marginals="tree").fit(lazy_engine.frame(table))
+    fitted = synthesizer(handle_unknown={"color": None}).fit(lazy_engine.frame(table))
     assert word.encode() not in pickle.dumps(fitted)
-    reference = synthesizer(handle_unknown={"color": None}, marginals="tree").fit(table)
+    reference = synthesizer(handle_unknown={"color": None}).fit(table)
     assert set(vars(fitted)) == set(vars(reference))
 
 
 def test_tables_without_rows_and_empty_partitions(dask_frame, rows):
     none = rows.slice(0, 0)
     for frame in (pl.from_arrow(none).lazy(), ds.dataset(none), duckdb.from_arrow(none), dask_frame(none, 1)):
-        same_fit(synthesizer(marginals="tree").fit(frame), synthesizer(marginals="tree").fit(none))
+        same_fit(synthesizer().fit(frame), synthesizer().fit(none))
     cut = dask_frame(rows, 4)
     cut = cut[cut.age < 10].repartition(npartitions=2)
     empty = dask_frame(rows, 4).map_partitions(
@@ -224,27 +160,7 @@ def test_tables_without_rows_and_empty_partitions(dask_frame, rows):
     )
     kept = pa.Table.from_pandas(empty.compute(), preserve_index=False)
     assert 0 < kept.num_rows < N
-    same_fit(synthesizer(marginals="tree").fit(empty), synthesizer(marginals="tree").fit(kept))
-
-
-@pytest.mark.parametrize(
-    ("column", "values"),
-    [
-        (pa.array(["a", None, "b"] * 50).dictionary_encode(), ["b", "a", "unused", None]),
-        (pa.array(["a", None, "b"] * 50, pa.large_string()), ["b", "a", None]),
-        (pa.array([Decimal("1.50"), None, Decimal("2.25")] * 50), [Decimal("1.5"), Decimal("2.25"), None]),
-        (pa.array([2**64 - 1, 0, 5] * 50, pa.uint64()), [0, 2**64 - 1, 5]),
-        (pa.array([date(2020, 2, 29), None, date(2021, 1, 1)] * 50), [date(2020, 2, 29), date(2021, 1, 1), None]),
-    ],
-    ids=["dictionary", "large_string", "decimal", "unsigned", "date"],
-)
-def test_kinds_of_columns(lazy_engine, column, values):
-    if lazy_engine.name == "spark" and pa.types.is_unsigned_integer(column.type):
-        return  # Spark has none of 64 bits
-    table = pa.table({"it": column})
-    params = {"domain": {"it": values}, "random_state": 0}
-    found = DPHistogram(5.0, **params).fit(lazy_engine.frame(table))
-    np.testing.assert_array_equal(found.counts_, DPHistogram(5.0, **params).fit(table).counts_)
+    same_fit(synthesizer().fit(empty), synthesizer().fit(kept))
 
 
 def test_dtypes_declare(rows):
@@ -254,17 +170,6 @@ def test_dtypes_declare(rows):
     np.testing.assert_array_equal(found.counts_, DPHistogram(random_state=0).fit(frame).counts_)
     with pytest.raises(ValueError, match="declares nothing for the columns"):
         DPHistogram().fit(pl.from_arrow(rows).lazy())
-
-
-@pytest.mark.parametrize("names", [["age"], ["color", "number"], list(DOMAIN.columns)], ids=len)
-@pytest.mark.parametrize("handle_unknown", ["error", "ignore"])
-def test_histograms(lazy_engine, rows, names, handle_unknown):
-    table = rows if handle_unknown == "error" else dirty(rows)
-    params = {"domain": DOMAIN.select(names), "random_state": 0, "handle_unknown": handle_unknown}
-    found = DPHistogram(**params).fit(lazy_engine.frame(table.select(names)))
-    expected = DPHistogram(**params).fit(table.select(names))
-    np.testing.assert_array_equal(found.counts_, expected.counts_)
-    assert found.feature_names_in_.tolist() == names
 
 
 PERSONS = 400
@@ -305,11 +210,6 @@ class TestPersons:
         assert len(own) in (1, 2)
         others = [row for row in all_of_them if not row.endswith(("|p7", f"|{first}"))]
         assert others == [row for row in without if not row.endswith(f"|{first}")]
-
-    def test_the_same_each_time_and_by_the_seed(self, lazy_engine, visits):
-        first, _ = kept_rows(lazy_engine, visits, 2)
-        assert first == kept_rows(lazy_engine, visits, 2)[0]
-        assert first != kept_rows(lazy_engine, visits, 2, seed=4)[0]
 
     @pytest.mark.parametrize("answers", [["no", "yes"], [0, 1]], ids=["text", "numbers"])
     def test_no_value_is_kept_more_often_than_another(self, lazy_engine, answers):
@@ -352,11 +252,6 @@ def test_what_is_not_for_large_tables(lazy_engine, rows, params, given, error, m
     with pytest.raises(error, match=match):
         synthesizer(ledger=ledger, **params).fit(lazy_engine.frame(rows), **given)
     assert ledger.spent.epsilon == 0
-
-
-def test_only_lazy_tables_are_opened(rows):
-    for table in (rows, rows.to_pandas(), pl.from_arrow(rows), np.zeros((2, 2)), [[1]], None):
-        assert open_large(table) is None
 
 
 def test_a_reader_is_read_once_only(rows):

@@ -1,4 +1,4 @@
-"""Models of tables that stay where they are: the same as in memory."""
+"""Models and statistics of tables that stay where they are: the same as in memory."""
 
 import numpy as np
 import pandas as pd
@@ -8,12 +8,21 @@ import pytest
 from skdp import (
     DPCategoricalNB,
     DPGaussianNB,
+    DPGroupBy,
+    DPKBinsDiscretizer,
     DPLinearRegression,
     DPLogisticRegression,
+    DPMean,
+    DPMinMaxScaler,
+    DPQuantileBinarizer,
+    DPQuantileTransformer,
     DPRidge,
     DPSelectKBest,
+    DPSimpleImputer,
+    DPStandardScaler,
     DPTargetEncoder,
     Interval,
+    PrivacyLedger,
 )
 from skdp.privacy import Mu
 
@@ -50,6 +59,30 @@ MODELS = {
 }
 
 
+N = 3_000
+LIMITS = {"age": (0, 100), "income": (-1.5, 8.25)}
+STATISTICS = {
+    "mean": DPMean(bounds=LIMITS, random_state=0),
+    "mean, private bounds": DPMean(50.0, bounds="private", random_state=0),
+    "standard": DPStandardScaler(bounds=LIMITS, missing="ignore", random_state=0),
+    "ends": DPMinMaxScaler(bounds=LIMITS, random_state=0),
+    "quantile ends": DPMinMaxScaler(bounds=LIMITS, quantile_range=(0.05, 0.95), random_state=0),
+    "bins": DPKBinsDiscretizer(bounds=LIMITS, n_bins=4, random_state=0),
+    "even bins": DPKBinsDiscretizer(bounds=LIMITS, n_bins=4, strategy="uniform", random_state=0),
+    "threshold": DPQuantileBinarizer(bounds=LIMITS, candidates=50, random_state=0),
+    "quantiles": DPQuantileTransformer(bounds=LIMITS, candidates=50, n_quantiles=9, random_state=0),
+    "imputed means": DPSimpleImputer(bounds=LIMITS, random_state=0),
+    "imputed medians": DPSimpleImputer(bounds=LIMITS, strategy="median", random_state=0),
+}
+
+
+def make_rows(missing):
+    rng = np.random.default_rng(0)
+    age, income = rng.integers(0, 120, N), rng.normal(2, 3, N)
+    mask = rng.random(N) < 0.1 if missing else None
+    return pa.table({"age": pa.array(age), "income": pa.array(income, mask=mask)})
+
+
 def released(model):
     return {name: str(value) for name, value in vars(model).items() if name.endswith("_") and name != "guarantee_"}
 
@@ -71,3 +104,51 @@ def test_target_and_persons_are_columns_of_the_table(lazy_engine):
     assert model.feature_names_in_.tolist() == ["c", "a"]
     assert model.guarantee_.scope == ("c", "a", "y")
     assert np.allclose(model.coef_, [0, 1], atol=0.5)
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_a_seeded_statistic_is_the_one_in_memory(lazy_engine, name):
+    rows, statistic = make_rows(missing=True), STATISTICS[name]
+    expected = released(statistic.fit(rows))
+    statistic.fit(lazy_engine.frame(rows))
+    assert released(statistic) == expected
+
+
+@pytest.mark.parametrize("missing", ["ignore", pytest.param("error", marks=pytest.mark.long)])
+def test_groups(lazy_engine, missing):
+    rows = make_rows(missing == "ignore")
+    names = rows.column_names
+    keys = {"side": ["left", "right"], "color": ["red", None, "blue"]}
+    rows = rows.append_column("side", pa.array(["left", "right", "left"] * N)[:N])
+    rows = rows.append_column("color", pa.array(["red", None] * N)[:N])
+    params = {"keys": keys, "bounds": LIMITS, "missing": missing, "statistics": ["count", "mean", "sum"]}
+    found, expected = (
+        DPGroupBy(["side", "color"], 1.0, random_state=0, **params).fit(table)
+        for table in (lazy_engine.frame(rows), rows)
+    )
+    assert found.estimates_.keys() == expected.estimates_.keys()
+    assert len(found.estimates_) == 1 + 2 * len(names)
+    for name, estimate in expected.estimates_.items():
+        np.testing.assert_array_equal(found.estimates_[name], estimate)
+
+
+def test_the_most_frequent_value(lazy_engine):
+    rows = pa.table({"color": ["red", None, "green", "red"] * 50, "size": ["s", "s", "m", None] * 50})
+    params = {"categories": {"color": ["red", "green", "blue"], "size": ["s", "m"]}, "random_state": 0}
+    imputer = DPSimpleImputer(5.0, strategy="most_frequent", **params).fit(lazy_engine.frame(rows))
+    assert imputer.statistics_.tolist() == ["red", "s"]
+    ledger = PrivacyLedger(epsilon=10)
+    with pytest.raises(ValueError, match=r"column 'color' holds a value outside the declared categories"):
+        DPSimpleImputer(strategy="most_frequent", categories={"color": ["red"], "size": ["s", "m"]}, ledger=ledger).fit(
+            lazy_engine.frame(rows)
+        )
+    assert ledger.spent.epsilon == 0
+
+
+def test_missing_values_are_refused_and_cost_nothing(lazy_engine):
+    ledger = PrivacyLedger(epsilon=10)
+    with pytest.raises(ValueError, match="column 'income' holds a missing value"):
+        DPStandardScaler(bounds=LIMITS, missing="error", ledger=ledger).fit(lazy_engine.frame(make_rows(True)))
+    with pytest.raises(TypeError, match="column 'age'"):
+        DPMean(bounds=(0, 1), ledger=ledger).fit(lazy_engine.frame(pa.table({"age": ["old", "young"]})))
+    assert ledger.spent.epsilon == 0

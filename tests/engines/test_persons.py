@@ -65,27 +65,6 @@ class TestMarks:
         np.testing.assert_array_equal(marks(COLUMNS["text"], size=170), marks(COLUMNS["text"], size=999))
 
 
-def test_parts_are_read_one_after_the_other(monkeypatch):
-    monkeypatch.setattr(persons, "_MOST_ROWS", 600)
-    held, chosen = [], persons._chosen
-    monkeypatch.setattr(persons, "_BLOCK_BITS", 1)
-    monkeypatch.setattr(persons, "_chosen", lambda words, *more: held.append(len(words)) or chosen(words, *more))
-    marks(COLUMNS["whole"])
-    assert sum(held) == len(NUMBERS)
-    assert max(held) <= 600
-
-
-def test_zero_has_one_sign():
-    assert marks(pa.array([0.0, -0.0, 1.0]), most=1).sum() == 2
-
-
-def test_no_row_is_more_likely_than_another():
-    """Each of 2,000 persons has 3 rows, of which one is kept (false alarm: 1e-6)."""
-    for column in (np.arange(6_000) % 2_000, [f"p{number % 2_000}" for number in range(6_000)]):
-        kept = [marks(pa.array(column), most=1, seed=seed).reshape(3, -1).sum(axis=1) for seed in range(2)]
-        assert np.abs(np.array(kept) - 2_000 / 3).max() < 110
-
-
 def test_a_table_that_changes_is_refused(tmp_path):
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq

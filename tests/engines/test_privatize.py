@@ -1,14 +1,17 @@
-"""What holds for every engine."""
+"""What holds for every engine, and every transformer that works batch by batch."""
 
+import time
 import warnings
 
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from skdp import (
     BudgetExceeded,
@@ -19,9 +22,10 @@ from skdp import (
     SecretKey,
     UnaryEncodingTransformer,
 )
-from skdp.engines import privatize, tally, tally_batches
-from skdp.local import LocalHashingEncoder, OnFitOnly, PosteriorFeatures
-from tests.conftest import each
+from skdp.engines import privatize, tally
+from skdp.engines.backends.batches import in_turn
+from skdp.local import LocalHashingEncoder, NumericPerturber, OnFitOnly, PosteriorFeatures, RapporEncoder
+from tests.conftest import each, often
 
 pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
 
@@ -34,61 +38,63 @@ def encoder(**params):
     return RandomizedResponseEncoder(**{"epsilon": 1.0, "categories": DOMAIN, "random_state": 0} | params)
 
 
-def reports_of(frame):
-    return frame.select(["color", "size"])
+def perturber(**params):
+    return NumericPerturber(**{"bounds": {"size": (0, 3)}, "grid_size": 16, "random_state": 0} | params)
 
 
-def test_a_seeded_release_is_the_same_on_every_engine(engine, people):
-    expected = privatize(people, encoder())
-    found = engine.table(privatize(engine.frame(people), encoder()))
-    assert found.column_names == ["color", "size"]
-    assert found.to_pydict() == expected.to_pydict()
+def rappor(**params):
+    made = RapporEncoder(**{"epsilon": 2.0, "n_bits": 8, "handle_missing": "value", "random_state": 0} | params)
+    return made.fit(pd.DataFrame({"color": ["red"], "size": [0]}))
+
+
+MAKERS = {
+    "values": encoder,
+    "joint": lambda **params: encoder(strategy="joint", **params),
+    "sample": lambda **params: encoder(strategy="sample", **params),
+    "bits": lambda **params: UnaryEncodingTransformer(categories=DOMAIN, **{"random_state": 0} | params),
+    "hashes": lambda **params: LocalHashingEncoder(categories=DOMAIN, **{"random_state": 0} | params),
+    "numbers": perturber,
+    "words": rappor,
+}
+
+
+@pytest.fixture(params=often(MAKERS, ["values", "bits", "numbers", "words"]))
+def make(request):
+    return MAKERS[request.param]
+
+
+def reports_of(table):
+    return table.drop_columns("number") if "number" in table.column_names else table
+
+
+def test_a_seeded_release_is_the_same_on_every_engine(every_engine, make, people):
+    """And so is its tally: that of the rows."""
+    fitted, expected = make(), privatize(people, make(), keep=["number"])
+    found = every_engine.table(privatize(every_engine.frame(people), fitted, keep=["number"]))
+    assert found.column_names == expected.column_names
+    assert found["number"].to_pylist() == people["number"].to_pylist()
+    assert found.num_rows == people.num_rows
+    if every_engine.numbers_rows:
+        assert found.to_pydict() == expected.to_pydict()
+    tallied = tally(every_engine.frame(found), fitted)
+    assert tallied == fitted.tally(reports_of(found))
+    assert tallied.n_reports == people.num_rows
 
 
 def test_a_release_hides_and_nulls_are_values(engine, people):
     found = engine.table(privatize(engine.frame(people), encoder()))
-    truth = reports_of(people).to_pydict()
+    assert found.column_names == ["color", "size"]
     for name, values in found.to_pydict().items():
-        assert len(values) == people.num_rows
         assert set(values) == set(DOMAIN[name].values)  # the unused one too
-        assert values != truth[name]
-
-
-@pytest.mark.parametrize("make", [encoder, lambda **p: encoder(strategy="joint", **p)])
-def test_tallies_are_those_of_the_rows(engine, people, make):
-    fitted = make()
-    released = privatize(engine.frame(people), fitted)
-    table = engine.table(released)
-    found = tally(engine.frame(table), fitted)
-    assert found == fitted.tally(table)
-    assert found.n_reports == people.num_rows
-    assert fitted.estimate_counts(found).equals(fitted.estimate_counts(table))
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: encoder(strategy="sample"),
-        lambda: UnaryEncodingTransformer(categories=DOMAIN, random_state=0),
-        lambda: LocalHashingEncoder(categories=DOMAIN, random_state=0),
-    ],
-)
-def test_reports_that_are_no_values_are_tallied_too(engine, people, make):
-    fitted = make()
-    released = engine.table(privatize(engine.frame(people), fitted))
-    assert tally(engine.frame(released), fitted) == fitted.tally(privatize(people, make()))
+        assert values != people[name].to_pylist()
 
 
 def test_a_tally_reads_what_privatize_gave_and_ignores_other_columns(engine, people):
     fitted = encoder()
     released = privatize(engine.frame(people), fitted, keep=["number"])
     assert tally(released, fitted).n_reports == people.num_rows
-
-
-def test_columns_are_kept_only_when_asked_for(engine, people):
-    found = engine.table(privatize(engine.frame(people), encoder(), keep=["number"]))
-    assert found.column_names == ["color", "size", "number"]
-    assert found["number"].to_pylist() == people["number"].to_pylist()
+    with pytest.raises(ValueError, match="have the columns"):
+        tally(engine.frame(people), UnaryEncodingTransformer(categories=DOMAIN).fit(people.select(["color", "size"])))
 
 
 @DASK_READS_PARQUET
@@ -96,44 +102,37 @@ def test_columns_are_kept_only_when_asked_for(engine, people):
 def test_two_uses_of_a_secure_release_give_the_same_reports(lazy_engine, people, stored, tmp_path):
     path = None if stored == "memory" else tmp_path / "out"
     released = privatize(lazy_engine.frame(people), encoder(random_state=None), path=path)
-    first, second = lazy_engine.table(released), lazy_engine.table(released)
-    assert first.equals(second)
-    assert first.num_rows == people.num_rows
-    assert not reports_of(first).equals(reports_of(people))
+    assert lazy_engine.table(released).equals(lazy_engine.table(released))
 
 
-def test_so_do_two_evaluations_of_one_that_is_not_persisted(lazy_engine, people):
-    engine = lazy_engine
-    if engine.name not in ("polars_lazy", "dask"):
-        return  # they have no release that is evaluated twice
-    released = privatize(engine.frame(people), encoder(random_state=None), persist=False)
-    assert engine.table(released).equals(engine.table(released))
+@pytest.mark.parametrize("name", ["polars_lazy", "dask"])
+def test_so_do_two_evaluations_of_one_that_is_not_persisted(engines, name, people):
+    released = privatize(engines[name].frame(people), encoder(random_state=None), persist=False)
+    assert engines[name].table(released).equals(engines[name].table(released))
 
 
-def test_calls_have_coins_of_their_own(engine, people):
-    fitted = encoder(random_state=None)
-    first, second = (engine.table(privatize(engine.frame(people), fitted)) for _ in range(2))
-    assert not first.equals(second)  # 10,000 equal reports: never
-
-
-def test_batches_and_partitions_have_coins_of_their_own(engine):
-    """Equal rows everywhere: equal coins would give equal reports (false alarm: 2**-30000)."""
-    rows = 600_000 if engine.name in ("polars_lazy", "dataset", "reader", "duckdb") else 90_000
+def test_calls_batches_and_partitions_have_random_bits_of_their_own(every_engine):
+    """Equal rows everywhere: equal random bits would give equal reports (false alarm: 2**-30000)."""
+    is_cut = every_engine.name in ("polars_lazy", "dataset", "reader", "duckdb")
+    rows = 600_000 if is_cut else 90_000
     table = pa.table({"answer": pa.array(["yes"] * rows)})
     fitted = RandomizedResponseEncoder(0.1, categories={"answer": ["yes", "no"]})
-    reports = engine.table(privatize(engine.frame(table), fitted))["answer"].to_numpy()
+    reports, second = (
+        every_engine.table(privatize(every_engine.frame(table), fitted))["answer"].to_numpy() for _ in range(2)
+    )
+    assert not (reports == second).all()
     for cut in (rows // 3, rows - 25_000, 1 << 18, 30_000):
         assert cut > rows - 25_000 or not (reports[:25_000] == reports[cut : cut + 25_000]).all()
 
 
-def test_the_ledger_is_charged_once(engine, people):
-    ledger = PrivacyLedger(epsilon=1.5)
-    fitted = encoder(ledger=ledger)
+def test_the_ledger_is_charged_once(engine, make, people):
+    fitted = make(ledger=PrivacyLedger(epsilon=1e9))
     privatize(engine.frame(people), fitted)
-    assert ledger.spent.epsilon == fitted.guarantee_.epsilon
+    spent = fitted.ledger.spent.epsilon
+    assert spent == pytest.approx(fitted.guarantee_.epsilon)
     with pytest.raises(BudgetExceeded):
-        privatize(engine.frame(people), fitted)
-    assert len(ledger.report()) == 1
+        privatize(engine.frame(people), make(ledger=PrivacyLedger(epsilon=spent / 2)))
+    assert len(fitted.ledger.report()) == 1
 
 
 def test_without_budget_nothing_is_read(people):
@@ -146,7 +145,7 @@ def test_without_budget_nothing_is_read(people):
 
 
 @pytest.mark.parametrize("stored", ["memory", "file"])
-def test_an_unseen_value_is_one_clear_error_and_leaves_nothing(lazy_engine, people, stored, tmp_path):
+def test_an_unseen_value_is_one_clear_error_and_leaves_nothing(lazy_engine, stored, tmp_path):
     strange = pa.table({"color": ["red"] * 299_999 + ["SECRET"], "size": [0] * 300_000})
     path = None if stored == "memory" else tmp_path / "out"
     with pytest.raises(ValueError, match="column 'color' holds a value") as caught:
@@ -155,25 +154,41 @@ def test_an_unseen_value_is_one_clear_error_and_leaves_nothing(lazy_engine, peop
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_stranger_among_reports_is_refused(engine):
-    fitted = encoder()
-    fitted.fit(pa.table({"color": ["red"], "size": [0]}))
-    strange = pa.table({"color": ["red", "SECRET"], "size": [0, 0]})
-    with pytest.raises(ValueError, match="column 'color' holds a value") as caught:
-        tally(engine.frame(strange), fitted)
+@pytest.mark.parametrize("bad", [None, float("nan"), float("inf")])
+def test_so_is_what_is_no_number_and_a_missing_word(lazy_engine, bad, tmp_path):
+    strange = pa.table({"size": [12.5] * 9_999 + [bad], "color": ["x"] * 10_000})
+    with pytest.raises(ValueError, match="column 'size' holds a missing value, a NaN or an inf") as caught:
+        privatize(lazy_engine.frame(strange), perturber(), path=tmp_path / "out")
+    assert "12.5" not in str(caught.value)
+    if bad is None or np.isnan(bad):
+        with pytest.raises(ValueError, match="column 'size' holds missing values"):
+            privatize(lazy_engine.frame(strange), rappor(handle_missing="error"), path=tmp_path / "out")
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("make", "strange", "match"),
+    [
+        (encoder, {"color": ["red", "SECRET"], "size": [0, 0]}, "column 'color' holds a value"),
+        (perturber, {"size": [12.3456]}, "column 'size' holds numbers that are not reports"),
+        (rappor, {"cohort": [77]}, "cohorts of the reports"),
+    ],
+)
+def test_a_stranger_among_reports_is_refused(engine, people, make, strange, match):
+    fitted = make()
+    released = privatize(people.slice(0, len(next(iter(strange.values())))), fitted)
+    for name, values in strange.items():
+        released = released.set_column(released.column_names.index(name), name, pa.array(values))
+    with pytest.raises(ValueError, match=match) as caught:
+        tally(engine.frame(released), fitted)
     assert "SECRET" not in str(caught.value)
+    assert "12.3456" not in str(caught.value)
 
 
-def test_reports_of_another_encoder_are_refused(engine, people):
-    with pytest.raises(ValueError, match="have the columns"):
-        tally(engine.frame(people), UnaryEncodingTransformer(categories=DOMAIN).fit(people.select(["color", "size"])))
-
-
-def test_no_rows_give_no_reports(engine, people):
-    fitted = encoder()
-    released = privatize(engine.frame(people.slice(0, 0)), fitted, keep=["number"])
-    found = engine.table(released)
-    assert (found.num_rows, found.column_names) == (0, ["color", "size", "number"])
+def test_no_rows_give_no_reports(engine, make, people):
+    fitted = make()
+    found = engine.table(privatize(engine.frame(people.slice(0, 0)), fitted, keep=["number"]))
+    assert (found.num_rows, found.column_names) == (0, [*fitted.get_feature_names_out(), "number"])
     with pytest.raises(ValueError, match="0 sample"):
         tally(engine.frame(reports_of(found)), fitted)
 
@@ -182,11 +197,38 @@ def test_handle_unknown_is_heeded(engine):
     strange = pa.table({"color": ["red", "purple"] * 500, "size": [0, 9] * 500})
     fitted = encoder(handle_unknown="uniform")
     found = engine.table(privatize(engine.frame(strange), fitted))
-    assert found.to_pydict() == privatize(strange, encoder(handle_unknown="uniform")).to_pydict()
     assert tally(engine.frame(found), fitted).n_reports == 1000
+    if engine.numbers_rows:
+        assert found.to_pydict() == privatize(strange, encoder(handle_unknown="uniform")).to_pydict()
+
+
+# Permanent reports of words: the second round, and what is charged
+
+
+@pytest.mark.parametrize(("constant", "charges"), [(True, 1), (False, 2)])
+def test_a_constant_value_is_charged_once(engine, people, constant, charges):
+    if not engine.reads_twice:
+        return
+    fitted = rappor(secret_key=SecretKey(bytes(32)), constant_values=constant, ledger=PrivacyLedger(epsilon=9))
+    for _ in range(2):
+        privatize(engine.frame(people.slice(0, 100)), fitted, record_id="number")
+    assert len(fitted.ledger.report()) == charges
+    assert fitted.ledger.spent.epsilon == charges * fitted.permanent_guarantee_.epsilon
 
 
 # Fitting
+
+
+def test_columns_without_declared_names_are_all_that_are_not_kept(people):
+    sizes = people.select(["size", "number"])
+    fitted = perturber(bounds=(0, 3))
+    assert privatize(sizes, fitted, keep=["number"]).column_names == ["size", "number"]
+    assert fitted.guarantee_.scope == ("size",)
+    words = RapporEncoder(n_bits=8, handle_missing="value", secret_key=SecretKey(bytes(32)))
+    privatize(people, words, record_id="number")
+    assert words.guarantee_.scope == ("color", "size")
+    with pytest.raises(ValueError, match="bounds must be declared"):
+        privatize(people, perturber(bounds=None))
 
 
 def test_what_is_declared_is_fitted_without_a_row(engine, people):
@@ -194,10 +236,6 @@ def test_what_is_declared_is_fitted_without_a_row(engine, people):
     privatize(engine.frame(people), fitted)
     assert fitted.domain_ == DOMAIN
     assert list(fitted.feature_names_in_) == ["color", "size"]
-
-
-def test_a_transformer_that_is_fitted_stays_as_it_is(engine, people):
-    fitted = encoder().fit(people.select(["color", "size"]))
     guarantee = fitted.guarantee_
     privatize(engine.frame(people), fitted)
     assert fitted.guarantee_ is guarantee
@@ -249,18 +287,13 @@ def test_categories_that_dask_does_not_know_are_no_declaration(dask_frame):
 # Kinds of columns
 
 
-def test_unsigned_and_decimal_and_dictionary_columns(engine):
-    table = pa.table(
-        {
-            "u": pa.array([1, 2, 250] * 100, pa.uint8()),
-            "d": pa.array(["a", "b", "a"] * 100).dictionary_encode(),
-        }
-    )
-    make = {"categories": {"u": [1, 2, 250], "d": ["a", "b", "unused"]}, "random_state": 0}
-    fitted = RandomizedResponseEncoder(2.0, **make)
-    found = engine.table(privatize(engine.frame(table), fitted))
-    assert found.to_pydict() == privatize(table, RandomizedResponseEncoder(2.0, **make)).to_pydict()
-    assert tally(engine.frame(found), fitted) == fitted.tally(found)
+def test_an_index_shows_no_value_of_rows_that_are_not_released(people):
+    frame = people.slice(0, 4).to_pandas().assign(who=["a", "b", "SECRET", "SECRET"], place="x")
+    frame = frame.set_index(["who", "place"])[:2]
+    with pytest.warns(PrivacyLeakWarning, match="the row index passes through"):
+        released = privatize(frame, encoder(), keep=["number"])
+    assert released.index.get_level_values("who").tolist() == ["a", "b"]
+    assert "SECRET" not in released.index.levels[0]
 
 
 def test_dictionaries_that_differ_between_batches(people):
@@ -275,16 +308,6 @@ def test_dictionaries_that_differ_between_batches(people):
         table = released.to_table() if isinstance(released, ds.Dataset) else released.read_all()
         assert table["d"].to_pylist() == ["a", "b", None, "b", "c", None]
         assert tally(ds.dataset(table), fitted).support[0].tolist() == [1, 2, 1, 2]
-
-
-def test_decimals(engine):
-    from decimal import Decimal
-
-    table = pa.table({"price": pa.array([Decimal("1.50"), Decimal("2.00")] * 50, pa.decimal128(10, 2))})
-    fitted = RandomizedResponseEncoder(2.0, categories={"price": [Decimal("1.5"), Decimal("2")]}, random_state=0)
-    found = engine.table(privatize(engine.frame(table), fitted))
-    assert {float(value) for value in found["price"].to_pylist()} == {1.5, 2.0}
-    assert tally(engine.frame(found), fitted).n_reports == 100
 
 
 def test_empty_partitions(dask_frame, people):
@@ -311,8 +334,9 @@ def test_a_file_is_never_overwritten(lazy_engine, people, tmp_path):
     assert (tmp_path / "out").read_text() == "mine"
     with pytest.raises(FileNotFoundError):
         privatize(lazy_engine.frame(people), encoder(), path=tmp_path / "no" / "out")
-    with pytest.raises(ValueError, match="this machine"):
-        privatize(lazy_engine.frame(people), encoder(), path="s3://bucket/out")
+    if lazy_engine.name != "spark":  # which may write there
+        with pytest.raises(ValueError, match="this machine"):
+            privatize(lazy_engine.frame(people), encoder(), path="s3://bucket/out")
 
 
 @DASK_READS_PARQUET
@@ -333,8 +357,8 @@ def test_what_is_written_is_what_is_returned(engine, people, tmp_path):
 def test_other_things_than_tables_are_refused(frame):
     with pytest.raises(TypeError, match="frame must be"):
         privatize(frame, encoder())
-    with pytest.raises(TypeError, match="frame must be"):
-        tally(frame, encoder())
+    with pytest.raises(TypeError):
+        tally(frame, encoder().fit(pa.table({"color": ["red"], "size": [0]})))
 
 
 def test_transformers_that_cannot_work_by_batches_are_refused(people):
@@ -343,12 +367,10 @@ def test_transformers_that_cannot_work_by_batches_are_refused(people):
     for other in (PosteriorFeatures(encoder()), "encoder", RandomizedResponseEncoder):
         with pytest.raises(TypeError, match="transformer must be"):
             privatize(people, other)
-    from sklearn.exceptions import NotFittedError
-
     with pytest.raises(NotFittedError):
         tally(people, encoder())
     with pytest.raises(NotFittedError):
-        tally_batches([people], encoder())
+        tally([people], encoder())
 
 
 def test_options_that_do_not_fit_are_refused_before_any_charge(engine, people):
@@ -386,7 +408,7 @@ def test_what_cannot_be_lazy_says_so(people):
 
 
 @pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
-@pytest.mark.parametrize("name", ["stored", "beside", "tables", "skdp_true_rows", "skdp_rows"])
+@pytest.mark.parametrize("name", ["stored", "tables", "skdp_rows"])
 def test_no_table_of_the_user_is_taken_for_the_reports(kind, name, tmp_path):
     connection = duckdb.connect()
     connection.execute(f"CREATE {kind} {name} AS SELECT 'yes' AS smokes, i AS number FROM range(1000) rows(i)")
@@ -415,16 +437,26 @@ def test_parts_of_a_lazy_release_are_parts_of_the_release(people):
     assert released.filter(pl.col("number") > 90).head(5).collect().equals(whole[91:96])
 
 
-def test_a_partition_that_is_asked_for_by_number_has_its_own_coins(dask_frame, people):
-    released = privatize(dask_frame(people), encoder(random_state=None), persist=False)
-    assert released.partitions[2].compute().equals(released.compute().loc[released.partitions[2].index.compute()])
+def test_a_stream_that_is_dropped_by_one_of_its_own_threads_is_ended():
+    """As the garbage collector may do; it waited for the thread that it ran in."""
+    streams, ended = [], []
 
+    def drop(item):
+        if item == 3:
+            while not streams:
+                time.sleep(0.01)
+            streams.pop().close()
+            ended.append(item)
+        return item
 
-def test_a_relation_stays_with_its_connection(people):
-    with duckdb.connect() as connection:
-        connection.sql("CREATE TABLE mine AS SELECT 7 AS seven")
-        released = privatize(connection.from_arrow(people), encoder())
-        assert released.query("reports", "SELECT count(*) * min(seven) FROM reports, mine").fetchall() == [(70_000,)]
+    stream = in_turn(drop, range(100), 2)
+    assert [next(stream), next(stream)] == [0, 1]
+    streams.append(stream)
+    for _ in range(500):
+        if ended:
+            break
+        time.sleep(0.01)
+    assert ended == [3]
 
 
 # Parquet
@@ -442,31 +474,6 @@ def test_parquet_is_tallied_by_its_codes(people, parquet):
     assert tally(ds.dataset(path), fitted) == expected
     assert tally(pl.scan_parquet(path), fitted) == expected
     assert tally(duckdb.read_parquet(str(path)), fitted) == expected
-
-
-def test_of_a_filtered_dataset_only_what_passes_is_counted(people, parquet):
-    fitted, _, path = parquet_reports(people, parquet)
-    assert tally(ds.dataset(path).filter(ds.field("number") < 700), fitted).n_reports == 700
-
-
-def test_of_chosen_row_groups_only_these_are_counted(people, parquet):
-    fitted, _, path = parquet_reports(people, parquet)
-    fragment = next(iter(ds.dataset(path).get_fragments())).subset(row_group_ids=[1])
-    some = ds.FileSystemDataset([fragment], fragment.physical_schema, fragment.format, fragment.filesystem)
-    assert tally(some, fitted).n_reports == 3_000
-
-
-def test_columns_that_are_in_the_paths_are_counted_too(people, tmp_path):
-    fitted = encoder()
-    released = privatize(people, fitted)
-    text = released.set_column(1, "size", released["size"].cast(pa.int64()))
-    ds.write_dataset(
-        text,
-        tmp_path / "out",
-        format="parquet",
-        partitioning=ds.partitioning(pa.schema([("size", pa.int64())]), flavor="hive"),
-    )
-    assert tally(ds.dataset(tmp_path / "out", partitioning="hive"), fitted) == fitted.tally(released)
 
 
 @pytest.mark.parametrize("make", [pl.LazyFrame, pl.DataFrame])
@@ -489,9 +496,9 @@ def test_batches_are_tallied_as_they_come(people):
     fitted = encoder()
     released = privatize(people, fitted)
     batches = [released.slice(0, 0), released.slice(0, 7).to_pandas(), pl.from_arrow(released.slice(7))]
-    assert tally_batches(iter(batches), fitted) == fitted.tally(released)
+    assert tally(iter(batches), fitted) == fitted.tally(released)
     with pytest.raises(ValueError, match="0 sample"):
-        tally_batches([], fitted)
+        tally([], fitted)
 
 
 def test_a_file_of_reports_has_no_row_index(people, tmp_path):
@@ -503,15 +510,6 @@ def test_a_file_of_reports_has_no_row_index(people, tmp_path):
     assert stored.column_names == ["color", "size"]
     assert b"number" not in repr(stored.schema.metadata).encode()
     assert pd.read_parquet(tmp_path / "out.parquet").index.equals(pd.RangeIndex(len(frame)))
-
-
-def test_a_broken_file_shows_no_row(tmp_path):
-    path = tmp_path / "in.csv"
-    path.write_text("color,size\n" + "red,1\n" * 300_000 + "SECRET,1,1\n")
-    with pytest.raises(ValueError, match="the table cannot be read") as caught:
-        privatize(ds.dataset(path, format="csv"), encoder())
-    assert "SECRET" not in str(caught.value)
-    assert caught.value.__cause__ is caught.value.__context__ is None
 
 
 @pytest.mark.filterwarnings("default")

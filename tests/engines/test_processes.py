@@ -1,8 +1,6 @@
 """Permanent reports in several processes are those of one."""
 
-import cProfile
 import pickle
-import pstats
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,14 +10,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from joblib.externals import loky
-from joblib.externals.loky import ProcessPoolExecutor, get_reusable_executor
+from joblib.externals.loky import ProcessPoolExecutor
 from joblib.externals.loky.backend.reduction import dumps
 
 from skdp import NumericPerturber, RandomizedResponseEncoder
 from skdp.engines import _batch_release as _processes
 from skdp.engines import privatize, privatize_file
-from skdp.engines._batch_release import Release
-from skdp.engines._randomness import KeyedRandomness
 from skdp.engines.backends import batches as _batches
 from skdp.engines.backends import polars as _polars
 from skdp.engines.files import _privatize as _files_privatize
@@ -108,18 +104,6 @@ def test_what_is_fast_is_drawn_here(people, used, monkeypatch):
     assert not used
 
 
-@pytest.mark.long
-def test_the_pool_of_joblib_is_left_alone(people, used):
-    """It ended for each batch, and with the user's own jobs in a thread the two ended each other."""
-    pool = get_reusable_executor(1, timeout=60)
-    try:
-        privatize(ds.dataset(people), encoder(), record_id="id").to_table()
-        assert used
-        assert get_reusable_executor(1, timeout=60) is pool
-    finally:
-        pool.shutdown(wait=True)
-
-
 def test_a_row_that_is_refused_in_a_process(people, used):
     """The other process does not show in the error, nor does the value."""
     strange = people.set_column(0, "a", pa.array(["x"] * (ROWS - 1) + ["SECRET"]))
@@ -128,17 +112,6 @@ def test_a_row_that_is_refused_in_a_process(people, used):
     assert used
     assert "SECRET" not in str(caught.value)
     assert caught.value.__cause__ is None
-
-
-def test_a_worker_of_spark_starts_no_processes(people, used):
-    """Each of its tasks would have started as many as there are cores."""
-    fitted = encoder().fit(people.select(["a"]))
-    release, rows = Release(fitted.protocol_, [], KeyedRandomness(), "id"), people.select(["a", "id"]).to_batches()
-    found = pa.concat_tables(_batches.release_batches(rows, release, 1, partition=0))
-    assert found.to_pydict() == release(people).to_pydict()
-    assert not used
-    assert len(pa.concat_tables(_batches.release_batches(rows, release, 1))) == ROWS
-    assert used
 
 
 def test_reports_are_drawn_where_no_process_can_be_started(people, used, monkeypatch):
@@ -150,15 +123,3 @@ def test_reports_are_drawn_where_no_process_can_be_started(people, used, monkeyp
     expected = privatize(people, encoder(), record_id="id")
     monkeypatch.setattr(loky, "ProcessPoolExecutor", start)
     assert privatize(ds.dataset(people), encoder(), record_id="id").to_table().to_pydict() == expected.to_pydict()
-
-
-@pytest.mark.parametrize("make", [encoder, perturber])
-def test_a_record_costs_few_calls_of_python(people, make):
-    """The time of a permanent report is that of its calls: 16 µs were 60 of them, 42 µs over 200."""
-    fitted, frame = make(), people.slice(0, 1_000).to_pandas()
-    fitted.fit(frame[["a"]] if fitted.__class__ is RandomizedResponseEncoder else frame[["b"]])
-    release = Release(fitted.protocol_, [], KeyedRandomness(), "id")
-    release(frame.head(10))
-    profile = cProfile.Profile()
-    profile.runcall(release, frame)
-    assert pstats.Stats(profile).total_calls / len(frame) < 30

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import warnings
 from pathlib import Path
 
@@ -24,10 +23,11 @@ from skdp import (
     RapporEncoder,
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
+    read_protocol,
 )
-from skdp.engines import estimate_file, privatize, privatize_file, privatize_files, tally, tally_files
-from skdp.engines.files import said_by
-from skdp.local import ReportTransformer, SecretKey
+from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_files
+from skdp.local import SecretKey
+from tests.conftest import often
 
 VALUES = {"sex": ["f", "m"], "rooms": [1, 2, 3]}
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "m"] * 20, "rooms": [1, 2, 3] * 20})
@@ -89,8 +89,13 @@ def test_every_engine_says_the_protocol_in_the_files_that_it_writes(engine, tmp_
     ENGINES[engine](tmp_path / "out.parquet")
     path = next(tmp_path.rglob("*.parquet"))
     path = path if path.is_file() else next(path.rglob("*.parquet"))
-    assert ReportTransformer.from_json(said_by(path)).to_json() == encoder().fit(PEOPLE).to_json()
+    assert read_protocol(path).to_json() == encoder().fit(PEOPLE).to_json()
     assert estimate_file(path).shape == (5, 4)
+    if engine != "lazy":  # pandas does not read what Polars says of a file
+        found = pd.read_parquet(tmp_path / "out.parquet")
+        assert found.attrs["skdp.protocol"] == encoder().fit(PEOPLE).to_json()
+        with pytest.raises(ValueError, match="two protocols are never added"):
+            RandomizedResponseEncoder(3.0, categories=VALUES).fit(PEOPLE).estimate_counts(found)
 
 
 def test_reports_in_memory_say_it_too():
@@ -103,39 +108,19 @@ def test_reports_in_memory_say_it_too():
         assert released.to_pandas().attrs["skdp.protocol"] == text
 
 
-@pytest.mark.parametrize("engine", sorted(ENGINES.keys() - {"lazy"}))  # pandas does not read what Polars says of a file
-def test_pandas_reads_what_files_say(engine, tmp_path):
-    ENGINES[engine](tmp_path / "out.parquet")
-    found = pd.read_parquet(tmp_path / "out.parquet")
-    assert found.attrs["skdp.protocol"] == encoder().fit(PEOPLE).to_json()
-    assert list(found) == list(PEOPLE)
-    with pytest.raises(ValueError, match="two protocols are never added"):
-        RandomizedResponseEncoder(3.0, categories=VALUES).fit(PEOPLE).estimate_counts(found)
-
-
-@pytest.mark.parametrize("ending", ["parquet", "feather"])
-def test_pandas_reads_what_privatised_files_say_and_writes_it_again(ending, tmp_path):
-    PEOPLE.to_parquet(tmp_path / "in.parquet")
-    path = privatize_file(tmp_path / "in.parquet", tmp_path / f"out.{ending}", encoder())
-    found = (pd.read_parquet if ending == "parquet" else pd.read_feather)(path)
-    assert found.attrs["skdp.protocol"] == encoder().fit(PEOPLE).to_json()
-    found.to_feather(tmp_path / "again.feather")
-    assert estimate_file(tmp_path / "again.feather").equals(estimate_file(path))
-
-
 @pytest.mark.parametrize("name", TRANSFORMERS)
-@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
+@pytest.mark.parametrize("ending", often(["csv", "parquet", "arrow"], ["csv"]))
 def test_files_of_reports_are_read_by_what_they_say(name, ending, tmp_path):
     transformer, people = TRANSFORMERS[name]
     people.to_parquet(tmp_path / "in.parquet")
     path = privatize_file(tmp_path / "in.parquet", tmp_path / f"out.{ending}", transformer)
-    found = ReportTransformer.from_json(said_by(path))
+    found = read_protocol(path)
     assert type(found) is type(transformer)
     assert found.to_json() == transformer.to_json()
     assert tally_files(path) == tally_files(path, transformer)
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("name", often(TRANSFORMERS, ["UnaryEncodingTransformer", "NumericPerturber", "RapporEncoder"]))
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_frames_of_reports_are_read_back(name, library, tmp_path):
     transformer, people = TRANSFORMERS[name]
@@ -157,17 +142,8 @@ def test_frames_of_reports_are_read_back(name, library, tmp_path):
     for path in stored:
         if path.exists():
             says = library != "polars" and path.suffix != ".csv"  # polars and CSV have no metadata
-            assert (said_by(path) is not None) == says
+            assert (read_protocol(path) is not None) == says
             assert tally_files(path, None if says else transformer) == expected
-
-
-def test_a_dataset_of_another_protocol_is_not_tallied(tmp_path):
-    privatize(PEOPLE, encoder(), path=tmp_path / "out.parquet")
-    other = RandomizedResponseEncoder(3.0, categories=VALUES).fit(PEOPLE)
-    for reports in (ds.dataset(tmp_path / "out.parquet"), pq.read_table(tmp_path / "out.parquet")):
-        with pytest.raises(ValueError, match="reports of two protocols are never added"):
-            tally(reports, other)
-        assert tally(reports, encoder().fit(PEOPLE)).n_reports == 60
 
 
 def test_files_of_two_protocols_are_not_added(tmp_path):
@@ -197,7 +173,7 @@ def test_a_tally_states_the_weakest_guarantee_of_its_files(given, tmp_path):
             stated = json.loads(target.read_text())["skdp.protocol"]["guarantee"]
             expected = (weak if "weak" in names else strong).guarantee_
             assert (stated["epsilon"], stated["secure"]) == (expected.epsilon, expected.secure)
-            assert ReportTransformer.from_json(said_by(target)).guarantee_.epsilon == expected.epsilon
+            assert read_protocol(target).guarantee_.epsilon == expected.epsilon
 
 
 def test_a_tally_does_not_repeat_a_guarantee_that_does_not_follow(tmp_path):
@@ -216,46 +192,11 @@ def test_a_file_is_not_counted_twice(tmp_path, monkeypatch):
     tally_files(path, target=tmp_path / "tally.json")
     (tmp_path / "again.parquet").symlink_to(path)
     monkeypatch.chdir(tmp_path)
-    for same in (path, "out.parquet", "./out.parquet", path.as_uri(), tmp_path / "again.parquet"):
+    for same in (path, "out.parquet", "./out.parquet", tmp_path / "again.parquet"):
         with pytest.raises(ValueError, match="is given twice"):
             tally_files([path, tmp_path / "tally.json", same])
     with pytest.raises(ValueError, match=r"tally.json is given twice"):
         tally_files(["tally.json", tmp_path / "tally.json"])
-
-
-def test_reports_are_not_counted_twice_by_their_content(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    PEOPLE.to_parquet("in.parquet")
-    for name in ("monday.parquet", "tuesday.csv", "wednesday.jsonl.gz"):
-        privatize_file("in.parquet", name, encoder())
-    privatize_files(["in.parquet"], "release", encoder())
-    shutil.copytree("release", "copied")
-    shutil.copy("monday.parquet", "copy.parquet")
-    tally_files("release", target="release.json")
-    tally_files("monday.parquet", target="monday.json")
-    shutil.copy("monday.json", "renamed.json")
-    tally_files(["monday.json", "tuesday.csv"], target="sum.json")
-    Path("spaced.json").write_text(json.dumps(json.loads(Path("monday.json").read_text()), indent=1))
-    tally_files(["sum.json", "wednesday.jsonl.gz"], target="week.json")
-    for given in [
-        ("release", "release/part-00000.parquet"),
-        ("release", "copied"),
-        ("monday.parquet", "copy.parquet"),
-        ("monday.json", "renamed.json"),
-        ("sum.json", "monday.json"),
-        ("week.json", "monday.json"),
-        ("week.json", "sum.json"),
-        ("spaced.json", "monday.json"),
-    ]:
-        with pytest.raises(ValueError, match=f"{Path(given[-1]).name} holds, or sums up, the same reports"):
-            tally_files(given)
-        assert tally_files(given, allow_copies=True).n_reports >= 120
-    assert tally_files(["week.json", "release.json"]).n_reports == 240
-    bad = json.loads(Path("monday.json").read_text())
-    for numbers in ("x", ["x"], [1], {}):
-        Path("bad.json").write_text(json.dumps(bad | {"skdp.tallies": numbers}))
-        with pytest.raises(ValueError, match=r"bad.json: skdp.tallies of a tally must be a list"):
-            tally_files(["bad.json", "sum.json"])
 
 
 def test_a_tally_shows_nothing_of_its_files_but_their_sum(tmp_path, monkeypatch):
@@ -265,8 +206,15 @@ def test_a_tally_shows_nothing_of_its_files_but_their_sum(tmp_path, monkeypatch)
     reports[::-1].to_parquet("other order.parquet")
     first, other = (tally_files(f"{name}.parquet", target=f"{name}.json") for name in ("reports", "other order"))
     assert first == other
-    one, two = (json.loads(Path(f"{name}.json").read_text()) for name in ("reports", "other order"))
-    numbers = one.pop("skdp.tallies"), two.pop("skdp.tallies")
-    assert one == two
-    assert numbers[0] != numbers[1]
-    assert [len(own) for own in numbers] == [1, 1]
+    assert Path("reports.json").read_text() == Path("other order.json").read_text()
+
+
+def test_what_says_no_protocol(tmp_path):
+    reports = encoder().fit(PEOPLE).transform(PEOPLE)
+    with pytest.raises(TypeError, match=r"a tally in memory.*tally_files. with target="):
+        read_protocol(encoder().fit(PEOPLE).tally(reports))
+    assert read_protocol(reports.to_numpy()) is None
+    reports.to_csv(tmp_path / "reports.csv", index=False)
+    assert read_protocol(tmp_path / "reports.csv") is None
+    with pytest.raises(ValueError, match="does not say the protocol"):
+        tally_files(tmp_path / "reports.csv")

@@ -8,13 +8,12 @@ from decimal import Decimal
 import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp import Domain, DPHistogram, DPMarginalSynthesizer, Interval, PrivacyLedger, RandomizedResponseEncoder
+from skdp import Domain, DPHistogram, DPMarginalSynthesizer, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
 from skdp.frames import open_large, read_table
 from skdp.synthesis.tables import CodedRecords, LargeRecords, read_codes
@@ -123,33 +122,6 @@ def test_estimates_are_within_their_errors(engine, people):
     assert (np.abs(estimates["count"] - truth) < 5.4 * estimates["std_error"]).all()
 
 
-def test_a_table_without_rows_is_fitted_like_any_other(lazy_engine):
-    none = make_table(0)
-    fit = DPMarginalSynthesizer(5.0, delta=1e-9, domain=DOMAIN, marginals="independent", random_state=0).fit
-    for mine, theirs in zip(fit(lazy_engine.frame(none)).marginals_, fit(none).marginals_, strict=True):
-        np.testing.assert_array_equal(mine.counts, theirs.counts)
-
-
-def test_times_with_a_zone_have_no_bins_on_any_engine(engine):
-    if engine.name == "reader":
-        return
-    ledger, table = PrivacyLedger(epsilon=10), make_table(3).select(["aware"])
-    declared = {"aware": Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2)}
-    with pytest.raises(ValueError, match="column 'aware': expected dates, or datetimes without a time zone"):
-        DPHistogram(domain=declared, ledger=ledger).fit(engine.frame(table))
-    assert ledger.spent.epsilon == 0
-
-
-@pytest.mark.parametrize("declared", [[1.5, -2.0, 1.49, None], ["1.50", "-2.00", "1.49", None], [True, False, None]])
-def test_values_of_another_kind_are_other_values_on_any_engine(engine, declared):
-    """A decimal is declared as one: neither as a float, which would be rounded, nor as text."""
-    table = make_table(50).select(["price"])
-    encoder = RandomizedResponseEncoder(categories={"price": declared})
-    with pytest.raises(ValueError, match="column 'price'") as caught:
-        privatize(engine.frame(table), encoder)
-    assert "1.5" not in str(caught.value).replace(repr(declared), "what is declared")
-
-
 # The dtypes that text has in pandas 2 and 3, also in Dask
 
 
@@ -197,17 +169,6 @@ def test_text_of_pandas(dtype, converted):
 
 
 # Dtypes that name values, which other libraries do not have
-
-
-@pytest.mark.parametrize("dtype", [pl.Enum(["b", "c", "a"]), pl.Categorical, pl.String], ids=str)
-def test_text_of_polars(dtype):
-    frame = pl.DataFrame({"it": pl.Series(["b", None, "a", "b"] * 50, dtype=dtype)})
-    domain = Domain({"it": ["a", "b", "c", None]})
-    for given_frame in (frame, frame.lazy(), pl.concat([frame[:0], frame, frame[:0]]).lazy()):
-        (counts,) = count(given_frame, domain, [(0,)])
-        assert counts.tolist() == [50, 100, 0, 50]
-        encoder = RandomizedResponseEncoder(9.0, categories=domain, random_state=0)
-        assert tally(privatize(given_frame, encoder), encoder).support[0].tolist() == [50, 100, 0, 50]
 
 
 def test_enum_of_duckdb():

@@ -1,25 +1,15 @@
 """A value that is not declared, in one partition: one clear error everywhere, which shows it nowhere."""
 
 import logging
-import subprocess
-import sys
 from datetime import date
 from decimal import Decimal
 from itertools import cycle, product
 
-import dask.dataframe as dd
-import duckdb
-import pandas as pd
-import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
-from polars.io.plugins import register_io_source
 
 from skdp import DPHistogram, DPMarginalSynthesizer, DPSimpleImputer, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
-from skdp.engines._extras import import_extra
 
 pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
 
@@ -107,116 +97,4 @@ def test_the_error_names_the_column_and_nothing_else(lazy_engine, strange, use, 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["polars_lazy", "dask"])
-def test_so_does_that_of_a_release_that_is_not_persisted(engines, strange, name):
-    table, declared = strange
-    with pytest.raises(ValueError, match="column 'it' holds a value") as caught:
-        privatize(engines[name].frame(table), RandomizedResponseEncoder(categories=declared), persist=False)
-    said = everything_said(caught.value)
-    assert not [word for word in SHOWN if word in said]
-
-
 # A table that breaks off
-
-
-def broken_polars(folder):
-    def read(*asked):
-        yield pl.DataFrame({"it": ["red"] * 10})
-        raise OSError("broken")
-
-    return register_io_source(read, schema={"it": pl.String})
-
-
-def broken_duckdb(folder):
-    return duckdb.sql("SELECT CASE WHEN i < 290000 THEN 'red' ELSE error('broken') END AS it FROM range(300000) t(i)")
-
-
-def broken_dataset(folder):
-    pq.write_table(pa.table({"it": ["red"] * 10}), folder / "1.parquet")
-    (folder / "2.parquet").write_bytes(b"broken")
-    return ds.dataset(sorted(folder.iterdir()), schema=pa.schema({"it": pa.string()}))
-
-
-def broken_dask(folder):
-    def read(part):
-        if len(part) == 2:
-            raise OSError("broken")
-        return part
-
-    frame = dd.from_pandas(pd.DataFrame({"it": ["red"] * 8}), npartitions=3)
-    return frame.map_partitions(read, meta=frame._meta)
-
-
-@pytest.mark.parametrize("make", [broken_polars, broken_duckdb, broken_dataset, broken_dask])
-@pytest.mark.parametrize("use", [privatized, written, tallied, counted], ids=lambda use: use.__name__)
-def test_a_table_that_breaks_off_is_no_table(make, use, tmp_path):
-    """Polars before 1.37 ends a stream of batches without a word when its source fails."""
-    (tmp_path / "in").mkdir()
-    (tmp_path / "out").mkdir()
-    frame = make(tmp_path / "in")
-    with pytest.raises(ValueError, match="the table cannot be read"):
-        use(frame, {"it": ["red", "green"]}, tmp_path / "out")
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_what_is_too_old_is_not_used():
-    with pytest.raises(ImportError, match=r'polars 99\.0 or later is needed here, got .*pip install "skdp\[polars\]"'):
-        import_extra("polars", "polars", least="99.0")
-    assert import_extra("polars", "polars", least="1.37") is pl
-
-
-# What the processes of an engine log by themselves, with the settings that a user finds.
-
-SCRIPT = """
-import os, sys, tempfile
-import pyarrow as pa
-from skdp import DPHistogram, RandomizedResponseEncoder
-from skdp.engines import privatize, tally
-
-
-def on_dask(work):
-    import dask.dataframe as dd
-    from distributed import Client, LocalCluster
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
-        work(lambda table: dd.from_pandas(table.to_pandas(), npartitions=3))
-        print(client.get_worker_logs(), client.get_scheduler_logs())
-
-
-def on_spark(work):
-    from pyspark.sql import SparkSession
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    work(spark.createDataFrame)
-    spark.stop()
-
-
-def work(make):
-    encoder = RandomizedResponseEncoder(categories={"it": ["red", "green"]})
-    frame = make(pa.table({"it": ["red", "green"] * 500 + ["SECRET"]}))
-    for use in (
-        lambda: privatize(frame, encoder),
-        lambda: privatize(frame, encoder, path=os.path.join(tempfile.mkdtemp(), "out")),
-        lambda: tally(frame, encoder),
-        lambda: DPHistogram(domain={"it": ["red", "green"]}).fit(frame),
-    ):
-        try:
-            use()
-        except ValueError as error:
-            print("refused:", error)
-
-
-if __name__ == "__main__":
-    {"dask": on_dask, "spark": on_spark}[sys.argv[1]](work)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["dask", "spark"])
-def test_logs_of_other_processes_do_not_show_it(name, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    done = subprocess.run([sys.executable, script, name], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("refused: column 'it' holds a value") == 4
-    assert "Traceback" in done.stdout + done.stderr  # the workers did log
-    assert "SECRET" not in done.stdout + done.stderr

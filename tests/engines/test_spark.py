@@ -1,7 +1,6 @@
 """Spark on this machine: two workers, partitions that are tried twice. It needs Java 17."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from skdp import Domain, DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
@@ -46,20 +45,6 @@ def test_tallies_are_those_of_the_rows(frame, people, make, strategy):
     fitted = make(1.0, categories=DOMAIN, strategy=strategy)
     released = privatize(frame, fitted)
     assert tally(released, fitted) == fitted.tally(released.toArrow())
-
-
-def test_seeded_releases_repeat_where_partitions_do(frame):
-    first, second = (privatize(frame, encoder(random_state=0), keep=["number"]).toArrow() for _ in range(2))
-    assert first.sort_by("number").equals(second.sort_by("number"))
-
-
-def test_partitions_have_coins_of_their_own(spark):
-    same = spark.createDataFrame(pa.table({"answer": ["yes"] * 40_000})).repartition(4)
-    fitted = RandomizedResponseEncoder(0.1, categories={"answer": ["yes", "no"]})
-    parts = privatize(same, fitted).rdd.glom().map(lambda rows: tuple(row.answer for row in rows)).collect()
-    heads = [part[:5_000] for part in parts if len(part) >= 5_000]
-    assert len(heads) > 1
-    assert len(set(heads)) == len(heads)
 
 
 def shaken(frame, marks):
@@ -141,24 +126,3 @@ def test_what_spark_would_number_anew_is_refused(frame, tmp_path):
     with pytest.raises(FileExistsError):
         privatize(frame, encoder(ledger=ledger), path=tmp_path)
     assert ledger.spent.epsilon == 0
-
-
-def test_a_run_that_fails_is_not_in_the_way_of_the_next(spark, frame, tmp_path):
-    out = str(tmp_path / "out")
-    strange = spark.createDataFrame(pa.table({"color": ["red"] * 999 + ["SECRET"], "size": [0] * 1_000}))
-    with pytest.raises(ValueError, match="column 'color' holds a value"):
-        privatize(strange, encoder(), path=out)
-    assert privatize(frame, encoder(), path=out).count() == 10_000
-
-
-def test_empty_partitions(spark):
-    few = spark.createDataFrame(pa.table({"color": ["red", None], "size": [0, 1]})).repartition(5)
-    fitted = encoder()
-    assert tally(privatize(few, fitted), fitted).n_reports == 2
-    params = {"domain": DOMAIN, "random_state": 0}
-    table = pa.table({"color": ["red", None], "size": [0, 1]})
-    np.testing.assert_array_equal(DPHistogram(**params).fit(few).counts_, DPHistogram(**params).fit(table).counts_)
-    nothing = few.limit(0)
-    assert privatize(nothing, fitted).count() == 0
-    with pytest.raises(ValueError, match="0 sample"):
-        tally(privatize(nothing, fitted), fitted)

@@ -58,14 +58,6 @@ def test_on_this_machine_a_path_is_one_of_this_machine(tmp_path):
         _spark.check_place(here, tmp_path)
 
 
-def test_a_place_that_spark_cannot_reach_is_refused_before_anything_is_written():
-    with pytest.raises(ValueError, match="cannot write to path 'gone:/out'") as caught:
-        _spark.check_place(Session("yarn"), "gone:/out")
-    assert caught.value.__context__ is None
-    with pytest.raises(TypeError, match="path must be"):
-        _spark.check_place(Session("yarn"), 3)
-
-
 @pytest.mark.parametrize(
     ("said", "kind", "shown"),
     [
@@ -103,18 +95,3 @@ def test_a_refusal_comes_back_from_a_worker_as_it_was(kind):
     with pytest.raises(ValueError if kind is RefusedBatch else TypeError) as shown:
         _spark._ask(work)
     assert str(shown.value) == "column 'ü' holds; a value"
-
-
-def test_reports_are_written_in_a_mode_that_spark_connect_knows():
-    asked = []
-
-    class Writer:
-        def mode(self, name):
-            asked.append(name)
-            return self
-
-        def parquet(self, place):
-            asked.append(place)
-
-    _spark._write(type("Lazy", (), {"write": Writer()}), "hdfs:/out")
-    assert asked == ["error", "hdfs:/out"]

@@ -9,11 +9,8 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
-from skdp.base import draft_domain_toml, read_frame
-from skdp.cli import main
 from skdp.domain import Domain
 from skdp.engines import synthesize_file
-from skdp.engines.files import _synthesize as _files_synthesize
 
 ZONED = ["2020-01-01T00:00:00+01:00", "2020-06-01T12:30:00+02:00", "2020-06-01T12:30:00.25+00:00"]
 
@@ -26,29 +23,6 @@ def people(tmp_path):
         path, index=False
     )
     return path
-
-
-def run(people, tmp_path, *options):
-    domain = tmp_path / "domain.toml"
-    if not domain.exists():
-        assert main(["draft-domain", str(people), str(domain)]) == 0
-    return main(["synthesize", str(people), str(tmp_path / "out.csv"), "--domain", str(domain), "--epsilon", "5",
-                 "--seed", "0", *options])  # fmt: skip
-
-
-def test_from_draft_to_rows_the_types_stay(people, tmp_path):
-    """Wages with fractions became whole numbers; times with a zone were not read at all."""
-    assert run(people, tmp_path) == 0
-    domain = Domain.from_toml((tmp_path / "domain.toml").read_text())
-    assert domain["wage"].real
-    assert not domain["age"].real
-    made = pd.read_csv(tmp_path / "out.csv")
-    assert (made["wage"] % 1 != 0).mean() > 0.9
-    assert made["age"].dtype == np.int64
-    assert set(pd.to_datetime(made["seen"], utc=True, format="ISO8601")) == set(
-        pd.to_datetime(ZONED, utc=True, format="ISO8601")
-    )
-    assert all("T" in text for text in made["seen"])
 
 
 @pytest.mark.parametrize(("real", "whole"), [(True, False), (False, True)])
@@ -72,61 +46,18 @@ def test_an_interval_says_whether_its_numbers_are_real(tmp_path, real, whole):
         assert Domain.from_toml(synthesizer.domain_.to_toml())["wage"].real == real
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_times_with_a_zone_are_values_like_others(people, tmp_path, form):
-    values = [*pd.to_datetime(ZONED, utc=True, format="ISO8601")]
-    made = synthesize_file(
-        people, tmp_path / f"out.{form}", DPMarginalSynthesizer(9.0, domain={"seen": [*values, None]}, random_state=0)
-    )
-    frame = read_frame(made, Domain({"seen": [*values, None]}))
-    assert frame["seen"].dropna().isin(values).all()
-    assert frame["seen"].value_counts().tolist() == pytest.approx([200] * 3, abs=10)
+def test_a_full_disk_does_not_lose_a_model_that_is_saved(people, tmp_path, monkeypatch):
+    def fill_the_disk(self, n_samples):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-
-@pytest.mark.parametrize(("text", "match"), [("2020-01-01T00:00:00", "without a time zone"), ("soon", "ISO 8601")])
-def test_other_text_is_an_error_that_does_not_show_it(tmp_path, text, match):
-    path = tmp_path / "data.csv"
-    path.write_text(f"seen\n{ZONED[0]}\n{text}\n")
-    domain = {"seen": [pd.Timestamp(ZONED[0]), pd.Timestamp(ZONED[1])]}
-    with pytest.raises(ValueError, match=match) as caught:
-        synthesize_file(path, tmp_path / "out.csv", DPMarginalSynthesizer(domain=domain))
-    assert text not in str(caught.value)
-
-
-def fill_the_disk(monkeypatch):
-    """Let the second file, with the rows, fail as on a full disk."""
-    write, calls = _files_synthesize.write_file, []
-
-    def write_file(*arguments):
-        calls.append(None)
-        if len(calls) > 1:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write(*arguments)
-
-    monkeypatch.setattr(_files_synthesize, "write_file", write_file)
-
-
-def test_a_full_disk_does_not_lose_a_model_that_is_saved(people, tmp_path, monkeypatch, capsys):
-    fill_the_disk(monkeypatch)
-    model = tmp_path / "model.skdp"
-    with pytest.raises(SystemExit):
-        run(people, tmp_path, "--save", str(model))
-    message = capsys.readouterr().err
-    assert "No space left on device" in message
-    assert str(model) in message
-    assert not (tmp_path / "out.csv").exists()
-    rows = DPMarginalSynthesizer.load(model).sample(10)
-    assert len(rows) == 10
-
-
-def test_without_it_the_message_says_what_would_have_kept_it(people, tmp_path, monkeypatch, capsys):
-    fill_the_disk(monkeypatch)
-    with pytest.raises(SystemExit):
-        run(people, tmp_path)
-    message = capsys.readouterr().err
-    assert "No space left on device" in message
-    assert "--save" in message
-    assert "charge" in message
+    domain = {"age": Interval(0, 70, bins=7)}
+    monkeypatch.setattr(DPMarginalSynthesizer, "sample_batches", fill_the_disk)
+    for save, left in ((tmp_path / "model", "model"), (None, "--save")):
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            synthesize_file(people, tmp_path / "out.csv", DPMarginalSynthesizer(domain=domain), save=save)
+        assert left in str(caught.value)
+        assert not (tmp_path / "out.csv").exists()
+    assert len(DPMarginalSynthesizer.load(tmp_path / "model").sample(10)) == 10
 
 
 def test_the_model_is_saved_where_nothing_is(people, tmp_path):
@@ -146,5 +77,11 @@ def test_the_model_is_saved_where_nothing_is(people, tmp_path):
     assert DPMarginalSynthesizer.load(tmp_path / "new").n_rows_ == synthesizer.n_rows_
 
 
-def test_a_draft_of_a_file_names_times_with_a_zone(people):
-    assert "2019-12-31T23:00:00+00:00" in draft_domain_toml(read_frame(people, find_dates=True))
+def test_what_cannot_be_saved_is_refused_before_the_charge(people, tmp_path):
+    ledger = PrivacyLedger(epsilon=10)
+    domain = {"age": Interval(0, 70, bins=7)}
+    synthesizer = DPMarginalSynthesizer(domain=domain, marginals=[frozenset({"age"})], ledger=ledger)
+    with pytest.raises(TypeError, match="a frozenset cannot be saved"):
+        synthesize_file(people, tmp_path / "out.csv", synthesizer, save=tmp_path / "model")
+    assert ledger.spent.epsilon == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv"]

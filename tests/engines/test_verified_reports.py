@@ -26,7 +26,7 @@ from skdp import (
     UnaryEncodingTransformer,
     read_protocol,
 )
-from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_batches, tally_files
+from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_files
 from skdp.local import LocalTableEncoder, SetValuedEncoder, UnverifiedReportsWarning, join_reports, shuffle_reports
 
 # Half of the people have either value, so that every mixture of reports and of true values is a possible tally.
@@ -133,7 +133,7 @@ class TestArrow:
             lambda: estimate_file(path),
             lambda: tally(ds.dataset(path, format=ending), server()),
             lambda: tally_files(path),
-            lambda: tally_batches([read(path)], server()),
+            lambda: tally([read(path)], server()),
         ):
             with noticed():
                 reading()
@@ -314,7 +314,7 @@ def test_files_of_dask_say_the_release_of_each_partition(tmp_path):
         tally(ds.dataset(files), server())
 
 
-@pytest.mark.parametrize("ending", ["parquet", "feather", "arrow", "csv", "jsonl"])
+@pytest.mark.parametrize("ending", ["parquet", "feather", "arrow", "csv"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_files_pass(ending, seed, tmp_path):
     PEOPLE.to_parquet(tmp_path / "people.parquet")

@@ -1,35 +1,32 @@
-"""What the tests of all oracles share: the oracles, and every report that they can give."""
+"""What the tests of all oracles share: the oracles, all their reports, and the exact law of what they draw."""
 
 from __future__ import annotations
 
 import math
+import sys
+from collections import Counter
+from fractions import Fraction
 from itertools import combinations, product
 
 import numpy as np
 import pytest
 
+import skdp.oracles
 from skdp.exact import exp_bounds
-from skdp.oracles import (
-    CountMeanSketch,
-    HadamardResponse,
-    LocalHashing,
-    RandomizedResponse,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from skdp.oracles import CountMeanSketch, HadamardResponse
+from skdp.randomness import ONE
+from tests.oracles.outside_oracle import FlippedBits, TurnedResponse
 
-ORACLES = {
-    "GRR": RandomizedResponse,
-    "OUE": UnaryEncoding,
-    "SUE": lambda k, epsilon: UnaryEncoding(k, epsilon, variant="symmetric"),
-    "THE": lambda k, epsilon: UnaryEncoding(k, epsilon, variant="threshold"),
-    "SS": SubsetSelection,
-    "OLH": LocalHashing,
-    "BLH": lambda k, epsilon: LocalHashing(k, epsilon, n_buckets=2),
-    "HR": HadamardResponse,
-    "HR4": lambda k, epsilon: HadamardResponse(k, epsilon, n_blocks=4),
-    "sketch": lambda k, epsilon: CountMeanSketch(k, epsilon, n_functions=8, n_buckets=5),
+# Every oracle of the registry, small forms and further ones of some, and those of another package.
+ORACLES = skdp.oracles.ORACLES | {
+    "hadamard_response of 4 blocks": lambda k, epsilon: HadamardResponse(k, epsilon, n_blocks=4),
+    "count_mean_sketch": lambda k, epsilon: CountMeanSketch(k, epsilon, n_functions=8, n_buckets=5),
+    "flipped_bits": FlippedBits,
+    "turned_response": TurnedResponse,
 }
+ENUMERATED = [name for name, make in ORACLES.items() if not make(3, 1.0).shows_hash]
+"""Those with a single channel."""
+EPSILONS = [1e-9, 1e-3, 0.1, math.log(3), 1, 4, 20, 40, 700]
 
 
 @pytest.fixture(params=ORACLES)
@@ -38,49 +35,135 @@ def make_oracle(request):
     return ORACLES[request.param]
 
 
-@pytest.fixture(scope="session")
-def all_oracles():
-    return ORACLES
-
-
-@pytest.fixture
-def all_reports():
-    """Every report of an oracle, in the order of the columns of its channel."""
-
-    def make(oracle):
-        match oracle:
-            case UnaryEncoding():
-                return np.array(list(product((0, 1), repeat=oracle.k)), np.uint8)
-            case SubsetSelection():
-                sets = list(combinations(range(oracle.k), oracle.subset_size))
-                return np.array([[value in members for value in range(oracle.k)] for members in sets], np.uint8)
-            case _ if not oracle.shows_hash:
-                return np.arange(oracle.n_reports, dtype=np.uint16)
-
-    return make
-
-
-@pytest.fixture
-def check_channel():
-    """Check a table of probabilities against the privacy loss that was asked for; return its largest ratio."""
-
-    def check(oracle, channel, epsilon=None):
-        assert len(channel) == oracle.k
-        assert all(sum(row) == 1 for row in channel)
-        assert all(0 < share < 1 for row in channel for share in row)
-        ratio = max(max(column) / min(column) for column in zip(*channel, strict=True))
-        assert ratio <= oracle.worst_ratio <= exp_bounds(oracle.epsilon)[0]
-        if epsilon is not None:
-            assert ratio <= exp_bounds(min(epsilon, 1000))[0]
-            assert oracle.epsilon <= epsilon
-        return ratio
-
-    return check
-
-
-EPSILONS = [1e-9, 1e-3, 0.1, math.log(3), 1, 4, 20, 40, 700]
+@pytest.fixture(params=ENUMERATED)
+def make_enumerated(request):
+    """Make each oracle with a single channel."""
+    return ORACLES[request.param]
 
 
 @pytest.fixture(params=EPSILONS)
 def epsilon(request):
     return request.param
+
+
+def all_reports(oracle):
+    """Return every report of an oracle, in the order of the columns of its channel."""
+    if not oracle.has_bits:
+        return np.arange(oracle.n_reports, dtype=np.uint16)
+    if oracle.n_reports == 1 << oracle.k:
+        return np.array(list(product((0, 1), repeat=oracle.k)), np.uint8)
+    sets = combinations(range(oracle.k), oracle.subset_size)
+    return np.array([[value in members for value in range(oracle.k)] for members in sets], np.uint8)
+
+
+def floats(channel):
+    return np.array([[float(share) for share in row] for row in channel])
+
+
+def largest_ratio(channel):
+    """Return the largest ratio of two probabilities of a report; reports that no value gives do not count."""
+    return max(max(column) / min(column) for column in zip(*channel, strict=True) if any(column))
+
+
+def check_channel(oracle, channel, epsilon=None):
+    """Check a table of probabilities against the privacy loss that was asked for; return its largest ratio."""
+    assert len(channel) == oracle.k
+    assert all(sum(row) == 1 for row in channel)
+    assert all(0 < share < 1 for row in channel for share in row)
+    ratio = largest_ratio(channel)
+    assert ratio <= oracle.worst_ratio <= exp_bounds(oracle.epsilon)[0]
+    if epsilon is not None:
+        assert ratio <= exp_bounds(min(epsilon, 1000))[0]
+        assert oracle.epsilon <= epsilon
+    return ratio
+
+
+class Script:
+    """Draws that follow a script of outcomes, 0 after its end.
+
+    They note the probabilities of the outcomes of each draw, or how many there are if all are alike.
+    """
+
+    def __init__(self, outcomes):
+        self.outcomes, self.shares = outcomes, []
+
+    def draw(self, shares):
+        place = len(self.shares)
+        self.shares.append(shares)
+        return self.outcomes[place] if place < len(self.outcomes) else 0
+
+    def coin(self, threshold):
+        share = Fraction(threshold, ONE)
+        return bool(self.draw([1 - share, share]))
+
+    def uniform(self, high):
+        return self.draw(high)
+
+    # As the functions of these names in `skdp.randomness`.
+
+    def bernoulli(self, source, threshold, size):
+        return np.array([self.coin(threshold) for _ in range(size)], bool)
+
+    def bernoulli_ratio(self, source, numerator, denominator, size):
+        share = Fraction(numerator, denominator)
+        return np.array([self.draw([1 - share, share]) for _ in range(size)], bool)
+
+    def uniform_integers(self, source, high, size):
+        return np.array([self.uniform(high) for _ in range(size)], np.min_scalar_type(high - 1))
+
+    def categorical(self, source, weights, size):
+        shares = [Fraction(weight, ONE) for weight in weights]
+        return np.array([self.draw(shares) for _ in range(size)], np.intp)
+
+    def subsets(self, source, n_cells, least, more):
+        packed = np.zeros((more.size, n_cells // 8 + 1), np.uint8)
+        for row, size in zip(packed, least + more, strict=True):
+            sets = list(combinations(range(n_cells), int(size)))
+            bits = np.isin(np.arange(8 * row.size), sets[self.uniform(len(sets))])
+            row[:] = np.packbits(bits)
+        return packed
+
+
+DRAWS = "bernoulli", "bernoulli_ratio", "uniform_integers", "categorical", "subsets"
+
+
+def law_of(follow):
+    """Return the exact probability of each result of a function that takes a script: all outcomes of all draws."""
+    law, waiting = Counter(), [([], Fraction(1))]
+    while waiting:
+        outcomes, share = waiting.pop()
+        script = Script(outcomes)
+        result = follow(script)
+        if len(script.shares) == len(outcomes):
+            law[result] += share
+        else:
+            shares = script.shares[len(outcomes)]
+            branches = enumerate([Fraction(1, shares)] * shares if isinstance(shares, int) else shares)
+            waiting += [([*outcomes, outcome], share * own) for outcome, own in branches if own]
+    assert sum(law.values()) == 1
+    return law
+
+
+@pytest.fixture
+def exact_law(monkeypatch):
+    """Return the exact law of the report of a code, a set or a position: what the draws give that it asks for."""
+    current = []
+    modules = [module for name, module in sys.modules.items() if "oracle" in name]
+    for name in DRAWS:
+
+        def draw(*arguments, name=name):
+            return getattr(current[-1], name)(*arguments)
+
+        for module in modules:
+            if hasattr(module, name) and module is not skdp.oracles:
+                monkeypatch.setattr(module, name, draw)
+
+    def law(oracle, value):
+        def follow(script):
+            current.append(script)
+            report = oracle.report(np.array([value]), None)
+            return tuple(np.ravel(report).tolist())
+
+        return law_of(follow)
+
+    return law

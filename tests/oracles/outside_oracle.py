@@ -1,4 +1,4 @@
-"""Two oracles as another package would write them: nothing in skdp knows them."""
+"""Two oracles as another package would write them: nothing in skdp knows them, and they tighten no default."""
 
 from __future__ import annotations
 
@@ -9,8 +9,17 @@ from itertools import product
 import numpy as np
 
 from skdp.exact import exp_bounds
-from skdp.oracles import FrequencyOracle
-from skdp.randomness import ONE, bernoulli_ratio, uniform_integers
+from skdp.oracles import FrequencyOracle, check_size
+from skdp.privacy import check_epsilon
+from skdp.randomness import bernoulli, uniform_integers
+
+ONE = 1 << 64
+
+
+def power(epsilon, parts=1):
+    """Return a lower bound of e to the part of a privacy loss; of more than 1,000, no probability can make use."""
+    wanted = 1000 if isinstance(epsilon, int | Fraction) and epsilon > 1000 else min(1000, check_epsilon(epsilon))
+    return exp_bounds(Fraction(wanted) / parts)[0]
 
 
 class FlippedBits(FrequencyOracle):
@@ -20,13 +29,15 @@ class FlippedBits(FrequencyOracle):
     worst_ratio = property(lambda self: (self.p / self.q) ** 2)
 
     def __init__(self, k, epsilon):
-        self.k = k
-        self.q = Fraction(math.ceil(ONE / (exp_bounds(Fraction(epsilon) / 2)[0] + 1)), ONE)
+        self.k = check_size(k)
+        self.q = Fraction(math.ceil(ONE / (power(epsilon, 2) + 1)), ONE)
         self.p = 1 - self.q
 
     def report(self, codes, source):
+        self._check_codes(codes)
+        self._check_size(codes.size)
         bits = self.encode(codes)
-        return bits ^ bernoulli_ratio(source, self.q.numerator, self.q.denominator, bits.size).reshape(bits.shape)
+        return bits ^ bernoulli(source, int(self.q * ONE), bits.size).reshape(bits.shape)
 
     def supports(self, reports):
         return reports.astype(bool)
@@ -44,14 +55,15 @@ class TurnedResponse(FrequencyOracle):
     worst_ratio = property(lambda self: self.p / self.q)
 
     def __init__(self, k, epsilon):
-        self.k = k
-        self.lie = Fraction(math.ceil(ONE * k / (exp_bounds(Fraction(epsilon))[0] + k - 1)), ONE)
-        self.p, self.q = 1 - self.lie * (k - 1) / k, self.lie / k
+        self.k = check_size(k)
+        self.lie = Fraction(math.ceil(ONE * self.k / (power(epsilon) + self.k - 1)), ONE)
+        self.p, self.q = 1 - self.lie * (self.k - 1) / self.k, self.lie / self.k
 
     def report(self, codes, source):
         self._check_codes(codes)
-        lies = bernoulli_ratio(source, self.lie.numerator, self.lie.denominator, codes.size)
-        return np.where(lies, uniform_integers(source, self.k, codes.size), (codes + 1) % self.k).astype(codes.dtype)
+        lies = bernoulli(source, int(self.lie * ONE), codes.size)
+        turned = (codes.astype(np.int64) + 1) % self.k
+        return np.where(lies, uniform_integers(source, self.k, codes.size), turned).astype(codes.dtype)
 
     def supports(self, reports):
         return reports[:, np.newaxis] == (np.arange(self.k) + 1) % self.k

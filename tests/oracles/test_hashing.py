@@ -1,6 +1,9 @@
+"""Local hashing and the sketch: their hash functions, and estimates over all of these."""
+
 from __future__ import annotations
 
 import math
+import tracemalloc
 from fractions import Fraction
 from itertools import combinations, product
 
@@ -10,70 +13,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skdp.oracles._hashing as module
-from skdp.oracles import AffineHash, LinearHash, QuadraticHash
+from skdp.oracles import AffineHash, CountMeanSketch, LinearHash, LocalHashing, QuadraticHash, RandomizedResponse
 from skdp.randomness import SeededSource
-from tests.conftest import each
+from tests.conftest import each, often
+from tests.oracles.conftest import check_channel, floats
 
 SMALL, LARGE = 65_521, 2**31 - 1
+ALL_SEEDS = np.array([a << 16 | b for a, b in product(range(11), repeat=2)], np.uint64)
+ALL_FUNCTIONS = np.array(list(product(range(11), repeat=3)), np.uint64)
 
 
-@pytest.mark.parametrize("g", range(2, 12))
-def test_two_values_meet_with_the_stated_probability(monkeypatch, g):
-    """All pairs (a, b) of a prime so small that they can be listed."""
+@pytest.fixture
+def small_prime(monkeypatch):
+    """Hash modulo 11, so that all functions can be listed."""
     monkeypatch.setattr(module, "_SMALL_PRIME", 11)
+    monkeypatch.setattr(module, "_LARGE_PRIME", 11)
+    monkeypatch.setattr(module, "_residues", lambda words: words % np.uint64(11))
+
+
+# Hash functions.
+
+
+@each("g", range(2, 12))
+def test_two_values_meet_with_the_stated_probability(small_prime, g):
     family = AffineHash(11, g)
-    seeds = np.array([a << 16 | b for a, b in product(range(11), repeat=2)], np.uint64)
-    buckets = family(seeds[:, np.newaxis], np.arange(11))
-    for one, other in product(range(11), repeat=2):
-        if one != other:
-            assert Fraction(int((buckets[:, one] == buckets[:, other]).sum()), 121) == family.collision
+    buckets = family(ALL_SEEDS[:, np.newaxis], np.arange(11))
+    for one, other in combinations(range(11), 2):
+        assert Fraction(int((buckets[:, one] == buckets[:, other]).sum()), 121) == family.collision
 
 
 @each("k, g, prime", [(4, 3, SMALL), (65_521, 65_521, SMALL), (65_522, 3, LARGE), (9, 4, SMALL)])
 def test_the_prime_fits_the_domain(k, g, prime):
     family = AffineHash(k, g)
     assert family.prime == prime
+    assert all(prime % divisor for divisor in range(2, math.isqrt(prime) + 1))
     # Between that of perfectly even buckets and one residue more or less.
     assert Fraction(1, g) <= family.collision <= Fraction(1, g) + Fraction(g, prime**2)
 
 
-def test_both_numbers_are_prime():
-    for number in (SMALL, LARGE):
-        assert all(number % divisor for divisor in range(2, int(number**0.5) + 1))
-
-
-@pytest.mark.parametrize("prime", [SMALL, LARGE])
-@given(st.data())
-def test_counting_agrees_with_hashing(prime, data):
-    g = data.draw(st.integers(2, 300))
-    family = AffineHash(40 if prime == SMALL else 70_000, g)
-    family.k = 40
-    assert family.prime == prime
-    extremes = st.sampled_from([0, 1, 2, prime // 2, 1 << 15, prime - 2, prime - 1]) | st.integers(0, prime - 1)
-    pairs = data.draw(st.lists(st.tuples(extremes, extremes), min_size=1, max_size=12))
-    seeds = np.array([a << (family.seed_bits // 2) | b for a, b in pairs], np.uint64)
-    assert family.valid(seeds)
-    expected = np.array([[(a * x + b) % prime % g for x in range(40)] for a, b in pairs])
-    assert (family(seeds[:, np.newaxis], np.arange(40)) == expected).all()
-    buckets = expected[np.arange(len(pairs)), data.draw(st.integers(0, 39))].astype(np.uint64)
-    counts = (expected == buckets[:, np.newaxis]).sum(axis=0)
-    for times in (1, 50):  # report by report, and value by value
-        assert (
-            family.count_matches(np.tile(seeds, times), np.tile(buckets, times)).tolist() == (times * counts).tolist()
-        )
-
-
-def test_counting_in_blocks(monkeypatch):
-    monkeypatch.setattr(module, "BLOCK", 64)
-    family = AffineHash(6, 3)
-    seeds = family.draw(SeededSource(0), 1_000)
-    buckets = family(seeds, np.full(1_000, 4))
-    direct = (family(seeds[:, np.newaxis], np.arange(6)) == buckets[:, np.newaxis]).sum(axis=0)
-    assert family.count_matches(seeds, buckets).tolist() == direct.tolist()
-    assert direct[4] == 1_000
-
-
-@pytest.mark.parametrize("k", [10, 70_000])
+@each("k", [10, 70_000])
 def test_drawn_seeds_are_valid_and_the_next_ones_are_not(k):
     family = AffineHash(k, 5)
     half = family.seed_bits // 2
@@ -83,32 +61,41 @@ def test_drawn_seeds_are_valid_and_the_next_ones_are_not(k):
         assert not family.valid(np.array([a << half | b], np.uint64))
 
 
+@pytest.mark.parametrize("prime", [SMALL, LARGE])
+@given(st.data())
+def test_counting_agrees_with_hashing(prime, data):
+    g = data.draw(st.integers(2, 300))
+    family = AffineHash(40 if prime == SMALL else 70_000, g)
+    family.k = 40
+    extremes = st.sampled_from([0, 1, 2, prime // 2, 1 << 15, prime - 2, prime - 1]) | st.integers(0, prime - 1)
+    pairs = data.draw(st.lists(st.tuples(extremes, extremes), min_size=1, max_size=12))
+    seeds = np.array([a << (family.seed_bits // 2) | b for a, b in pairs], np.uint64)
+    assert family.valid(seeds)
+    expected = np.array([[(a * x + b) % prime % g for x in range(40)] for a, b in pairs])
+    assert (family(seeds[:, np.newaxis], np.arange(40)) == expected).all()
+    buckets = expected[np.arange(len(pairs)), data.draw(st.integers(0, 39))].astype(np.uint64)
+    counts = (expected == buckets[:, np.newaxis]).sum(axis=0)
+    for times in (1, 50, 10_000):  # report by report, value by value, and in blocks
+        counted = family.count_matches(np.tile(seeds, times), np.tile(buckets, times))
+        assert counted.tolist() == (times * counts).tolist()
+
+
 def test_hash_values_are_the_same_for_ever():
     """Reports outlive releases: a hash function is part of their format."""
-    assert AffineHash(100, 4)(np.array([12_345 << 16 | 54_321] * 5, np.uint64), np.arange(5)).tolist() == [
-        1,
-        1,
-        2,
-        3,
-        0,
-    ]
+    seeds = np.array([12_345 << 16 | 54_321] * 5, np.uint64)
+    assert AffineHash(100, 4)(seeds, np.arange(5)).tolist() == [1, 1, 2, 3, 0]
     coefficients = QuadraticHash.draw(SeededSource(0, "CountMeanSketch"), 2)
     assert coefficients.tolist() == [[1184609339, 399969906, 1438696993], [747796137, 158602518, 2059059117]]
 
 
-@given(st.lists(st.integers(0, LARGE - 1), min_size=3, max_size=3), st.integers(0, LARGE - 2), st.integers(2, 1 << 20))
+EDGE = st.sampled_from([0, 1, LARGE - 1]) | st.integers(0, LARGE - 1)
+
+
+@given(st.lists(EDGE, min_size=3, max_size=3), EDGE.filter(lambda value: value < LARGE - 1), st.integers(2, LARGE))
 def test_quadratic_hashes_are_polynomials(coefficients, value, g):
     family = QuadraticHash(LARGE - 1, g, np.array([coefficients], np.uint64))
     square, linear, constant = coefficients
     expected = (square * value**2 + linear * value + constant) % LARGE % g
-    assert int(family(np.array(0), np.array([value]))[0]) == expected
-
-
-@each("value", [0, 1, LARGE - 2])
-@each("coefficient", [0, 1, LARGE - 1])
-def test_quadratic_hashes_at_the_ends(value, coefficient):
-    family = QuadraticHash(LARGE - 1, LARGE, np.full((1, 3), coefficient, np.uint64))
-    expected = coefficient * (value**2 + value + 1) % LARGE
     assert int(family(np.array(0), np.array([value]))[0]) == expected
 
 
@@ -117,57 +104,304 @@ def test_residues_at_the_ends():
     assert module._residues(np.array(words, np.uint64)).tolist() == [word % LARGE for word in words]
 
 
-@pytest.mark.parametrize("make", [AffineHash, lambda k, g: QuadraticHash(k, g, np.zeros((1, 3), np.uint64))])
+@each("make", [AffineHash, lambda k, g: QuadraticHash(k, g, np.zeros((1, 3), np.uint64))])
 def test_domains_beyond_the_prime_are_refused(make):
     with pytest.raises(ValueError, match="at most"):
         make(2**31, 2)
 
 
-class TestLinearHash:
-    @each("n_bits, r", [(1, 1), (4, 1), (3, 2), (2, 3)])
-    def test_two_values_collide_with_the_stated_probability(self, n_bits, r):
-        """Enumerated: all seeds; and each bucket of two values that are not 0 is as frequent as any other."""
-        family = LinearHash(n_bits, r)
-        seeds = np.array([*product(range(1 << n_bits), repeat=r)])
-        buckets = [family(seeds, value) for value in range(1 << n_bits)]
-        for one, other in combinations(range(1 << n_bits), 2):
-            assert Fraction(int((buckets[one] == buckets[other]).sum()), len(seeds)) == family.collision
-            if one > 0:
-                pairs = np.bincount(buckets[one] * family.g + buckets[other], minlength=family.g**2)
-                assert (pairs == len(seeds) // family.g**2).all()
+# Parities of bits, of which heavy hitters are found.
 
-    def test_seeds_are_uniform_words(self):
-        family = LinearHash(40, 3)
-        seeds = family.draw(SeededSource(0), 50_000)
-        assert seeds.shape == (50_000, 3)
-        assert seeds.max() < 1 << 40
-        for place in range(40):
-            assert abs(int((seeds >> place & 1).sum()) - 75_000) < 5 * math.sqrt(150_000 / 4)
 
-    @each("n_bits, r, n_tail", [(47, 2, 16), (20, 1, 12), (30, 6, 9), (12, 4, 12), (9, 3, 1)])
-    def test_matches_are_counted_as_hashing_says(self, n_bits, r, n_tail):
-        family = LinearHash(n_bits, r)
-        rng = np.random.default_rng(r)
-        seeds = family.draw(SeededSource(r), 200)
-        seeds[:2] = [[0] * r, [(1 << n_bits) - 1] * r]
-        for head in (0, (1 << n_bits) - (1 << n_tail), int(rng.integers(1 << n_bits - n_tail)) << n_tail):
-            own = head + int(rng.integers(1 << n_tail))
-            buckets = np.where(np.arange(200) < 100, family(seeds, own), rng.integers(0, family.g, 200))
-            counts = family.count_matches(seeds, buckets, head, n_tail)
-            assert counts.shape == (1 << n_tail,)
-            for tail in {0, 1, (1 << n_tail) - 1, (1 << n_tail) // 3, own - head} & {*range(1 << n_tail)}:
-                assert counts[tail] == (family(seeds, head + tail) == buckets).sum()
-            assert counts[own - head] >= 100
+@each("n_bits, r", [(1, 1), (4, 1), (3, 2), (2, 3)])
+def test_two_words_collide_with_the_stated_probability(n_bits, r):
+    """Enumerated: all seeds; and each bucket of two values that are not 0 is as frequent as any other."""
+    family = LinearHash(n_bits, r)
+    seeds = np.array([*product(range(1 << n_bits), repeat=r)])
+    buckets = [family(seeds, value) for value in range(1 << n_bits)]
+    for one, other in combinations(range(1 << n_bits), 2):
+        assert Fraction(int((buckets[one] == buckets[other]).sum()), len(seeds)) == family.collision
+        if one > 0:
+            pairs = np.bincount(buckets[one] * family.g + buckets[other], minlength=family.g**2)
+            assert (pairs == len(seeds) // family.g**2).all()
 
-    def test_reports_are_counted_in_parts(self, monkeypatch):
-        family = LinearHash(20, 3)
-        rng = np.random.default_rng(0)
-        seeds, buckets = family.draw(SeededSource(0), 100), rng.integers(0, family.g, 100)
-        at_once = family.count_matches(seeds, buckets, 1 << 12, 10)
-        monkeypatch.setattr("skdp.oracles._hashing._TERMS", 1 << 6)
-        assert np.array_equal(family.count_matches(seeds, buckets, 1 << 12, 10), at_once)
 
-    @each("n_bits, r, name", [(0, 1, "n_bits"), (63, 1, "n_bits"), (4, 0, "r"), (4, 17, "r")])
-    def test_odd_sizes(self, n_bits, r, name):
-        with pytest.raises(ValueError, match=f"{name} must be"):
-            LinearHash(n_bits, r)
+def test_seeds_of_parities_are_uniform_words():
+    seeds = LinearHash(40, 3).draw(SeededSource(0), 50_000)
+    assert seeds.shape == (50_000, 3)
+    assert seeds.max() < 1 << 40
+    for place in range(40):
+        assert abs(int((seeds >> place & 1).sum()) - 75_000) < 5 * math.sqrt(150_000 / 4)
+
+
+@each("n_bits, r, n_tail, n", [(47, 2, 16, 200), (20, 1, 12, 200), (30, 6, 9, 3_000), (12, 4, 12, 200), (9, 3, 1, 9)])
+def test_matches_are_counted_as_hashing_says(n_bits, r, n_tail, n):
+    family, rng = LinearHash(n_bits, r), np.random.default_rng(r)
+    seeds = family.draw(SeededSource(r), n)
+    seeds[:2] = [[0] * r, [(1 << n_bits) - 1] * r]
+    for head in (0, (1 << n_bits) - (1 << n_tail), int(rng.integers(1 << n_bits - n_tail)) << n_tail):
+        own = head + int(rng.integers(1 << n_tail))
+        buckets = np.where(np.arange(n) < n // 2, family(seeds, own), rng.integers(0, family.g, n))
+        counts = family.count_matches(seeds, buckets, head, n_tail)
+        assert counts.shape == (1 << n_tail,)
+        for tail in {0, 1, (1 << n_tail) - 1, (1 << n_tail) // 3, own - head} & {*range(1 << n_tail)}:
+            assert counts[tail] == (family(seeds, head + tail) == buckets).sum()
+
+
+@each("n_bits, r, name", [(0, 1, "n_bits"), (63, 1, "n_bits"), (4, 0, "r"), (4, 17, "r")])
+def test_odd_sizes_of_parities_are_refused(n_bits, r, name):
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        LinearHash(n_bits, r)
+
+
+# Local hashing.
+
+
+def partitions(k, g):
+    """Every way to put k values into at most g buckets, up to the names of the buckets."""
+    rows = [[0]]
+    for _ in range(k - 1):
+        rows = [[*row, bucket] for row in rows for bucket in range(min(max(row) + 2, g))]
+    return rows
+
+
+def ratios(oracle, epsilon):
+    """Yield the largest ratio for each partition of the values."""
+    for row in partitions(oracle.k, oracle.n_buckets):
+        oracle.hash_family = lambda seeds, codes, row=row: np.take(row, codes)
+        yield check_channel(oracle, oracle.channel(), epsilon)
+
+
+@each("k, g", [(5, 2), (5, 3), (5, 5), (7, 3)])
+def test_every_partition_of_the_values_keeps_the_promise(k, g):
+    for epsilon in (1e-9, 1.0, 40) if k == 5 else (1.0,):
+        oracle = LocalHashing(k, epsilon, n_buckets=g)
+        # Reports under two values differ only if their buckets do.
+        assert set(ratios(oracle, epsilon)) == {1, oracle.worst_ratio}
+
+
+@pytest.mark.parametrize("g", often([2, 3, 4, 7, 11], [2, 4]))
+def test_over_all_seeds_the_estimate_is_unbiased(small_prime, g):
+    oracle = LocalHashing(6, 1.0, n_buckets=g)
+    mean, square, support = np.zeros((6, 6)), np.zeros((6, 6)), [[Fraction(0)] * 6 for _ in range(6)]
+    for seed in ALL_SEEDS:
+        channel = oracle.channel(int(seed))
+        reports = np.column_stack([np.full(g, seed), np.arange(g, dtype=np.uint64)])
+        supports = oracle.supports(reports)
+        for value, other in product(range(6), repeat=2):
+            support[value][other] += sum(channel[value][bucket] for bucket in np.flatnonzero(supports[:, other]))
+        shares, values = np.array(channel, float), oracle.unbiased(reports)
+        mean += shares @ values
+        square += shares @ values**2
+    assert mean / 121 == pytest.approx(np.eye(6), abs=1e-12)
+    assert pytest.approx(oracle.second_moments(), rel=1e-12) == square.T / 121
+    assert all(support[v][x] / 121 == (oracle.p if v == x else oracle.q) for v, x in product(range(6), repeat=2))
+
+
+@each("k", [2, 3, 4, 14, 100])
+@each("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0])
+def test_the_number_of_buckets_is_the_best_one(k, epsilon):
+    errors = [LocalHashing(k, epsilon, n_buckets=g).mean_squared_error for g in range(2, max(3, k + 1))]
+    assert LocalHashing(k, epsilon).mean_squared_error == min(errors)
+
+
+@each("k", [10, 70_000])
+def test_a_report_is_the_randomised_bucket_of_its_seed(k):
+    """Where noise is out of reach: a lie has a probability of 2**-64 or so."""
+    oracle, codes = LocalHashing(k, 60.0, n_buckets=5), (np.arange(1_000) * 7 % k).astype(np.uint32)
+    reports = oracle.report(codes, SeededSource(0))
+    assert reports.dtype == np.uint64
+    assert (reports[:, 1] == oracle.hash_family(reports[:, 0], codes)).all()
+    assert len(set(reports[:, 0])) > 990
+    noisy = LocalHashing(k, 1.0, n_buckets=5)
+    reports = noisy.report(np.repeat(codes, 40), SeededSource(1))
+    honest = reports[:, 1] == noisy.hash_family(reports[:, 0], np.repeat(codes, 40))
+    assert honest.mean() == pytest.approx(float(RandomizedResponse(5, 1.0).p), abs=0.013)
+
+
+def test_seeds_do_not_depend_on_the_codes_and_the_tally_counts_supports():
+    oracle = LocalHashing(50, 1.0)
+    one, two = (oracle.report(np.full(100, value, np.uint8), SeededSource(3)) for value in (0, 49))
+    assert (one[:, 0] == two[:, 0]).all()
+    assert oracle.tally(one).tolist() == oracle.supports(one).sum(axis=0).tolist()
+
+
+@each(
+    "reports",
+    [
+        np.zeros(3, np.uint64),
+        np.zeros((2, 3), np.uint64),
+        np.zeros((2, 2)),
+        np.zeros((2, 2), np.int64),
+        np.array([[0, 4]], np.uint64),
+        np.array([[65_521 << 16, 0]], np.uint64),
+        np.array([[65_521, 0]], np.uint64),
+        np.array([[1 << 40, 0]], np.uint64),
+    ],
+)
+def test_reports_of_another_oracle_are_refused(reports):
+    oracle = LocalHashing(10, 1.0, n_buckets=4)
+    for read in (oracle.tally, oracle.supports, oracle.unbiased):
+        with pytest.raises(ValueError, match=r"reports must be|not those of this oracle"):
+            read(reports)
+
+
+@each("g, error", [(1, ValueError), (65_522, ValueError), (2.0, TypeError)])
+def test_numbers_of_buckets_out_of_range_are_refused(g, error):
+    with pytest.raises(error):
+        LocalHashing(10, 1.0, n_buckets=g)
+
+
+def test_the_size_of_a_report():
+    assert LocalHashing(100, math.log(3)).report_bytes == 5
+    assert LocalHashing(70_000, math.log(3)).report_bytes == 9
+
+
+# The sketch.
+
+
+def sketch_of(coefficients, k, g):
+    oracle = CountMeanSketch(k, 1.0, n_functions=len(coefficients), n_buckets=g)
+    oracle.hash_family = QuadraticHash(k, g, coefficients)
+    return oracle
+
+
+def moments(oracle, function):
+    """Return the mean and the mean square of the estimates from a report, given the function, for each value."""
+    indices = np.arange(oracle.inner.n_indices)
+    values = oracle.unbiased(np.column_stack([np.full_like(indices, function), indices]))
+    shares = floats(oracle.channel(function))
+    return shares @ values, shares @ values**2
+
+
+@each("buckets", [2, 3, 8])
+def test_every_index_of_every_function_keeps_the_promise(epsilon, buckets):
+    oracle = CountMeanSketch(6, epsilon, n_functions=4, n_buckets=buckets)
+    assert max(check_channel(oracle, oracle.channel(function), epsilon) for function in range(4)) == oracle.worst_ratio
+
+
+def test_given_the_function_the_bucket_is_estimated_without_bias():
+    oracle = CountMeanSketch(20, 1.0, n_functions=3, n_buckets=5)
+    meet = float(oracle.hash_family.collision)
+    for function in range(3):
+        buckets = oracle.hash_family(np.array(function), np.arange(20))
+        together = buckets == buckets[:, np.newaxis]
+        assert moments(oracle, function)[0] == pytest.approx((together - meet) / (1 - meet), abs=1e-12)
+
+
+@pytest.mark.parametrize("g", often([2, 4, 11], [4]))
+def test_over_all_functions_the_estimate_is_unbiased(small_prime, g):
+    oracle = sketch_of(ALL_FUNCTIONS, 5, g)
+    assert oracle.inner.n_blocks == 1  # else the mean square depends on the pair of buckets
+    mean, square = np.mean([moments(oracle, function) for function in range(1331)], axis=0)
+    assert mean == pytest.approx(np.eye(5), abs=1e-12)
+    assert pytest.approx(oracle.second_moments(), rel=1e-12) == square.T
+
+
+@pytest.mark.long
+def test_over_all_functions_the_variance_is_the_stated_one(small_prime):
+    """One function for all reports: the collisions do not average out."""
+    counts, means, variances = np.array([5, 0, 3, 1, 2]), [], []
+    for row in ALL_FUNCTIONS:
+        oracle = sketch_of(row[np.newaxis], 5, 11)
+        mean, square = moments(oracle, 0)
+        means.append(counts @ mean)
+        variances.append(counts @ (square - mean**2))
+    total = np.mean(variances, axis=0) + np.var(means, axis=0)
+    assert np.mean(means, axis=0) == pytest.approx(counts, abs=1e-9)
+    assert oracle.variance(counts, 11) == pytest.approx(total, rel=1e-9)
+
+
+def test_over_all_functions_the_floor_is_what_collisions_leave(small_prime):
+    """Of one function and of two: the bias of each value, over all functions, when all records have the value 2."""
+    for g in (2, 4, 11):
+        oracle = sketch_of(ALL_FUNCTIONS, 5, g)
+        buckets = oracle.hash_family(np.arange(1331)[:, np.newaxis], np.arange(5))
+        meet = float(oracle.hash_family.collision)
+        bias = ((buckets == buckets[:, [2]]) - meet) / (1 - meet) - (np.arange(5) == 2)
+        assert bias.mean(axis=0) == pytest.approx(0, abs=1e-12)
+        single = (bias**2).mean()
+        pairs = ((bias[:, np.newaxis] + bias) ** 2).mean() / 4
+        for n_functions, floor in ((1, single), (2, pairs)):
+            oracle = sketch_of(ALL_FUNCTIONS[:n_functions], 5, g)
+            assert oracle.error_floor == pytest.approx(floor, rel=1e-9)
+            many = 10**12
+            worst = np.array([0, 0, many, 0, 0])
+            assert oracle.variance(worst, many).mean() / many**2 == pytest.approx(floor, rel=1e-6)
+
+
+def test_noise_of_many_values_is_not_taken_for_collisions():
+    """The collisions of n reports are at most those of one value that all of them have."""
+    oracle = CountMeanSketch(10_000, 1.0, n_functions=4, n_buckets=16)
+    noise = 500.0 * (-1) ** np.arange(10_000)
+    single = np.r_[1_000.0, np.zeros(9_999)]
+    assert oracle.variance(noise, 1_000)[1] <= oracle.variance(single, 1_000)[1] * (1 + 1e-12)
+
+
+def test_a_report_is_a_uniform_function_and_the_randomised_bucket():
+    """Where noise is out of reach: the index is one that supports the bucket of the value."""
+    oracle, codes = CountMeanSketch(50, 60.0, n_functions=7, n_buckets=5), (np.arange(7_000) % 50).astype(np.uint8)
+    functions, indices = oracle.report(codes, SeededSource(0)).T
+    assert abs(np.bincount(functions, minlength=7) - 1_000).max() < 160
+    buckets = oracle.hash_family(functions, codes)
+    assert oracle.inner.supports(indices)[np.arange(7_000), buckets].all()
+
+
+def test_the_tally_is_the_sum_of_inner_estimates():
+    oracle = CountMeanSketch(40, 1.0, n_functions=6, n_buckets=9)
+    reports = oracle.report((np.arange(2_000) % 40).astype(np.uint8), SeededSource(0))
+    assert oracle.estimate(oracle.tally(reports), 2_000) == pytest.approx(
+        oracle.unbiased(reports).sum(axis=0), abs=1e-6
+    )
+    table = sum(oracle.table(part) for part in np.array_split(reports, 3))
+    assert (table == oracle.table(reports)).all()
+    for number, row in enumerate(table):
+        assert (oracle.inner.tally(reports[reports[:, 0] == number, 1]) == row).all()
+
+
+@pytest.mark.long
+def test_the_error_is_near_the_stated_one_over_seeds():
+    """Few functions, so that collisions of heavy values count."""
+    counts, runs = np.array([600, 200, 100, 60, 30, 10, 0, 0]), 1_500
+    codes, squares = np.repeat(np.arange(8, dtype=np.uint8), counts), np.zeros(8)
+    for seed in range(runs):
+        oracle = CountMeanSketch(8, 2.0, n_functions=2, n_buckets=5, seed=seed)
+        support = oracle.tally(oracle.report(codes, SeededSource("sketch", seed)))
+        squares += (oracle.estimate(support, 1_000) - counts) ** 2
+    assert squares / runs == pytest.approx(oracle.variance(counts, 1_000), rel=0.2)
+    assert squares.sum() / runs == pytest.approx(oracle.variance(counts, 1_000).sum(), rel=0.08)
+
+
+@each("reports", [np.zeros(3, np.uint32), np.zeros((2, 3), np.uint32), np.zeros((2, 2)), [4, 0], [0, 8], [-1, 0]])
+def test_reports_of_another_sketch_are_refused(reports):
+    oracle, reports = CountMeanSketch(100, 1.0, n_functions=4, n_buckets=7), np.atleast_2d(reports)
+    for read in (oracle.tally, oracle.table, oracle.unbiased, oracle.supports):
+        with pytest.raises(ValueError, match=r"reports must be|not those of this oracle"):
+            read(reports)
+
+
+@each(
+    "arguments, error",
+    [
+        ({"n_functions": 0}, ValueError),
+        ({"n_buckets": 1}, ValueError),
+        ({"seed": -1}, ValueError),
+        ({"seed": 0.5}, TypeError),
+        ({"n_functions": 1 << 24, "n_buckets": 1 << 10}, ValueError),
+    ],
+)
+def test_parameters_of_a_sketch_out_of_range_are_refused(arguments, error):
+    with pytest.raises(error):
+        CountMeanSketch(100, 1.0, **arguments)
+
+
+def test_a_large_table_needs_no_square_of_it():
+    oracle = CountMeanSketch(10, 6.0, n_functions=1, n_buckets=1 << 20)
+    tracemalloc.start()
+    oracle.variance(np.ones(10), 10)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+
+
+def test_sketches_of_different_seeds_do_not_mix():
+    assert CountMeanSketch(9, 1, seed=1).parameters() != CountMeanSketch(9, 1, seed=2).parameters()

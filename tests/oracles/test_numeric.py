@@ -1,25 +1,27 @@
+"""Mechanisms for numbers: privacy, bias and draws, exactly; their accuracy; distributions of likely frequencies."""
+
 from __future__ import annotations
 
+import itertools
+import json
 import math
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.optimize import linprog
 from scipy.stats import chisquare
 
+from skdp import NumericPerturber
 from skdp.exact import exp_bounds
-from skdp.oracles.numeric import (
-    SUBSTEPS,
-    ClampedLaplace,
-    Optimal,
-    Windows,
-    bin_positions,
-    estimate_frequencies,
-    round_at_random,
-)
-from skdp.randomness import SecureSource, SeededSource, bernoulli_ratio
+from skdp.oracles import ClampedLaplace, Optimal, Windows
+from skdp.oracles.numeric import SUBSTEPS, bin_positions, estimate_frequencies, round_at_random
+from skdp.oracles.numeric import _windows_program as program
+from skdp.oracles.numeric._program import best_plan
+from skdp.randomness import SecureSource, SeededSource
 from tests.conftest import each, often
+from tests.oracles.conftest import floats, largest_ratio, law_of
 
 FALSE_ALARM = 1e-6
 MAX_STEPS = 1 << 16
@@ -29,71 +31,60 @@ def square_wave(steps, epsilon):
     return Windows(steps, epsilon, repeating=False)
 
 
-MECHANISMS = [Optimal, square_wave, ClampedLaplace]
+MECHANISMS = [Optimal, Windows, square_wave, ClampedLaplace]
 EPSILONS = [1e-9, 1e-3, 0.1, 0.61, math.log(3), 1, 4, 20, 40, 700, 1e300]
-STEPS = [1, 2, 5, 16]
 
 mechanisms = pytest.mark.parametrize("make", MECHANISMS)
 
 
 def every_case(test):
-    return mechanisms(pytest.mark.parametrize("steps", often(STEPS, [1, 5]))(each("epsilon", EPSILONS)(test)))
+    return mechanisms(
+        pytest.mark.parametrize("steps", often([1, 2, 5, 16, 40], [1, 5]))(each("epsilon", EPSILONS)(test))
+    )
 
 
 @every_case
-def test_no_report_is_more_than_e_to_the_epsilon_times_likelier(make, steps, epsilon):
+def test_every_report_is_private_and_stands_for_an_unbiased_estimate(make, steps, epsilon):
     mechanism = make(steps, epsilon)
-    channel = mechanism.channel()
+    channel, estimates = mechanism.channel(), mechanism.estimates
     assert len(channel) == steps + 1
     assert all(len(row) == mechanism.n_reports and sum(row) == 1 for row in channel)
     assert all(0 < share < 1 for row in channel for share in row)
-    worst = max(max(column) / min(column) for column in zip(*channel, strict=True))
+    assert make is Optimal or len(set(estimates)) == mechanism.n_reports
+    worst = largest_ratio(channel)
     assert worst == mechanism.worst_ratio
     assert worst <= exp_bounds(min(epsilon, 1000))[0]
     assert worst <= exp_bounds(mechanism.epsilon)[0]
     assert mechanism.epsilon <= epsilon
-
-
-@every_case
-def test_little_of_the_wanted_epsilon_is_lost(make, steps, epsilon):
-    mechanism = make(steps, epsilon)
-    # A probability is at least 2**-64 or so; noise that falls with each step reaches as much in every one.
+    # Little is lost. A probability is at least 2**-64 or so; noise that falls with each step reaches it in every one.
     most = 36 if make is Optimal else 64 * math.log(2) * (steps if make is ClampedLaplace else 1)
     assert mechanism.epsilon >= min(epsilon, most) * (1 - (1e-6 if epsilon < most / 2 else 1e-2))
-
-
-@every_case
-def test_every_report_stands_for_an_unbiased_estimate(make, steps, epsilon):
-    mechanism = make(steps, epsilon)
-    estimates = mechanism.estimates
     variances = mechanism.variances(np.arange(steps + 1))
-    for position, row in enumerate(mechanism.channel()):
-        mean = sum(share * estimate for share, estimate in zip(row, estimates, strict=True))
-        assert mean == position
-        variance = sum(share * (value - mean) ** 2 for share, value in zip(row, estimates, strict=True))
+    for position, row in enumerate(channel):
+        assert sum(share * estimate for share, estimate in zip(row, estimates, strict=True)) == position
+        variance = sum(share * (value - position) ** 2 for share, value in zip(row, estimates, strict=True))
         assert variances[position] == pytest.approx(float(variance), rel=1e-9)
-    assert variances == pytest.approx(variances[::-1])
+    weights = np.vstack([np.random.default_rng(0).dirichlet(np.ones(steps + 1), 3), np.eye(steps + 1)])
+    assert mechanism.spread(weights) == pytest.approx(weights @ floats(channel), rel=1e-9, abs=1e-15)
 
 
-@every_case
-def test_reports_spread_as_the_channel_has_it(make, steps, epsilon):
-    mechanism = make(steps, epsilon)
-    channel = np.array(mechanism.channel(), float)
-    weights = np.random.default_rng(0).dirichlet(np.ones(steps + 1), 3)
-    for given in (weights, np.eye(steps + 1)):
-        assert mechanism.spread(given) == pytest.approx(given @ channel, rel=1e-9, abs=1e-15)
-
-
+@each("k", [1, 4, 9])
 @mechanisms
-@pytest.mark.parametrize("epsilon", often([1e-3, 0.5, 1, 3, 8], [0.5, 3]))
-@pytest.mark.parametrize("steps", often([1, 5, 12], [1, 12]))
+def test_the_total_variation_is_bounded(make, k):
+    mechanism = make(k, 1.3)
+    pairs = itertools.combinations(floats(mechanism.channel()), 2)
+    assert max(np.abs(one - other).sum() / 2 for one, other in pairs) <= float(mechanism.variation) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("make", often(MECHANISMS, [Windows, Optimal]))
+@pytest.mark.parametrize("epsilon", often([1e-3, 0.5, 1, 3, 8], [0.5]))
+@pytest.mark.parametrize("steps", often([1, 5, 12, 16], [16]))
 def test_reports_follow_the_channel(make, steps, epsilon):
-    mechanism = make(steps, epsilon)
-    n = 100_000
+    mechanism, n = make(steps, epsilon), 100_000
     for position in {0, steps // 2, steps}:
         source = SeededSource(make.__name__, str(epsilon), steps, position)
         reports = mechanism.report(np.full(n, position), source)
-        expected = np.array(mechanism.channel()[position], float) * n
+        expected = floats(mechanism.channel())[position] * n
         rare = expected < 5
         counts = np.bincount(reports, minlength=mechanism.n_reports)
         observed = [*counts[~rare], counts[rare].sum()]
@@ -104,11 +95,10 @@ def test_reports_follow_the_channel(make, steps, epsilon):
             assert chisquare(observed, wanted).pvalue > FALSE_ALARM
 
 
-@mechanisms
+@each("make", [ClampedLaplace, square_wave])
 def test_reports_of_a_fine_grid_have_the_right_mean_and_variance(make):
-    mechanism = make(1024, 1.3)
+    mechanism, n = make(1024, 1.3), 200_000
     estimates = np.array(mechanism.estimates, float)
-    n = 200_000
     for position in (0, 300, 1024):
         drawn = estimates[mechanism.report(np.full(n, position), SeededSource(make.__name__, position))]
         variance = mechanism.variances([position])[0]
@@ -116,202 +106,376 @@ def test_reports_of_a_fine_grid_have_the_right_mean_and_variance(make):
         assert drawn.var() == pytest.approx(variance, rel=0.03)
 
 
-@pytest.mark.parametrize(("width", "epsilon"), [(1, 4.0), (2, 1.4), (5, 1e-3)])
-def test_the_square_wave_is_a_lie_or_a_place_in_the_window(monkeypatch, width, epsilon):
-    """Enumerated: the two uniform draws over all their values, and the coin both ways."""
-    mechanism = square_wave(5, epsilon)
-    assert mechanism.width == width
-    n, lie = width * mechanism.n_reports, mechanism._line.lie
-    module = "skdp.oracles.numeric._windows"
-    monkeypatch.setattr(f"{module}.uniform_integers", lambda source, high, size: np.arange(size) % high)
-    for position in range(6):
-        counts = {}
-        for lying in (True, False):
-            monkeypatch.setattr(
-                f"{module}.bernoulli",
-                lambda source, threshold, size, lying=lying: (
-                    np.full(size, lying) if threshold == lie * 2**64 else pytest.fail("another coin")
-                ),
-            )
-            reports = mechanism.report(np.full(n, position), SecureSource())
-            counts[lying] = np.bincount(reports, minlength=mechanism.n_reports)
-        mixed = [
-            (lie * int(anywhere) + (1 - lie) * int(inside)) / n
-            for anywhere, inside in zip(counts[True], counts[False], strict=True)
-        ]
-        assert mixed == mechanism.channel()[position]
+@each("steps, epsilon", [(5, 4.0), (5, 1.4), (5, 1e-3)])
+def test_every_draw_of_the_square_wave_follows_the_channel(exact_law, steps, epsilon):
+    mechanism = square_wave(steps, epsilon)
+    for position, row in enumerate(mechanism.channel()):
+        law = exact_law(mechanism, position)
+        assert [law[report,] for report in range(mechanism.n_reports)] == row
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 4, 7, 8])
-def test_the_digits_of_the_laplace_noise_give_the_channel(monkeypatch, steps):
-    """Enumerated: all outcomes of all coins, with the exact probabilities that are asked for."""
+@each("steps", [1, 2, 3, 4, 7, 8])
+def test_every_draw_of_laplace_noise_follows_the_channel(exact_law, steps):
     mechanism = ClampedLaplace(steps, 1.0)
-    digits = (steps - 1).bit_length()
-    seen = [[Fraction(0)] * (steps + 1) for _ in range(steps + 1)]
-    for outcome in product([False, True], repeat=digits + 2):
-        asked = []
+    for position, row in enumerate(mechanism.channel()):
+        law = exact_law(mechanism, position)
+        assert [law[report,] for report in range(mechanism.n_reports)] == row
 
-        def coin(source, numerator, denominator, size, outcome=outcome, asked=asked):
-            asked.append(Fraction(numerator, denominator))
-            return np.full(size, outcome[len(asked) - 1])
 
-        monkeypatch.setattr("skdp.oracles.numeric._laplace.bernoulli_ratio", coin)
-        reports = mechanism.report(np.arange(steps + 1), SecureSource())
-        weight = math.prod(share if heads else 1 - share for share, heads in zip(asked, outcome, strict=True))
-        for position, report in enumerate(reports):
-            seen[position][report] += weight
-    assert seen == mechanism.channel()
+def test_every_draw_of_a_mixture_follows_the_channel(monkeypatch):
+    """One window after the other: the draws for those that are not used change nothing, and are 0."""
+    mechanism, module = Windows(16, 0.5), Windows.__module__
+    assert len(mechanism.periodic) >= 2
+    weights = [64 - sum(own[2] for own in mechanism.periodic), *(own[2] for own in mechanism.periodic)]
+    n_draws, expected = [3, *[4] * len(mechanism.periodic)], mechanism.channel()[2]
+    law = [Fraction(0)] * mechanism.n_reports
+    for place, weight in enumerate(weights):
+        first = 1 + sum(n_draws[:place])
+        used, word = range(first, first + n_draws[place]), sum(weights[:place])
+
+        def follow(script, used=used, word=word):
+            made = []
+
+            def draw(what, made=made, script=script, used=used, word=word):
+                made.append(what)
+                if len(made) == 1:
+                    return word  # decides on the window
+                return getattr(script, what[0])(what[1]) if len(made) - 1 in used else 0
+
+            with monkeypatch.context() as patch:
+                patch.setattr(f"{module}.uniform_integers", lambda _, high, n: np.full(n, draw(("uniform", high))))
+                patch.setattr(f"{module}.bernoulli", lambda _, heads, n: np.full(n, bool(draw(("coin", heads)))))
+                return int(mechanism.report(np.array([2]), None)[0])
+
+        for report, share in law_of(follow).items():
+            law[report] += share * Fraction(weight, 64)
+    assert law == expected
 
 
 @mechanisms
-def test_the_bytes_read_do_not_depend_on_the_positions(scripted_source, make):
-    mechanism = make(16, 1.0)
-    script = np.arange(50_000) % 251
-    used = set()
-    for position in (0, 5, 16):
-        source = scripted_source(script)
+def test_the_bytes_read_do_not_depend_on_the_positions(make):
+    mechanism, positions = make(64, 1.0), set()
+    for position in (0, 31, 64):
+        source = SeededSource("bytes")
         mechanism.report(np.full(1_000, position), source)
-        used.add(source.used)
-    assert len(used) == 1
+        positions.add(source.bytes(8).tobytes())
+    assert len(positions) == 1
 
 
-class TestAccuracy:
-    """Worst-case variances for the range -1 to 1, next to those of the continuous mechanisms."""
-
-    @each("epsilon", [0.1, 0.5, 1, 2, 4])
-    def test_clamping_makes_laplace_noise_more_accurate(self, epsilon):
-        mechanism = ClampedLaplace(1024, epsilon)
-        untouched = 8 / epsilon**2
-        worst = max(mechanism.variances(range(1025))) / 512**2
-        assert worst < untouched * (0.71 if epsilon <= 1 else 0.95)
-
-    @pytest.mark.parametrize("epsilon", [0.3, 1, 3])
-    def test_the_optimal_one_is_best(self, epsilon):
-        worst = {make: make(1024, epsilon).variances(range(1025)).max() for make in MECHANISMS}
-        assert min(worst, key=worst.get) is Optimal
-
-    @each("epsilon", [1e-9, 1e-4, 1e-3, 1.001e-3, 0.1, 1, 5])
-    def test_the_width_of_the_square_wave(self, epsilon):
-        bounds = exp_bounds(epsilon)
-        power, exact = bounds[0], Fraction(epsilon)
-        b = (exact * power - power + 1) / (2 * power * (power - 1 - exact))
-        assert abs(square_wave(MAX_STEPS, epsilon).width - 2 * b * MAX_STEPS) <= 0.6
+# Accuracy: worst-case variances for the range -1 to 1, next to those of the continuous mechanisms.
 
 
-class TestBernoulliRatio:
-    @each("numerator, denominator", [(1, 3), (2, 6), (10**40, 3 * 10**40), (255, 256), (1, 2)])
-    def test_the_first_byte_decides_or_ties(self, scripted_source, numerator, denominator):
-        share = Fraction(numerator, denominator)
-        digit = math.floor(256 * share)
-        source = scripted_source(np.arange(256), [0] if (256 * share) % 1 else [])
-        coins = bernoulli_ratio(source, numerator, denominator, 256)
-        assert coins.tolist() == [byte < digit or (byte == digit and bool((256 * share) % 1)) for byte in range(256)]
-
-    @each("last, heads", [(0x54, True), (0x56, False)])
-    @each("ties", [1, 8, 100])
-    def test_ties_go_on_beyond_any_word(self, scripted_source, ties, last, heads):
-        source = scripted_source([0x55] * ties, last)
-        assert bernoulli_ratio(source, 1, 3, 1).tolist() == [heads]
-        assert source.used == ties + 1
-
-    def test_a_probability_that_ends_ends_the_tie(self, scripted_source):
-        source = scripted_source([0x80, 0x01])
-        assert bernoulli_ratio(source, (0x8001 << 5), 1 << 21, 1).tolist() == [False]
-        assert source.used == 2
-
-    def test_never_and_always(self, scripted_source):
-        assert not bernoulli_ratio(scripted_source(filler=0), 0, 5, 100).any()
-        assert bernoulli_ratio(scripted_source(), 5, 5, 100).all()
-
-    def test_many_coins(self):
-        n = 300_000
-        heads = int(bernoulli_ratio(SeededSource(7), 10**30, 7 * 10**30, n).sum())
-        assert chisquare([heads, n - heads], [n / 7, n * 6 / 7]).pvalue > FALSE_ALARM
-
-    @each("numerator, denominator", [(-1, 2), (3, 2), (0, 0), (1, -2)])
-    def test_what_is_no_probability(self, numerator, denominator):
-        with pytest.raises(ValueError, match="a probability needs"):
-            bernoulli_ratio(SecureSource(), numerator, denominator, 1)
+@each("epsilon", [0.1, 0.5, 1, 2, 4])
+def test_clamping_makes_laplace_noise_more_accurate(epsilon):
+    worst = max(ClampedLaplace(1024, epsilon).variances(range(1025))) / 512**2
+    assert worst < 8 / epsilon**2 * (0.71 if epsilon <= 1 else 0.95)
 
 
-class TestRounding:
-    @each("part", [0, 1, 255, 256, 40_000, SUBSTEPS - 1])
-    def test_every_pair_of_bytes(self, scripted_source, part):
-        words = np.arange(SUBSTEPS, dtype="<u2").view(np.uint8)
-        rounded = round_at_random(np.full(SUBSTEPS, 3 * SUBSTEPS + part), scripted_source(words))
-        assert np.bincount(rounded, minlength=5).tolist() == [0, 0, 0, SUBSTEPS - part, part]
-
-    def test_the_ends_stay(self):
-        assert round_at_random(np.array([0, MAX_STEPS * SUBSTEPS]), SecureSource()).tolist() == [0, MAX_STEPS]
-
-    @each("steps, n_bins", [(1, 1), (4, 2), (5, 5), (10, 3), (1024, 32)])
-    def test_bins_fall_on_positions(self, steps, n_bins):
-        shares = bin_positions(steps, n_bins)
-        assert shares.min() >= 0
-        assert shares.sum(axis=1) == pytest.approx(1)
-        middles = (np.arange(n_bins) + 0.5) * steps / n_bins
-        assert shares @ np.arange(steps + 1) == pytest.approx(middles)
-        uniform = np.random.default_rng(0).uniform(0, steps / n_bins, 400_000)
-        scaled = np.rint(uniform * SUBSTEPS).astype(np.int64)
-        counts = np.bincount(round_at_random(scaled, SeededSource(1)), minlength=steps + 1)
-        held = shares[0] > 0
-        assert not counts[~held].any()
-        if held.sum() > 1:
-            assert chisquare(counts[held], shares[0][held] * counts.sum()).pvalue > FALSE_ALARM
+@pytest.mark.parametrize("epsilon", often([0.3, 1, 3], [1]))
+def test_the_optimal_one_is_best(epsilon):
+    worst = {make: make(1024, epsilon).variances(range(1025)).max() for make in MECHANISMS}
+    assert min(worst, key=worst.get) is Optimal
 
 
-class TestExpectationMaximisation:
-    def test_without_smoothing_it_finds_the_likeliest_distribution(self):
-        mechanism = square_wave(4, 1.0)
-        channel = np.array(mechanism.channel(), float)
-        truth = np.array([0.1, 0.2, 0.4, 0.2, 0.1])
-        found = estimate_frequencies(channel, np.round(truth @ channel * 10**9).astype(int), smooth=False)
-        assert found == pytest.approx(truth, abs=0.01)
-
-    @pytest.mark.parametrize("smooth", [True, False])
-    def test_frequencies_are_a_distribution_whatever_is_reported(self, smooth):
-        for epsilon in (0.01, 1, 700):
-            channel = ClampedLaplace(16, epsilon).spread(bin_positions(16, 8))
-            for report in (0, 7, 16):
-                counts = np.zeros(17, int)
-                counts[report] = 5
-                found = estimate_frequencies(channel, counts, smooth=smooth)
-                assert found.min() >= 0
-                assert found.sum() == pytest.approx(1)
-
-    def test_smoothing_smooths(self):
-        channel = square_wave(64, 1.0).spread(bin_positions(64, 64))
-        counts = np.random.default_rng(0).multinomial(3_000, channel.mean(axis=0))
-        rough, smooth = (estimate_frequencies(channel, counts, smooth=on) for on in (False, True))
-        assert np.abs(np.diff(smooth)).sum() < np.abs(np.diff(rough)).sum() / 2
+LARGEST = {0.5: 16.01, 1.0: 3.994, 2.0: 0.869, 4.0: 0.1285, 6.0: 0.0281}
+"""The largest variance of an optimal report of a number in -1 ... 1, at most."""
+LARGEST_OF_HYBRID = {0.5: 16.7, 1.0: 4.29, 2.0: 1.04, 4.0: 0.219, 6.0: 0.0704}
+"""Of the hybrid mechanism, which mixes Duchi's and the piecewise mechanism (N. Wang et al. 2019, section III)."""
 
 
-class TestBadInput:
-    @mechanisms
-    def test_positions_outside_the_grid(self, make):
-        for positions in ([-1], [5], [[1]], [0.5]):
-            with pytest.raises(ValueError, match="positions must be"):
-                make(4, 1.0).report(np.array(positions), SecureSource())
+@pytest.mark.parametrize("epsilon", often(LARGEST, [1.0]))
+def test_the_largest_variance(epsilon):
+    variances = Optimal(1024, epsilon).variances(np.linspace(0, 1024, 4097)) / 512**2
+    assert variances.max() <= LARGEST[epsilon]
+    assert variances.max() < LARGEST_OF_HYBRID[epsilon] * 0.97
 
-    @mechanisms
-    def test_no_records(self, make):
-        assert make(4, 1.0).report(np.empty(0, np.int64), SecureSource()).size == 0
 
-    @mechanisms
-    @pytest.mark.parametrize(
-        ("steps", "error"), [(0, ValueError), (MAX_STEPS + 1, ValueError), (True, TypeError), (2.0, TypeError)]
+@each("epsilon", [1e-9, 1e-4, 1e-3, 1.001e-3, 0.1, 1, 5])
+def test_the_width_of_the_square_wave(epsilon):
+    power, exact = exp_bounds(epsilon)[0], Fraction(epsilon)
+    b = (exact * power - power + 1) / (2 * power * (power - 1 - exact))
+    assert abs(square_wave(MAX_STEPS, epsilon).width - 2 * b * MAX_STEPS) <= 0.6
+
+
+def error(mechanism):
+    channel = mechanism.spread(bin_positions(mechanism.steps, program.BINS))
+    return program.distribution_error(program.information(channel))
+
+
+MOST = {0.1: 0.93, 0.5: 0.82, 1.0: 0.82, 2.0: 0.85, 4.0: 0.98}
+
+
+@pytest.mark.parametrize("epsilon", often(MOST, [1.0]))
+def test_a_mixture_of_windows_has_a_smaller_error_than_one(epsilon):
+    assert error(Windows(1024, epsilon)) <= MOST[epsilon] * error(square_wave(1024, epsilon))
+
+
+def test_the_square_wave_is_the_only_window_where_it_is_narrow():
+    for epsilon in (5.0, 8.0, 30.0):
+        mixture, wave = Windows(256, epsilon), square_wave(256, epsilon)
+        assert mixture.periodic == ()
+        assert mixture.parameters() == wave.parameters()
+
+
+def test_no_window_of_the_program_is_missing_from_the_mixture():
+    """The certificate of a convex program: no slope exceeds their mean under the weights."""
+    informations = np.array([program.information(program._once(bins / 32, 1.0)) for bins in range(1, 32)])
+    weights = program._mixed(informations)
+    spread, below = program._shapes()
+    roots, goal = spread.T @ informations @ spread, (below @ spread).T @ (below @ spread)
+    inverse = np.linalg.inv(np.eye(32) + program.REPORTS * np.tensordot(weights, roots, 1))
+    slopes = np.tensordot(roots, inverse @ goal @ inverse, 2)
+    assert slopes.max() <= 1.02 * (weights @ slopes)
+
+
+# The mechanism of least variance: the program's certificate, and what may be made of its outcomes.
+
+
+@pytest.mark.parametrize("epsilon", often([0.01, 1.0, 2.5], [1.0]))
+@pytest.mark.parametrize("n_nodes", often([2, 3, 4, 6, 9], [2, 6]))
+def test_no_outcome_improves_the_program(n_nodes, epsilon):
+    """The dual, by all subsets of the nodes: its value is a bound for every mechanism."""
+    nodes = np.linspace(-1, 1, n_nodes)
+    plan = best_plan(tuple(nodes.tolist()), epsilon)
+    assert plan.lower_bound <= plan.variance <= plan.lower_bound * (1 + 6e-4)
+    likely = 1 + (math.exp(epsilon) - 1) * np.array(list(itertools.product([0, 1], repeat=n_nodes)))
+    reach = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
+    # A finite program over values on a grid and all subsets is a mechanism too: it is not better than the bound.
+    values = np.linspace(-1.7, 1.7, 35 if n_nodes < 9 else 17) * reach
+    columns = [(value, row) for value in values for row in likely]
+    equal = np.array([[*row, *(value * row)] for value, row in columns]).T
+    middles = (nodes[:-1] + nodes[1:]) / 2
+    squares = np.array([value**2 * np.append(row, (row[:-1] + row[1:]) / 2) for value, row in columns]).T
+    scale = reach**2
+    solution = linprog(
+        np.append(np.zeros(len(columns)), 1.0),
+        A_eq=np.hstack([equal, np.zeros((2 * n_nodes, 1))]),
+        b_eq=[*np.ones(n_nodes), *nodes],
+        A_ub=np.hstack([squares / scale, -np.ones((len(squares), 1))]),
+        b_ub=np.append(nodes, middles) ** 2 / scale,
     )
-    def test_steps(self, make, steps, error):
-        with pytest.raises(error, match="grid_size must be"):
-            make(steps, 1.0)
+    assert solution.status == 0
+    assert solution.fun * scale >= plan.lower_bound * (1 - 1e-6)
 
-    @mechanisms
-    @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf])
-    def test_epsilon(self, make, epsilon):
+
+def test_with_two_nodes_it_is_randomised_response_of_the_ends():
+    optimal, response = Optimal(1, 1.0), ClampedLaplace(1, 1.0)
+    assert floats(optimal.channel())[:, [0, 2]] == pytest.approx(floats(response.channel()), abs=1e-8)
+    assert optimal.variances([0, 1]) == pytest.approx(response.variances([0, 1]), rel=1e-6)
+
+
+@pytest.mark.parametrize("steps", often([1, 3, 16, 37, 1000, MAX_STEPS], [3, 37, MAX_STEPS]))
+def test_nodes_are_symmetric_and_on_the_grid(steps):
+    nodes = Optimal(steps, 1.0).nodes
+    assert (nodes[0], nodes[-1]) == (0, steps)
+    assert (np.diff(nodes) > 0).all()
+    assert (nodes + nodes[::-1] == steps).all()
+    assert len(nodes) <= 33
+
+
+def test_the_outcomes_make_the_same_mechanism_again():
+    one = Optimal(40, 1.5)
+    same = Optimal(40, 1.5, outcomes=json.loads(json.dumps(one.outcomes)))
+    assert same.channel() == one.channel()
+    assert same.estimates == one.estimates
+    positions = np.arange(41).repeat(50)
+    reports = [mechanism.report(positions, SeededSource("same")) for mechanism in (one, same)]
+    np.testing.assert_array_equal(*reports)
+
+
+TWO = Optimal(2, 1.0).outcomes
+
+
+@each(
+    "outcomes message",
+    [
+        ([], "triples of whole numbers"),
+        ("abc", "triples of whole numbers"),
+        ([[1.0, 2, 3]], "triples of whole numbers"),
+        ([[1, 2]], "triples of whole numbers"),
+        ([[True, 2, 3]], "triples of whole numbers"),
+        ([[1, 2, 3]] * 129, "triples of whole numbers"),
+        ([[-1, 2, 3]], "weights below 1"),
+        ([[1, 2, 8]], "nodes of the grid"),
+        ([[0, 2, 1]], "possible at each node"),
+        ([[1 << 63, 2, 1]], "possible at each node"),
+        ([[(weight * 11) // 10, value, nodes] for weight, value, nodes in TWO], "possible at each node"),
+        ([[1 << 61, 1, 0]], "without bias"),
+        ([[int(2**64 / (1 + math.e)) - 10**9, 1 << 20, 1]], "keep epsilon"),
+    ],
+)
+def test_outcomes_that_are_none_are_refused(outcomes, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        Optimal(2, 1.0, outcomes=outcomes)
+
+
+@each("place", [0, 1, 2])
+def test_any_outcomes_that_are_accepted_are_private_and_unbiased(place):
+    """A file of others decides on the outcomes: not on epsilon."""
+    accepted = 0
+    for change in (-(1 << 60), -3, 0, 1, 5, 1 << 40, 1 << 58):
+        outcomes = [list(outcome) for outcome in TWO]
+        outcomes[-1][place] += change
+        try:
+            mechanism = Optimal(2, 1.0, outcomes=outcomes)
+        except ValueError:
+            continue
+        accepted += 1
+        channel = mechanism.channel()
+        assert largest_ratio(channel) <= exp_bounds(1.0)[0]
+        for position, row in enumerate(channel):
+            assert sum(row) == 1
+            assert sum(share * own for share, own in zip(row, mechanism.estimates, strict=True)) == position
+    assert accepted
+
+
+def people(n=4000):
+    return pd.DataFrame({"age": np.random.default_rng(0).normal(40, 12, n).clip(0, 100)})
+
+
+def test_reports_of_a_solution_are_read_with_another(monkeypatch):
+    """Another version of the solver may find other outcomes: the protocol holds those that were drawn."""
+    fitted = NumericPerturber(2.0, mechanism="optimal", bounds={"age": (0, 100)}).fit(people())
+    reports = fitted.transform(people())
+    monkeypatch.setattr(f"{Optimal.__module__}.best_plan", lambda *_: pytest.fail("solved again"))
+    reader = NumericPerturber.from_json(fitted.to_json())
+    assert reader.guarantee_ == fitted.guarantee_
+    pd.testing.assert_frame_equal(reader.estimate_mean(reports), fitted.estimate_mean(reports))
+    mean = reader.estimate_mean(reports).loc["age"]
+    assert abs(mean["mean"] - people()["age"].mean()) < 6 * mean["std_error"]
+    other = json.loads(fitted.to_json())
+    packed = json.dumps(other["parameters"]["mechanism"])
+    other["parameters"]["mechanism"] = json.loads(packed.replace(str(fitted.mechanism_.outcomes[0][0]), "17"))
+    with pytest.raises(ValueError, match=r"cannot be read|another protocol"):
+        NumericPerturber.from_json(json.dumps(other))
+
+
+def test_permanent_reports_need_the_outcomes():
+    given = {"bounds": {"age": (0, 100)}, "memoize": True, "secret_key": bytes(range(32))}
+    with pytest.raises(ValueError, match=r"mechanism_\.outcomes"):
+        NumericPerturber(1.0, mechanism="optimal", **given).fit(people(5))
+    outcomes = Optimal(1024, 1.0).outcomes
+    # Reports of two mechanisms by the same random words would tell more than both epsilons.
+    other = [[weight, value + 1, nodes] for weight, value, nodes in outcomes]
+    fitted = [NumericPerturber(1.0, mechanism=own, **given).fit(people(200)) for own in (outcomes, outcomes, other)]
+    first, again, changed = (one.transform(people(200), record_id=np.arange(200))["age"] for one in fitted)
+    pd.testing.assert_series_equal(first, again)
+    assert np.isclose(first, changed, atol=1e-3).mean() < 0.5
+
+
+@pytest.mark.long
+def test_a_distribution_is_estimated():
+    table = pd.DataFrame({"age": np.repeat([10.0, 80.0], 20_000)})
+    fitted = NumericPerturber(2.0, mechanism="optimal", bounds=(0, 100), random_state=0).fit(table)
+    frequencies = fitted.estimate_distribution(fitted.transform(table), n_bins=4)["frequency"]
+    assert frequencies.iloc[[0, 3]].to_numpy() == pytest.approx([0.5, 0.5], abs=0.06)
+
+
+# Rounding to the grid.
+
+
+@each("part", [0, 1, 255, 256, 40_000, SUBSTEPS - 1])
+def test_every_pair_of_bytes_rounds_without_bias(scripted_source, part):
+    words = np.arange(SUBSTEPS, dtype="<u2").view(np.uint8)
+    rounded = round_at_random(np.full(SUBSTEPS, 3 * SUBSTEPS + part), scripted_source(words))
+    assert np.bincount(rounded, minlength=5).tolist() == [0, 0, 0, SUBSTEPS - part, part]
+
+
+def test_the_ends_stay():
+    assert round_at_random(np.array([0, MAX_STEPS * SUBSTEPS]), SecureSource()).tolist() == [0, MAX_STEPS]
+
+
+@each("steps, n_bins", [(1, 1), (4, 2), (5, 5), (10, 3), (1024, 32)])
+def test_bins_fall_on_positions(steps, n_bins):
+    shares = bin_positions(steps, n_bins)
+    assert shares.min() >= 0
+    assert shares.sum(axis=1) == pytest.approx(1)
+    assert shares @ np.arange(steps + 1) == pytest.approx((np.arange(n_bins) + 0.5) * steps / n_bins)
+    uniform = np.random.default_rng(0).uniform(0, steps / n_bins, 400_000)
+    scaled = np.rint(uniform * SUBSTEPS).astype(np.int64)
+    counts = np.bincount(round_at_random(scaled, SeededSource(1)), minlength=steps + 1)
+    held = shares[0] > 0
+    assert not counts[~held].any()
+    if held.sum() > 1:
+        assert chisquare(counts[held], shares[0][held] * counts.sum()).pvalue > FALSE_ALARM
+
+
+# Distributions, of the highest likelihood or smooth.
+
+
+def reports_of(mechanism, n_bins, n=10_000):
+    """Return the channel of bins, and how often each report comes if most numbers are in one bin."""
+    channel = mechanism.spread(bin_positions(mechanism.steps, n_bins))
+    truth = 0.3 / n_bins + 0.7 * (np.arange(n_bins) == n_bins // 8)
+    return channel, np.random.default_rng(0).multinomial(n, truth @ channel / (truth @ channel).sum())
+
+
+@pytest.mark.parametrize("make", [ClampedLaplace, square_wave, Windows])
+@each("epsilon", [0.1, 0.5, 2.0, 8.0])
+def test_nothing_is_missing_from_the_likeliest(make, epsilon):
+    """By concavity, slopes bound the distance; plain updates that stop when they move little are 1 to 4 units short."""
+    channel, counts = reports_of(make(256, epsilon), 32)
+    frequencies = estimate_frequencies(channel, counts, smooth=False)
+    assert frequencies.min() >= 0
+    assert frequencies.sum() == pytest.approx(1)
+    ratios = channel / (frequencies @ channel)
+    assert counts.sum() * (max(np.average(row, weights=counts) for row in ratios) - 1) <= 0.001 * (1 + 1e-6)
+
+
+def test_without_smoothing_it_finds_the_likeliest_distribution():
+    channel, truth = floats(square_wave(4, 1.0).channel()), np.array([0.1, 0.2, 0.4, 0.2, 0.1])
+    frequencies = estimate_frequencies(channel, np.round(truth @ channel * 10**9).astype(int), smooth=False)
+    assert frequencies == pytest.approx(truth, abs=0.01)
+
+
+@each("make", [ClampedLaplace, square_wave])
+def test_the_smooth_estimate_stays_the_same_if_it_is_updated_and_averaged(make):
+    channel, counts = reports_of(make(256, 1.0), 64)
+    frequencies = estimate_frequencies(channel, counts, smooth=True)
+    again = np.pad(frequencies * (channel @ (counts / (frequencies @ channel))), 1, mode="edge")
+    again = again[:-2] + 2 * again[1:-1] + again[2:]
+    assert np.abs(again / again.sum() - frequencies).sum() < 2e-6
+    rough = estimate_frequencies(channel, counts, smooth=False)
+    assert np.abs(np.diff(frequencies)).sum() < np.abs(np.diff(rough)).sum()
+
+
+@each("smooth", [True, False])
+@each("epsilon", [0.01, 1, 700])
+@each("report", [0, 7, 16])
+def test_frequencies_are_a_distribution_whatever_is_reported(smooth, epsilon, report):
+    channel = ClampedLaplace(16, epsilon).spread(bin_positions(16, 8))
+    frequencies = estimate_frequencies(channel, 5 * (np.arange(17) == report), smooth=smooth)
+    assert frequencies.min() >= 0
+    assert frequencies.sum() == pytest.approx(1)
+
+
+def test_what_is_not_reached_is_said(monkeypatch):
+    module = "skdp.oracles._likelihood"
+    monkeypatch.setattr(f"{module}._MOST_WORK", 0)
+    monkeypatch.setattr(f"{module}._FEW_UPDATES", 3)
+    channel, counts = reports_of(ClampedLaplace(64, 0.5), 16)
+    with pytest.warns(RuntimeWarning, match="the log-likelihood may be up to .* too small"):
+        estimate_frequencies(channel, counts, smooth=False)
+
+
+# Wrong input.
+
+
+@mechanisms
+def test_positions_outside_the_grid_are_refused(make):
+    for positions in ([-1], [5], [[1]], [0.5]):
+        with pytest.raises(ValueError, match="positions must be"):
+            make(4, 1.0).report(np.array(positions), SecureSource())
+    assert make(4, 1.0).report(np.empty(0, np.int64), SecureSource()).size == 0
+
+
+@mechanisms
+def test_parameters_out_of_range_are_refused(make):
+    for steps, wrong in ((0, ValueError), (MAX_STEPS + 1, ValueError), (True, TypeError), (2.0, TypeError)):
+        with pytest.raises(wrong, match="grid_size must be"):
+            make(steps, 1.0)
+    for epsilon in (0, -1, math.nan, math.inf):
         with pytest.raises(ValueError, match="epsilon must be a finite number > 0"):
             make(4, epsilon)
-
-    @mechanisms
-    def test_an_epsilon_that_leaves_nothing(self, make):
-        with pytest.raises(ValueError, match=r"epsilon = 1e-300 for a number is too small"):
-            make(4, 1e-300)
+    with pytest.raises(ValueError, match=r"epsilon = 1e-300 for a number is too small"):
+        make(4, 1e-300)

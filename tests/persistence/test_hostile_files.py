@@ -12,7 +12,7 @@ import time
 import tracemalloc
 from collections import defaultdict
 from hashlib import sha256
-from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 import pandas as pd
@@ -261,11 +261,6 @@ class TestArchives:
             refused(written(SCALER | {name: b"x"}), "other parts than it lists")
             refused(written(listed(SCALER | {name: b"x"})), "a part that nothing refers to")
 
-    def test_nothing_is_extracted(self, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        refused(written(listed(SCALER | {"../outside": b"x"})), "nothing refers to")
-        assert not list(tmp_path.iterdir())
-
     def test_a_symbolic_link(self):
         link = ZipInfo("array_0.npy")
         link.external_attr = (stat.S_IFLNK | 0o777) << 16
@@ -274,9 +269,6 @@ class TestArchives:
             for name, part in listed(SCALER | {"array_0.npy": b"/etc/hostname"}).items():
                 archive.writestr(link if name == "array_0.npy" else name, part)
         refused(made.getvalue(), "an array is of another kind")
-
-    def test_other_ways_of_compression(self):
-        refused(written(SCALER, ZIP_BZIP2), "compressed in another way")
 
     @each("data", [b"", b"PK", b"x" * 1000, pickle.dumps(1), written({})])
     def test_no_such_file(self, data):
@@ -346,10 +338,6 @@ class TestJson:
                 refused(data, "header of the file cannot be read", 128 << 20)
             else:
                 loaded(data)
-
-    def test_long_numbers(self):
-        text = SCALER["estimator.json"].replace(b'"epsilon": 100.0', b'"epsilon": ' + b"9" * 100_000)
-        refused(written(listed(SCALER | {"estimator.json": text})), "header of the file cannot be read")
 
     @each(
         "name", ["os.system", "builtins.eval", "skdp.load", "sklearn.ensemble.RandomForestClassifier", "", None, [], 1]
@@ -445,9 +433,3 @@ class TestJson:
             content["parameters"]["bounds"] = [{"range": [0, 60_000, 1]}] * 10
 
         refused(with_json(change), "ranges have at most")
-
-
-def test_an_error_shows_no_value():
-    with pytest.raises(ValueError, match="cannot be read") as caught:
-        skdp.load(io.BytesIO(with_json(lambda content: content["attributes"].update(mean_={"float": "hidden"}))))
-    assert caught.value.__cause__ is None

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from skdp.randomness import ONE, SeededSource, WordTable
-from tests.conftest import each
+from tests.conftest import each, often
 
 FALSE_ALARM = 1e-6
 TABLES = {
@@ -20,7 +20,7 @@ TABLES = {
 }
 
 
-@pytest.fixture(params=TABLES)
+@pytest.fixture(params=often(TABLES, [name for name in TABLES if name != "many"]))
 def weights(request):
     return TABLES[request.param]
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
-from skdp.randomness import SeededSource
-from skdp.synthesis.selection import PrivateTable
-from skdp.synthesis.selection._private_table import GaussianBudget, LaplaceBudget, NoiseBudget
+from skdp.privacy import Share
+from skdp.randomness import SeededSource, watched
+from skdp.synthesis.selection import NoiseBudget, PrivateTable, open_budget
 from skdp.synthesis.tables import CodedRecords
 
 
 class OpenBudget(NoiseBudget):
-    """Says of its counts that they are precise, and chooses the best candidate."""
+    """Says of its counts that they are precise."""
 
     power = Fraction(1, 2)
     name = "none"
@@ -41,15 +44,10 @@ class OpenBudget(NoiseBudget):
         self.given.append(("scores", scores.copy()))
         return scores.astype(float)
 
-    def choose(self, source, share, scores, weight=1):
-        self._spend(share)
-        self.given.append(("choice", np.array(scores), weight))
-        return int(np.argmax(scores))
-
     def _counts_noise(self, source, share, size):
         raise AssertionError
 
-    _scores_noise = _choice_epsilon = _counts_noise
+    _scores_noise = _counts_noise
 
 
 def private_table(codes, sizes, budget=None, seed=0):
@@ -59,9 +57,48 @@ def private_table(codes, sizes, budget=None, seed=0):
 
 
 def make_budget(kind, amount, rows=1):
-    if kind == "laplace":
-        return LaplaceBudget(Fraction(amount), rows)
-    return GaussianBudget(Fraction(amount), rows, choices="rho")
+    """Make a budget of an epsilon, or of the square of a mu."""
+    share = Share("epsilon" if kind == "laplace" else "mu", Fraction(amount))
+    return open_budget(share, Fraction(0), rows)[0]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What a sampler was asked for: noise of so many counts of one marginal, or of so many scores."""
+
+    purpose: str
+    size: int
+    sampler: str
+    parameter: Fraction
+
+    def loss(self, rows):
+        """What it costs a person of so many rows, from the noise alone: epsilon, or mu squared."""
+        if self.sampler == "rounded_gaussian":  # counts change by `rows` together, scores by `rows` each
+            return Fraction(rows**2 * (self.size if self.purpose == "scores" else 1)) / self.parameter
+        assert (self.sampler, self.purpose) in {("discrete_laplace", "counts"), ("cube_noise", "scores")}
+        return Fraction(rows) / self.parameter
+
+
+@contextlib.contextmanager
+def recorded_draws():
+    """Record all draws of noise, and what for."""
+    draws, purposes = [], ["values"]
+
+    def watch(sampler, drawn, parameters):
+        (parameter,) = parameters.values()
+        draws.append(Draw(purposes[-1], np.size(drawn), sampler, Fraction(parameter)))
+        return drawn
+
+    with pytest.MonkeyPatch.context() as patch, watched(watch):
+        for purpose in ("counts", "scores"):
+            original = getattr(NoiseBudget, purpose)
+
+            def release(*given, purpose=purpose, original=original):
+                purposes.append(purpose)
+                return original(*given)
+
+            patch.setattr(NoiseBudget, purpose, release)
+        yield draws
 
 
 def dependent_rows(sizes, n, seed=0):

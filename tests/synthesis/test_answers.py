@@ -1,16 +1,123 @@
-"""Intervals of counts: measured together, in groups, in part, or not at all."""
+"""Counts of conditions, and their intervals: measured together, in groups, in part, or not at all."""
 
 from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, Interval
-from skdp.privacy import Rho
+from skdp.domain import Domain
 from skdp.synthesis._count_errors import Quantile, errors_of_counts
+from skdp.synthesis._queries import range_weights, read_conditions
 from skdp.synthesis.model import Marginal, group
 from tests.conftest import each
+
+AGES = Interval(edges=[0, 20, 40, 60])
+QUERIED = Domain({"age": AGES, "size": ["small", "medium", "large", None], "n": [1, 2, 5], "paid": [False, True]})
+ends = st.one_of(st.none(), st.floats(-30, 90), st.integers(-30, 90))
+
+
+@given(ends, ends)
+def test_a_range_of_bins_is_the_share_of_evenly_spread_numbers(low, high):
+    start, stop = -math.inf if low is None else low, math.inf if high is None else high
+    if start > stop:
+        with pytest.raises(ValueError, match="low must not be above high"):
+            range_weights("age", AGES, low, high)
+        return
+    grid = np.linspace(0, 60, 60 * 64, endpoint=False)
+    inside = ((grid >= start) & (grid < stop)).reshape(3, -1).mean(axis=1)
+    np.testing.assert_allclose(range_weights("age", AGES, low, high), inside, atol=2 / 1000)
+
+
+@each(
+    "condition weights",
+    [
+        ({"size": "small"}, {1: [1, 0, 0, 0]}),
+        ({"size": ["small", None]}, {1: [1, 0, 0, 1]}),
+        ({"size": None}, {1: [0, 0, 0, 1]}),
+        ({"size": math.nan}, {1: [0, 0, 0, 1]}),
+        ({"size": pd.Series(["large"])}, {1: [0, 0, 1, 0]}),
+        ({"size": []}, {1: [0, 0, 0, 0]}),
+        ({"size": {"small", "large"}}, {1: [1, 0, 1, 0]}),
+        ({"n": [1, 1, 5]}, {2: [1, 0, 1]}),
+        ({"n": np.int64(2)}, {2: [0, 1, 0]}),
+        ({"n": (2, None)}, {2: [0, 1, 1]}),
+        ({"paid": True}, {3: [0, 1]}),
+        ({"age": (None, 30)}, {0: [1, 0.5, 0]}),
+        ({"age": (10, 30), "paid": [True]}, {0: [0.5, 0.5, 0], 3: [0, 1]}),
+        ({}, {}),
+    ],
+)
+def test_conditions(condition, weights):
+    found = read_conditions(QUERIED, condition)
+    assert {place: weight.tolist() for place, weight in found.items()} == weights
+
+
+@each(
+    "condition error message",
+    [
+        ("size", TypeError, "must be a mapping"),
+        ({"colour": "red"}, ValueError, "there is no column 'colour'"),
+        ({"size": "huge"}, ValueError, "column 'size' is not among its declared"),
+        ({"n": True}, ValueError, "column 'n' is not among"),
+        ({"n": "1"}, ValueError, "column 'n' is not among"),
+        ({"paid": 1}, ValueError, "column 'paid' is not among"),
+        ({"age": 30}, ValueError, "ask for a range"),
+        ({"age": (1, 2, 3)}, ValueError, "a pair"),
+        ({"age": (True, None)}, TypeError, "must be numbers or None"),
+        ({"age": ("1", None)}, TypeError, "must be numbers or None"),
+        ({"age": (math.nan, None)}, TypeError, "must be numbers or None"),
+        ({"age": (3, 1)}, ValueError, "low must not be above high"),
+        ({"n": (5, 1)}, ValueError, "low must not be above high"),
+        ({"size": ("huge", None)}, ValueError, "declared values of column 'size'"),
+    ],
+)
+def test_conditions_that_are_refused(condition, error, message):
+    with pytest.raises(error, match=message):
+        read_conditions(QUERIED, condition)
+
+
+YEAR = Interval(edges=[date(2020, 1, 1), date(2020, 1, 11), date(2020, 1, 31), date(2020, 2, 1)], missing=True)
+START = datetime(2020, 1, 1)
+moments = st.one_of(st.none(), st.dates(date(2019, 12, 1), date(2020, 3, 1)), st.datetimes(START, datetime(2020, 2, 5)))
+
+
+@given(moments, moments)
+def test_a_range_of_dates_is_that_of_the_days_since(low, high):
+    def days(end):
+        end = end if end is None or isinstance(end, datetime) else datetime(end.year, end.month, end.day)
+        return None if end is None else (end - START) / timedelta(days=1)
+
+    numbers = Interval(edges=[0, 10, 30, 31], missing=True)
+    times = Interval(edges=[datetime(day.year, day.month, day.day) for day in YEAR.edges], missing=True)
+    try:
+        expected = range_weights("age", numbers, days(low), days(high))
+    except ValueError:
+        for interval in (YEAR, times):
+            with pytest.raises(ValueError, match="low must not be above high"):
+                range_weights("day", interval, low, high)
+        return
+    for interval in (YEAR, times):
+        np.testing.assert_allclose(range_weights("day", interval, low, high), expected, atol=1e-9)
+        assert range_weights("day", interval, low, high)[-1] == 0  # missing is in no range
+
+
+@each("end", [3, "2020-01-01", True, pd.NaT, math.nan, datetime(2020, 1, 1, tzinfo=UTC), [START]])
+def test_ends_that_are_no_dates_are_refused(end):
+    for low, high in ((None, end), (end, None), (end, end)):
+        with pytest.raises(
+            TypeError, match="range of column 'day' must be dates, datetimes without a time zone, or No"
+        ):
+            range_weights("day", YEAR, low, high)
+    with pytest.raises(TypeError, match="must be numbers or None, got date"):
+        range_weights("age", AGES, date(2020, 1, 1), None)
+
 
 SIZES = (3, 4, 2)
 TABLE = np.random.default_rng(0).multinomial(400, np.random.default_rng(1).dirichlet(np.ones(24))).reshape(SIZES)
@@ -66,12 +173,6 @@ def test_bounds_of_columns_that_were_not_measured_together():
     assert ((found.lower <= true) & (true <= found.upper)).all()
 
 
-def test_all_three_lie_in_what_pairs_allow():
-    found = errors([exact((0, 1)), exact((1, 2)), exact((0, 2)), exact((2,))], {0: None, 1: None, 2: None})
-    assert (found.upper <= np.maximum(TABLE.sum(axis=2), 3)[..., np.newaxis]).all()
-    assert (found.upper >= TABLE).all()
-
-
 def test_rare_values_that_were_counted_together_have_bounds():
     groups = (None, np.array([0, 1, 1, 2]))
     found = errors([exact((0, 1), groups=groups)], {0: None, 1: None})
@@ -85,12 +186,6 @@ def test_rare_values_that_were_counted_together_have_bounds():
     assert ((part.lower <= true[:, :2].sum(axis=1)) & (true[:, :2].sum(axis=1) <= part.upper)).all()
 
 
-def test_nothing_measured_leaves_everything_open():
-    found = errors([exact((0,))], {1: None})
-    assert (found.lower == 0).all()
-    assert (found.upper >= 400).all()
-
-
 PEOPLE = pd.DataFrame(
     {"age": np.arange(600) % 60, "smokes": ["yes", "no", "no"] * 200, "wet": [0, 0, 1, 1, 1, 1] * 100}
 )
@@ -101,18 +196,6 @@ KEPT = [("age", "smokes"), ("wet",)]
 def fitted(epsilon=2.0, **parameters):
     parameters = {"domain": DOMAIN, "marginals": KEPT, "random_state": 0} | parameters
     return DPMarginalSynthesizer(epsilon, **parameters).fit(PEOPLE)
-
-
-@pytest.mark.parametrize("epsilon", [0.5, Rho(0.1, delta=1e-6)])
-def test_an_estimate_is_the_row_of_its_marginal(epsilon):
-    synthesizer = fitted(epsilon)
-    row = synthesizer.marginal(["smokes", "age"], confidence_level=0.8).iloc[1]
-    found = synthesizer.count_estimate({"age": (20, 40), "smokes": "yes"}, confidence_level=0.8)
-    assert found.count == synthesizer.count({"age": (20, 40), "smokes": "yes"})
-    assert found.count == pytest.approx(row["count"])
-    assert found.std_error == pytest.approx(row["std_error"])
-    assert (found.lower, found.upper, found.supported) == (row["lower"], row["upper"], True)
-    assert 0 <= found.lower <= found.count <= found.upper
 
 
 def test_ranges_are_counts_of_one_column():
@@ -134,14 +217,6 @@ def test_every_record_and_no_record():
     assert everyone.std_error == pytest.approx(synthesizer.n_rows_std_error_)
     nobody = synthesizer.count_estimate({"smokes": []})
     assert (nobody.count, nobody.lower, nobody.upper) == (0, 0, 0)
-
-
-def test_conditions_that_were_not_measured_together_are_bounded():
-    found = fitted(50.0).count_estimate({"smokes": "yes", "wet": 1})
-    assert not found.supported
-    assert found.lower <= 5
-    assert 195 <= found.upper <= 210
-    assert found.count - 2.2 * found.std_error <= found.lower
 
 
 @each("level", [0, 1, "high", True])

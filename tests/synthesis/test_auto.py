@@ -1,28 +1,28 @@
+"""Which marginals "auto" finds worth their noise, for a workload and a target, and what it counts together."""
+
 from __future__ import annotations
 
 import itertools
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis.selection import Plan, _auto, _strategy
-from skdp.synthesis.selection import _auto as _guesses
-from skdp.synthesis.selection._auto import measure_auto
-from skdp.synthesis.selection._following import Cells
-from tests.conftest import each
+from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp.synthesis.model import JunctionTree
+from skdp.synthesis.selection import STRATEGIES, Plan, Room, _auto
+from skdp.synthesis.selection._auto import group_rare_values
+from tests.conftest import counted_draws, each
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_table
+from tests.synthesis.conftest import graphs
 
+AUTO = STRATEGIES["auto"]
 SIZES = (2, 3, 4, 3)
 PAIRS = list(itertools.combinations(range(4), 2))
 HUGE, TINY = Fraction(10**6), Fraction(1, 10**9)
-
-
-@pytest.fixture(autouse=True)
-def few_rows(monkeypatch):
-    monkeypatch.setattr(_guesses, "_ROWS", 1 << 10)
 
 
 def plan(sizes=SIZES, max_cells=1000, **others):
@@ -31,7 +31,7 @@ def plan(sizes=SIZES, max_cells=1000, **others):
 
 def run(amount, kind="gaussian", n=2000, seed=0, **others):
     table = private_table(dependent_rows(SIZES, n), SIZES, make_budget(kind, amount), seed)
-    return table, measure_auto(table, plan(**others))
+    return table, AUTO.measure(table, plan(**others))
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
@@ -54,37 +54,12 @@ def test_with_much_noise_no_pair_is_measured_and_columns_get_all(kind):
     assert_sound(fitted)
 
 
-@each("narrow, carried", [(4, False), (3, True)])
-def test_a_wide_table_goes_on_from_its_first_model(monkeypatch, narrow, carried):
-    monkeypatch.setattr(_auto, "_NARROW", narrow)
-    given, fit = [], _strategy.fit_model
-    monkeypatch.setattr(_strategy, "fit_model", lambda *of, **how: given.append(how["factors"]) or fit(*of, **how))
-    run(Fraction(1, 2), max_iter=20)
-    monkeypatch.setattr(_strategy, "fit_model", fit)
-    assert [bool(factors) for factors in given] == [False, carried]
-
-
-@pytest.mark.parametrize(("error", "most"), [(0.99, 2), (1.01, 1)])
-def test_where_a_column_is_more_noise_than_counts_columns_get_all(error, most, monkeypatch):
-    monkeypatch.setattr(_auto, "_relative_error", lambda *_: error)
-    table, _ = run(HUGE)
-    assert max(len(marginal.clique) for marginal in table.marginals) == most
-    assert table.budget.left == 0
-
-
-def test_without_dependence_no_pair_is_measured():
-    rows = np.array(list(itertools.product(*map(range, SIZES))))
-    table = private_table(rows, SIZES)
-    measure_auto(table, plan())
-    assert {len(marginal.clique) for marginal in table.marginals} == {1}
-
-
 def test_a_second_round_finds_what_pairs_do_not_show():
     """The third column is whether the first two differ: every pair of them is independent."""
     first, second = np.random.default_rng(0).integers(0, 2, (2, 4000))
     rows = np.array([first, second, first ^ second]).T
     table = private_table(rows, (2, 2, 2), make_budget("gaussian", 10))
-    fitted = measure_auto(table, plan((2, 2, 2)))
+    fitted = AUTO.measure(table, plan((2, 2, 2)))
     assert (0, 1, 2) in {marginal.clique for marginal in table.marginals}
     found = fitted.model.marginal((0, 1, 2))
     assert found[0, 0, 1] + found[0, 1, 0] + found[1, 0, 0] + found[1, 1, 1] < 0.02
@@ -98,23 +73,9 @@ def test_pairs_that_show_nothing_leave_room_for_what_pairs_do_not_show(seed):
     rows = np.array([rng.integers(0, size, 4000) for size in sizes]).T
     rows[:, 2] = rows[:, 0] ^ rows[:, 1]
     table = private_table(rows, sizes, make_budget("gaussian", 50), seed)
-    measure_auto(table, plan(sizes, max_cells=24, max_iter=30))
+    AUTO.measure(table, plan(sizes, max_cells=24, max_iter=30))
     assert any({0, 1, 2} <= {*marginal.clique} for marginal in table.marginals)
     assert table.budget.left == 0
-
-
-def test_the_strongest_pair_is_taken_before_cheap_ones_fill_the_model():
-    """By gain and noise alone it came last, and the model had no room for it."""
-    sizes, n = (20, 20, 5), 10_000
-    table = private_table(dependent_rows(sizes, n), sizes, make_budget("gaussian", 10))
-    table.measure((0,), Fraction(1, 10))
-    chosen = {}
-    for gain in (1.0, 0.75):  # half or three eighths of the records
-        gains = {(0, 1): gain * n, (0, 2): 0.3 * n, (1, 2): 0.3 * n}
-        cells, share = Cells(sizes, (None,) * 3), Fraction(1, 2)
-        chosen[gain], _ = _auto._choose(table, plan(sizes, 400), gains, cells, share, [], [], strong=False)
-    assert chosen[1.0][0] == (0, 1)
-    assert (0, 1) not in chosen[0.75]
 
 
 def test_a_workload_that_is_all_measured_is_measured_better():
@@ -130,30 +91,16 @@ def test_only_pairs_of_the_workload_are_measured():
     assert {marginal.clique for marginal in table.marginals if len(marginal.clique) > 1} == {(0, 3)}
 
 
-def test_the_model_stays_small_enough():
-    table, fitted = run(HUGE, max_cells=12)
-    assert max(map(fitted.model.tree.n_cells, fitted.model.tree.cliques)) <= 12
-    assert len(table.marginals) > 4
-
-
 def test_rare_values_are_counted_together():
     rows = dependent_rows((3, 12), 3000)
     rows[:, 1] = np.where(rows[:, 1] > 2, rows[:, 1], 3)
     table = private_table(rows, (3, 12))
-    measure_auto(table, plan((3, 12)))
+    AUTO.measure(table, plan((3, 12)))
     grouped = [marginal for marginal in table.marginals if marginal.groups is not None]
     assert [marginal.clique for marginal in grouped] == [(0, 1)]
     columns, members = grouped[0].groups
     assert columns is None
     assert members.tolist() == [9, 9, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8]
-
-
-@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-def test_the_same_coins_give_the_same_model(kind):
-    first, second, other = (run(Fraction(1), kind, seed=seed)[1] for seed in (0, 0, 1))
-    assert first.total == second.total != other.total
-    for one, another in zip(first.model.beliefs, second.model.beliefs, strict=True):
-        np.testing.assert_array_equal(one, another)
 
 
 @given(
@@ -171,7 +118,7 @@ def test_everything_is_spent_and_the_model_is_sound(sizes, kind, amount, n, max_
     table = private_table(dependent_rows(sizes, n), sizes, make_budget(kind, amount, 2))
     settings_ = {"max_cells": max_cells, "workload": workload, "ordered": (ordered,) * len(sizes), "max_iter": 30}
     settings_["target"] = data.draw(st.none() | st.integers(0, len(sizes) - 1))
-    assert_sound(measure_auto(table, plan(sizes, **settings_)))
+    assert_sound(AUTO.measure(table, plan(sizes, **settings_)))
     assert table.budget.left == 0
 
 
@@ -186,6 +133,153 @@ def test_scores_are_shrunk_by_as_much_as_noise_explains():
     assert (signal < 100 * error * noise).mean() > 0.95
 
 
-def test_scores_that_say_nothing_are_less_what_independent_columns_would_show():
-    noise, expected = np.random.default_rng(0).normal(100, 1, 1000), np.arange(1000.0)
-    np.testing.assert_allclose(_auto._trusted(noise, 10.0, expected), noise.mean() - expected)
+COUNTS = st.lists(st.floats(0, 20), min_size=1, max_size=12).map(np.array)
+LEAST = st.floats(0, 15)
+
+
+@given(COUNTS, LEAST)
+def test_unordered_rare_values_share_one_group_and_others_none(counts, least):
+    groups = group_rare_values(counts, least, ordered=False)
+    if groups is None:
+        return
+    rare = counts < least
+    assert len(set(groups[rare].tolist())) == 1
+    common = groups[~rare].tolist()
+    assert len(set(common)) == len(common)
+    assert not set(common) & set(groups[rare].tolist())
+
+
+@given(COUNTS, LEAST)
+def test_ordered_values_are_grouped_with_neighbours_until_they_are_many(counts, least):
+    groups = group_rare_values(counts, least, ordered=True)
+    if groups is None:
+        return
+    assert groups[0] == 0
+    assert set(np.diff(groups).tolist()) <= {0, 1}
+    held = np.bincount(groups, counts)
+    if held.size > 1:
+        assert held.min() >= least / 2 - 1e-9
+    # Two rare neighbours part only where what is left of the second is many already.
+    for value in range(1, counts.size):
+        if groups[value] != groups[value - 1] and counts[value] < least:
+            assert held[groups[value - 1]] >= least - 1e-9
+
+
+def coded_table(n=6000, size=60, seed=0):
+    """Draw codes without an order: of one column, and of another that mostly comes with one of its values."""
+    rng = np.random.default_rng(seed)
+    shares = rng.permutation(1 / np.arange(1, size + 1))
+    first = rng.choice(size, n, p=shares / shares.sum())
+    partner = rng.integers(0, 8, size)
+    second = np.where(rng.random(n) < 0.7, partner[first], rng.integers(0, 8, n))
+    return pd.DataFrame({"first": first, "second": second, "third": rng.integers(0, 3, n)})
+
+
+def fit_codes(table, domain):
+    synthesizer = DPMarginalSynthesizer(1, delta=1e-9, domain=domain, random_state=0).fit(table)
+    pair = next(one for one in synthesizer.marginals_ if one.clique == (0, 1))
+    assert pair.groups is not None
+    return synthesizer, pair.groups[0]
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_an_ordered_dtype_and_bins_declare_an_order(shuffled):
+    table = coded_table()
+    values = list(range(60))
+    domain = {"second": range(8), "third": range(3)}
+    table["first"] = pd.Categorical(table["first"], values, ordered=True)
+    listed = values[::-1] if shuffled else values
+    _, groups = fit_codes(table, domain | {"first": listed})
+    assert (np.diff(groups) >= 0).all() != shuffled
+    _, groups = fit_codes(table, domain)  # of the dtype alone
+    assert (np.diff(groups) >= 0).all()
+    _, groups = fit_codes(table.astype({"first": int}), domain | {"first": Interval(edges=[*values, 60])})
+    assert (np.diff(groups) >= 0).all()
+
+
+TABLE = pd.DataFrame(dependent_rows(SIZES, 3000), columns=list("abcd"))
+DOMAIN = {name: list(range(size)) for name, size in zip(TABLE, SIZES, strict=True)}
+
+
+def fitted(X=TABLE, y=None, **parameters):
+    return DPMarginalSynthesizer(**{"domain": DOMAIN, "random_state": 0, "max_iter": 30} | parameters).fit(X, y)
+
+
+def measured(target, *, amount=1, kind="gaussian", sizes=SIZES, rows=None, **others):
+    rows = dependent_rows(sizes, 3000) if rows is None else rows
+    table = private_table(rows, sizes, make_budget(kind, amount))
+    plan = Plan(sizes, (False,) * len(sizes), others.pop("max_cells", 1000), target=target, max_iter=30, **others)
+    assert_sound(AUTO.measure(table, plan))
+    return table
+
+
+@pytest.mark.parametrize(("kind", "power"), [("gaussian", 1 / 3), ("laplace", 1 / 2)])
+@pytest.mark.parametrize("target", range(4))
+def test_an_error_of_a_pair_with_the_target_weighs_ten_times_as_much(kind, power, target):
+    """The least weighted sum of errors: the standard deviation is in proportion to (weight * cells) ** -power."""
+    table = measured(target, kind=kind)
+    assert table.budget.left == 0
+    scaled = {
+        marginal.clique: marginal.std_error * marginal.counts.size**power
+        for marginal in table.marginals
+        if len(marginal.clique) == 2
+    }
+    held = {pair: scale for pair, scale in scaled.items() if target in pair}
+    others = {pair: scale for pair, scale in scaled.items() if target not in pair}
+    assert len(held) == 3
+    assert others
+    for one, another in itertools.product(held.values(), others.values()):
+        assert another / one == pytest.approx(10**power, rel=0.02)
+
+
+def test_what_predicts_is_found_among_columns_too_many_to_score_all_pairs():
+    """There are 29 pairs with the target, but 435 of all."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 2, (3000, 30))
+    rows[:, 29] = rows[:, 7] ^ (rng.random(3000) < 0.1)
+    found = {}
+    for target in (None, 29):
+        table = measured(target, amount=Fraction(1, 200), sizes=(2,) * 30, rows=rows)
+        found[target] = {marginal.clique for marginal in table.marginals if len(marginal.clique) > 1}
+        assert table.budget.left == 0
+    assert not found[None]
+    assert (7, 29) in found[29]
+    assert all(29 in pair for pair in found[29])
+
+
+@each(
+    "parameters, message",
+    [
+        ({"target": "e"}, r"target must be one of the columns \['a', 'b', 'c', 'd'\], got 'e'"),
+        ({"target": ["d"]}, "target must be one of the columns"),
+        ({"target": "d", "marginals": "full"}, "target needs marginals='auto'.*'full'"),
+        ({"target": "d", "marginals": [("a", "d")]}, "target needs marginals='auto'"),
+        ({"target": "d", "workload": [("a", "b"), ("d",)]}, "workload must name target 'd' together with another"),
+    ],
+)
+def test_a_wrong_target_is_refused_before_the_charge(parameters, message):
+    ledger = PrivacyLedger(epsilon=10)
+    with counted_draws() as draws, pytest.raises(ValueError, match=message):
+        fitted(ledger=ledger, **parameters)
+    assert ledger.spent.epsilon == 0
+    assert draws == [0]
+
+
+def test_a_workload_says_what_matters_and_how_much():
+    asked = plan([2, 3, 4, 5], 1000, workload=((0, 1, 2), (1, 2), (3,)))
+    assert asked.candidates(1) == {(0,): 1, (1,): 2, (2,): 2, (3,): 1}
+    assert asked.candidates(2) == {(0, 1): 1, (0, 2): 1, (1, 2): 2}
+    assert asked.candidates(3) == {(0, 1, 2): 1}
+    assert asked.candidates(4) == {}
+
+    assert plan([2, 3, 4], 8).candidates(2) == {(0, 1): 1, (0, 2): 1}
+
+
+@given(graphs().filter(lambda graph: graph[1]), st.integers(1, 300))
+def test_there_is_room_for_a_marginal_if_all_cliques_fit(graph, max_cells):
+    sizes, marginals = graph
+    tree = JunctionTree(sizes, marginals)
+    fits = max(map(tree.n_cells, tree.cliques)) <= max_cells and tree.cells <= 4 * max_cells
+    assert Room(plan(sizes, max_cells), marginals[:-1]).take(marginals[-1]) == fits
+    impossible = tuple((marginal, np.zeros([sizes[column] for column in marginal], bool)) for marginal in marginals)
+    assert Room(plan(sizes, max_cells, zeros=impossible)).take(marginals[-1]) == fits

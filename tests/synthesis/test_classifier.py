@@ -9,19 +9,12 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone, is_classifier
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.naive_bayes import CategoricalNB
 
 from skdp import (
-    BudgetExceeded,
     DPMarginalSynthesizer,
     Interval,
     MarginalClassifier,
-    NumericPerturber,
     PrivacyLedger,
     privacy_statement,
 )
@@ -94,24 +87,6 @@ class TestClassifier:
         assert MarginalClassifier(clone(auto).set_params(target="sex")).fit(X, Y).synthesizer_.target == "sex"
         assert model.synthesizer.target is None
 
-    def test_that_of_a_synthesizer_is_the_same(self, model):
-        made = model.synthesizer_.classifier("ill")
-        assert (made.predict_proba(X) == model.predict_proba(X)).all()
-        assert made.synthesizer_ is model.synthesizer_
-        again = clone(made).fit(X, Y)
-        assert (again.predict_proba(X) == model.predict_proba(X)).all()
-
-    def test_any_column_can_be_predicted_at_no_cost(self, model):
-        ledger = PrivacyLedger(epsilon=60)
-        fitted = synthesizer(ledger=ledger).fit(X, Y)
-        sex = fitted.classifier("sex")
-        rows = X[["age"]].assign(ill=Y)
-        assert sex.feature_names_in_.tolist() == ["age", "ill"]
-        assert sex.score(rows, X["sex"]) > 0.6
-        assert ledger.spent[0] == pytest.approx(50)
-        with pytest.raises(ValueError, match="feature names should match"):
-            sex.predict(X)
-
     def test_frames_and_policies(self, model):
         assert (model.predict(pl.DataFrame(X.to_dict("list"))) == model.predict(X)).all()
         arrays = synthesizer(domain=[["F", "M"], Interval(0, 100, bins=10), ["no", "some", "yes"]])
@@ -124,39 +99,11 @@ class TestClassifier:
         clipping = MarginalClassifier(synthesizer(handle_unknown="clip")).fit(X, Y)
         assert set(clipping.predict(X.assign(age=-1.0))) == {"no"}
 
-    def test_names_that_are_no_strings_are_compared(self):
-        domain, rows = {0: ["F", "M"], 1: ["F", "M"], 2: ["no", "yes"]}, pd.DataFrame({0: ["F"] * 9, 1: ["M"] * 9})
-        model = MarginalClassifier(synthesizer(domain=domain)).fit(rows, pd.Series(["no"] * 9, name=2))
-        assert model.n_features_in_ == 2
-        with pytest.raises(ValueError, match="X has the columns"):
-            model.predict(rows[[1, 0]])
-
-    def test_a_row_that_is_asked_for_cannot_be_left_out(self):
-        leaving = MarginalClassifier(synthesizer(handle_unknown="ignore")).fit(X.assign(age=X["age"] - 5), Y)
-        with pytest.raises(ValueError, match=r"column 'age' .* Every row is answered") as caught:
-            leaving.predict(X.assign(age=-1.0))
-        assert "leaves such rows out" not in str(caught.value)
-
-    def test_a_table_without_rows_is_answered(self):
-        assert MarginalClassifier(synthesizer()).fit(X[:0], Y[:0]).predict(X).shape == Y.shape
-
     def test_classes_are_sorted_whatever_is_declared_first(self):
         domain = DOMAIN | {"ill": ["yes", "no", "some"]}
-        assert MarginalClassifier(synthesizer(domain=domain)).fit(X, Y).score(X, Y) > 0.95
-
-    def test_in_searches_and_meta_estimators(self, model):
-        assert min(cross_val_score(model, X, Y, cv=2)) > 0.95
-        search = GridSearchCV(model, {"synthesizer__epsilon": [0.01, 50]}, cv=2).fit(X, Y)
-        assert search.best_params_ == {"synthesizer__epsilon": 50}
-        calibrated = CalibratedClassifierCV(FrozenEstimator(model), cv=2).fit(X, Y)
-        assert calibrated.score(X, Y) > 0.95
-
-    def test_without_noise_pairs_with_the_target_make_naive_bayes(self):
-        codes = np.stack([X["sex"] == "M", X["age"] // 10], axis=1).astype(int)
-        rival = CategoricalNB(alpha=1e-9).fit(codes, Y)
-        options = {"marginals": [("sex", "ill"), ("age", "ill")], "max_iter": 3000, "tol": 1e-9}
-        model = MarginalClassifier(synthesizer(1e6, **options)).fit(X, Y)
-        assert model.predict_proba(X) == pytest.approx(rival.predict_proba(codes), abs=2e-3)
+        model = MarginalClassifier(synthesizer(domain=domain)).fit(X, Y)
+        assert model.classes_.tolist() == ["no", "some", "yes"]
+        assert model.score(X, Y) > 0.95
 
 
 class TestPromises:
@@ -173,13 +120,6 @@ class TestPromises:
         model = MarginalClassifier(synthesizer(2.0)).fit(X, Y)
         model.synthesizer = synthesizer(0.01).fit(X.assign(ill=Y)[list(DOMAIN)])
         assert (model.guarantee_.epsilon, privacy_statement(model).total.epsilon) == (2, 2)
-
-    def test_the_ledger_is_charged_by_each_fit(self):
-        ledger = PrivacyLedger(epsilon=100)
-        model = MarginalClassifier(synthesizer(ledger=ledger)).fit(X, Y)
-        model.fit(X, Y)
-        with pytest.raises(BudgetExceeded):
-            model.fit(X, Y)
 
 
 class TestErrors:
@@ -222,15 +162,3 @@ class TestErrors:
         declared = {name: DOMAIN[name] for name in ("age", "ill")}
         model = MarginalClassifier(synthesizer(**options, domain=declared)).fit(X, Y)
         assert model.classes_.tolist() == ["no", "some", "yes"]
-
-    def test_what_is_no_synthesizer(self):
-        with pytest.raises(TypeError, match="must be a DPMarginalSynthesizer, got NumericPerturber"):
-            MarginalClassifier(NumericPerturber()).fit(X, Y)
-        with pytest.raises(TypeError, match="must be a DPMarginalSynthesizer, got the class DPMarginalSynthesizer"):
-            MarginalClassifier(DPMarginalSynthesizer).fit(X, Y)
-        with pytest.raises(ValueError, match="requires y"):
-            MarginalClassifier(synthesizer()).fit(X, None)
-        with pytest.raises(NotFittedError):
-            MarginalClassifier(synthesizer()).predict(X)
-        with pytest.raises(NotFittedError):
-            synthesizer().classifier("ill")

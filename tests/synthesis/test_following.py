@@ -6,14 +6,11 @@ import itertools
 from fractions import Fraction
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from skdp import DPMarginalSynthesizer
 from skdp.synthesis.model import JunctionTree, Marginal
-from skdp.synthesis.selection import Plan, fit_table
-from skdp.synthesis.selection._auto import measure_auto
-from skdp.synthesis.selection._following import Cells, find_explained, find_following
+from skdp.synthesis.selection import STRATEGIES, Plan, fit_table
+from skdp.synthesis.selection._following import find_following
 from skdp.synthesis.selection._start import Column, follow
 from skdp.synthesis.selection._strategy import score_marginals
 from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_table
@@ -52,11 +49,6 @@ def test_what_follows_from_a_column_is_kept():
     assert np.abs(N * fitted.model.marginal((0,)) - counts_of(followed(), SIZES, (0,))).sum() / 2 < 0.08 * N
 
 
-def test_exceptions_are_kept_too():
-    rows = followed(exceptions=0.06)
-    assert contradicting(fit_table(SIZES, noisy(rows, SIZES, 4))) == pytest.approx(0.05, abs=0.015)
-
-
 @pytest.mark.parametrize("share", [0.04, 0.1, 0.3])
 def test_a_value_that_comes_with_all_is_no_exception(share):
     """Missing at random: where it was, all cells were fitted, and a twentieth of the rows contradicted the data."""
@@ -68,23 +60,6 @@ def test_a_value_that_comes_with_all_is_no_exception(share):
     missing = float(table[:, -1].sum())
     assert contradicting(fitted) - missing < 0.002
     assert missing == pytest.approx(share, abs=0.01)
-
-
-def test_a_value_of_small_rows_alone_is_not_taken_to_come_with_all():
-    """It has a tenth of the records, in half of the rows: few squares, as if it were everywhere."""
-    first = np.r_[np.repeat(np.arange(60), 90), np.repeat(np.arange(60, 120), 10)]
-    rows = np.array([first, np.where(first < 60, first % 6, 6)]).T
-    _, marked = started_at(noisy(rows, (120, 7), 2), (120, 7))
-    expected = np.where(np.arange(120) < 60, np.arange(120) % 6, 6)[:, np.newaxis] == np.arange(7)
-    np.testing.assert_array_equal(marked[2].counted, expected)
-
-
-def test_an_uneven_value_is_not_taken_to_come_with_all():
-    """Without the first value, the others would nearly follow: 440 of the records were taken for noise."""
-    counts = np.tile([[0, 2, 95], [202, 44, 70], [116, 3, 407], [43, 1001, 0]], (6, 1))
-    rows = np.repeat(np.indices(counts.shape).reshape(2, -1).T, counts.ravel(), axis=0)
-    marginals = noisy(rows, counts.shape, 5)
-    assert started_at(marginals, counts.shape)[1] == marginals
 
 
 @pytest.mark.parametrize(("exceptions", "std_error"), [(0.3, 4), (1.0, 4), (0.0, 80)])
@@ -168,15 +143,10 @@ def test_what_common_groups_hide_is_measured_in_the_first_round():
     day = rng.integers(0, 2000, 40_000)
     rows, sizes = np.column_stack([day, day % 2, rng.integers(0, 2, (40_000, 12))]), (2000, *(2,) * 13)
     plan = Plan(sizes, (True, *(False,) * 13), 10**5, workload=((0, 1), (0, 2), (1, 2)))
-    assert contradicting(measure_auto(private_table(rows, sizes, make_budget("gaussian", 5)), plan), sizes) < 0.001
-
-
-def test_no_pair_is_scored_again_that_common_groups_cannot_hide():
-    """More than a hundred such pairs took the place of a column of 300 values, from which five others followed."""
-    rows = np.column_stack([followed(), np.random.default_rng(3).integers(0, 6, N)])
-    cells, _, spent = found(rows, (*SIZES, 6), 10, (np.maximum(np.arange(SIZES[0]) - 30, 0), None, None))
-    assert cells.keys() == {(0, 1)}
-    assert spent == Fraction(1, 6400)
+    assert (
+        contradicting(STRATEGIES["auto"].measure(private_table(rows, sizes, make_budget("gaussian", 5)), plan), sizes)
+        < 0.001
+    )
 
 
 def test_no_pair_is_scored_again_if_its_score_would_be_noise():
@@ -192,24 +162,6 @@ def test_what_follows_from_what_follows_needs_no_pair():
     assert found(rows, (60, 12, 3), 10)[0].keys() == {(0, 1), (1, 2)}
 
 
-def test_pairs_of_which_what_follows_tells_as_much():
-    plan = Plan((100, 10, 4), (False,) * 3, 1000)
-    gains, chances = {(0, 1): 9.0, (0, 2): 5.0, (1, 2): 3.0}, {(0, 1): 1.0, (0, 2): 2.5, (1, 2): 0.1}
-    assert find_explained([(0, 1)], plan, gains, chances) == {(0, 2)}
-    assert find_explained([(0, 1)], plan, gains, chances | {(0, 2): 1.5}) == set()
-    assert find_explained([(0, 1)], Plan((100, 10, 4), (False,) * 3, 4000), gains, chances) == set()
-
-
-def test_cells_are_counted_by_all_values_where_one_follows():
-    groups = (np.array([0, 0, 1]), None)
-    assert Cells((3, 2), groups).of((0, 1)) is not None
-    assert Cells((3, 2), groups).cost((0, 1)) == 4
-    cells = Cells((3, 2), groups, {(0, 1): 5.5})
-    assert cells.of((0, 1)) is None
-    assert cells.cost((0, 1)) == 5.5
-    assert cells.told == {0}
-
-
 def test_a_record_changes_a_score_of_sparse_cells_by_one():
     """All tables of up to three records: guesses of less than a record a cell are rounded together."""
     sizes, noisy_counts = (3, 2), [np.array([0.4, 1.3, 0.8]), np.array([1.6, 0.9])]
@@ -222,15 +174,3 @@ def test_a_record_changes_a_score_of_sparse_cells_by_one():
     for size in range(3):
         for rows in itertools.combinations_with_replacement(cells, size):
             assert {abs(score([*rows, row]) - score(list(rows))) for row in cells} <= {1.0}
-
-
-def test_few_rows_contradict_a_rule_of_the_data():
-    """200 postcodes of 100 persons each, in 10 states: 28 % of the rows contradicted it."""
-    rng = np.random.default_rng(0)
-    postcode = rng.integers(0, 200, 20_000)
-    table = pd.DataFrame({"postcode": postcode, "state": postcode % 10, "age": rng.integers(0, 8, 20_000)})
-    domain = {"postcode": [str(one) for one in range(200)], "state": range(10), "age": range(8)}
-    table["postcode"] = table["postcode"].astype(str)
-    synthesizer = DPMarginalSynthesizer(1.0, delta=1e-9, domain=domain, random_state=0)
-    rows = synthesizer.fit(table).sample()
-    assert (rows["postcode"].astype(int) % 10 != rows["state"]).mean() < 0.01

@@ -1,3 +1,5 @@
+"""Junction trees, messages over them, and what a model answers: all against the table of all cells."""
+
 from __future__ import annotations
 
 import math
@@ -7,9 +9,121 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis.model import GraphicalModel, JunctionTree
+from skdp.synthesis.model import Elimination, JunctionTree, eliminate
+from skdp.synthesis.model._propagation import Propagation
 from tests.conftest import each
-from tests.synthesis.conftest import CHAIN, all_subsets, cells, full_table, graphs, model_of, project, random_potentials
+from tests.synthesis.conftest import (
+    CHAIN,
+    all_subsets,
+    cells,
+    full_table,
+    graphs,
+    log_table,
+    model_of,
+    project,
+    random_potentials,
+)
+
+
+@given(graphs())
+def test_every_marginal_is_held_and_every_column_is_connected(graph):
+    sizes, marginals = graph
+    tree = JunctionTree(sizes, marginals)
+    assert {column for clique in tree.cliques for column in clique} == set(range(len(sizes)))
+    for marginal in marginals:
+        assert tree.holder(marginal) is not None
+        assert set(marginal) <= set(tree.cliques[tree.holder(marginal)])
+    assert len(tree.links) == len(tree.cliques) - 1
+    for place, link in enumerate(tree.links, start=1):
+        assert link.child == place  # parents come first
+        assert link.parent < link.child
+        child, parent = (set(tree.cliques[one]) for one in (link.child, link.parent))
+        assert set(link.separator) == child & parent
+        # Running intersection: what a clique shares with any earlier one, it shares with its parent.
+        earlier = set().union(*(tree.cliques[one] for one in range(link.child)))
+        assert child & earlier == set(link.separator)
+    for clique in tree.cliques:
+        assert not any(set(clique) < set(other) for other in tree.cliques)
+
+
+def test_a_cycle_is_triangulated_with_few_cells():
+    tree = JunctionTree([100, 2, 100, 2], [(0, 1), (1, 2), (2, 3), (0, 3)])
+    assert sorted(tree.cliques) == [(0, 1, 3), (1, 2, 3)]
+
+
+def eliminate_plainly(sizes, marginals):
+    """Eliminate the column with the fewest cells, again and again, by sets."""
+    neighbours = {column: {column} for column in range(len(sizes))}
+    for marginal in marginals:
+        for column in marginal:
+            neighbours[column] |= set(marginal)
+    cliques = []
+    while neighbours:
+        column = min(neighbours, key=lambda one: (math.prod(sizes[other] for other in neighbours[one]), one))
+        clique = neighbours.pop(column)
+        for other in clique - {column}:
+            neighbours[other] = (neighbours[other] | clique) - {column}
+        if not any(clique <= set(larger) for larger in cliques):
+            cliques.append(tuple(sorted(clique)))
+    return cliques
+
+
+@given(graphs())
+def test_the_cliques_are_those_of_the_plain_elimination(graph):
+    assert eliminate(*graph) == eliminate_plainly(*graph)
+
+
+@given(graphs().filter(lambda graph: graph[1]), st.integers(0, 300), st.integers(0, 600))
+def test_a_further_marginal_is_tried_as_if_it_had_been_there(graph, most, together):
+    sizes, marginals = graph
+    grown = Elimination(sizes)
+    for place, marginal in enumerate(marginals):
+        cells = [math.prod(sizes[column] for column in clique) for clique in eliminate(sizes, marginals[: place + 1])]
+        assert grown.fits(marginal, most, together) == (max(cells) <= most and sum(cells) <= together)
+        grown.add(marginal)
+        assert grown.cliques == eliminate(sizes, marginals[: place + 1])
+
+
+def product(tree, potentials, marginals, logs):
+    """Multiply everything over all cells."""
+    table, start = log_table(tree, potentials), 0
+    for marginal in marginals:
+        shape = [tree.sizes[column] for column in marginal]
+        factor = logs[start : start + cells(shape)]
+        table = table + factor.reshape([tree.sizes[c] if c in marginal else 1 for c in range(len(tree.sizes))])
+        start += factor.size
+    table = np.exp(table - table.max())
+    return table / table.sum()
+
+
+@given(graphs(), st.integers(0, 100), st.sampled_from([0.1, 3.0, 100.0]))
+def test_cliques_and_marginals_are_those_of_the_product(graph, seed, spread):
+    sizes, marginals = graph
+    tree, rng = JunctionTree(sizes, marginals), np.random.default_rng(seed)
+    potentials = random_potentials(tree, seed, spread)
+    logs = spread * rng.normal(size=sum(cells([sizes[column] for column in marginal]) for marginal in marginals))
+    model = Propagation(tree, potentials, marginals)
+    beliefs, sums = model.run(logs)
+    exact = product(tree, potentials, marginals, logs)
+    for belief, clique in zip(beliefs, tree.cliques, strict=True):
+        np.testing.assert_allclose(belief, project(exact, clique), atol=1e-12)
+    expected = [project(exact, marginal).ravel() for marginal in marginals]
+    np.testing.assert_allclose(sums, np.concatenate([*expected, []]), atol=1e-12)
+    np.testing.assert_allclose(full_table(tree, model.joined(logs)), exact, atol=1e-12)
+
+
+def test_messages_that_numbers_hardly_hold_are_passed_in_logarithms():
+    """The scale of a message, and what its largest number is multiplied with, exceed the floats together."""
+    tree = JunctionTree([2, 3, 2], [(0, 1), (1, 2)])
+    assert tree.cliques == ((0, 1), (1, 2))
+    parent = np.array([[-2000.0, 0.0, 0.0], [-2000.0, -1.0, 0.0]])
+    child = np.array([[-430.0, -431.0], [-740.0, -741.5], [0.0, 0.0]])
+    factor = np.array([[0.0, 0.0], [0.0, 0.0], [-2000.0, -2000.0]])
+    found, _ = Propagation(tree, [parent, child], [(1, 2)]).run(factor.ravel())
+    joint = parent[:, :, np.newaxis] + child + factor
+    joint = np.exp(joint - joint.max())
+    np.testing.assert_allclose(found[0], joint.sum(axis=2) / joint.sum(), atol=1e-9)
+    np.testing.assert_allclose(found[1], joint.sum(axis=0) / joint.sum(), atol=1e-9)
 
 
 def all_rows(sizes):
@@ -24,10 +138,11 @@ def forbid(tree, potentials):
     return potentials
 
 
-@given(graphs(), st.integers(0, 100), st.sampled_from([0.1, 2.0, 30.0]))
-def test_all_marginals_are_those_of_the_product(graph, seed, spread):
+@given(graphs(), st.integers(0, 100), st.sampled_from([0.1, 2.0, 30.0]), st.booleans())
+def test_all_marginals_are_those_of_the_product(graph, seed, spread, impossible):
     tree = JunctionTree(*graph)
     potentials = random_potentials(tree, seed, spread)
+    potentials = forbid(tree, potentials) if impossible else potentials
     model, exact = model_of(tree, potentials), full_table(tree, potentials)
     for columns in all_subsets(len(tree.sizes)):
         np.testing.assert_allclose(model.marginal(columns), project(exact, columns), atol=1e-12)
@@ -56,30 +171,12 @@ def test_the_entropy_is_that_of_the_product(graph, seed):
     assert model_of(tree, potentials).entropy == pytest.approx(entropy, abs=1e-9)
 
 
-def test_what_cannot_occur_has_no_probability(tree):
-    potentials = random_potentials(tree)
-    potentials[0].flat[0] = -np.inf
-    if potentials[0].size == 1:
-        pytest.skip("nothing else could occur")
-    model, exact = model_of(tree, potentials), full_table(tree, potentials)
-    for columns in all_subsets(len(tree.sizes)):
-        np.testing.assert_allclose(model.marginal(columns), project(exact, columns), atol=1e-12)
-    assert model.marginal(tree.cliques[0]).flat[0] == 0
-
-
 def test_extreme_potentials_do_not_overflow(tree):
     model = model_of(tree, random_potentials(tree, spread=1e5))
     for belief in model.beliefs:
         assert np.isfinite(belief).all()
         assert (belief >= 0).all()
         assert belief.sum() == pytest.approx(1)
-
-
-def test_the_uniform_model(tree):
-    model = model_of(tree)
-    for columns in all_subsets(len(tree.sizes)):
-        table = model.marginal(columns)
-        np.testing.assert_allclose(table, 1 / table.size)
 
 
 def test_too_large_a_marginal_is_refused_with_its_size():
@@ -104,28 +201,6 @@ def test_an_expectation_is_the_sum_over_all_cells(graph, seed, zeros, data):
     for column, vector in weights.items():
         summed = summed * vector.reshape([-1 if axis == column else 1 for axis in range(exact.ndim)])
     assert model.expectation(weights) == pytest.approx(summed.sum(), rel=1e-9, abs=1e-12)
-
-
-def test_indicators_of_a_row_have_its_probability(model):
-    sizes = model.tree.sizes
-    rows = all_rows(sizes)
-    found = [
-        model.expectation({column: np.arange(sizes[column]) == code for column, code in enumerate(row)})
-        for row in rows.T
-    ]
-    np.testing.assert_allclose(found, np.exp(model.log_probability(rows)), rtol=1e-9)
-
-
-def test_an_expectation_over_many_columns_needs_no_joint_table():
-    d = 60
-    tree = JunctionTree([3] * d, [(column, column + 1) for column in range(d - 1)])
-    model = model_of(tree, random_potentials(tree))
-    weights = np.array([0.9, 0.0, 0.4])
-    vector = weights * model.marginal([0])  # then along the chain, as a Markov chain goes
-    for column in range(1, d):
-        pair = model.marginal([column - 1, column])
-        vector = vector / model.marginal([column - 1]) @ pair * weights
-    assert model.expectation(dict.fromkeys(range(d), weights)) == pytest.approx(vector.sum(), rel=1e-9)
 
 
 @each(
@@ -154,38 +229,3 @@ def test_every_rows_probability_is_that_of_its_cell(graph, seed, spread, zeros):
     found = model_of(tree, potentials).log_probability(all_rows(tree.sizes))
     np.testing.assert_array_equal(found == -np.inf, exact == 0)
     np.testing.assert_allclose(found[exact > 0], np.log(exact[exact > 0]), atol=1e-8)
-
-
-def test_a_row_that_several_cliques_forbid_has_minus_infinity():
-    tree = JunctionTree([2, 2, 2], [(0, 1), (1, 2)])
-    table = np.array([[0.5, 0.0], [0.5, 0.0]])  # column 1 is never 1: its separator has no probability either
-    model = GraphicalModel(tree, [table, table.T])
-    found = model.log_probability(all_rows((2, 2, 2))).reshape(2, 2, 2)
-    np.testing.assert_array_equal(found[:, 1], -np.inf)
-    np.testing.assert_allclose(found[:, 0], math.log(1 / 4))
-
-
-@each("dtype", [np.int8, np.uint8, np.int32, np.uint64])
-def test_rows_are_any_integers(model, dtype):
-    rows = all_rows(model.tree.sizes)
-    found = model.log_probability(rows.astype(dtype))
-    assert found.shape == (cells(model.tree.sizes),)
-    assert np.exp(found).sum() == pytest.approx(1)
-    np.testing.assert_array_equal(found, model.log_probability(rows))
-    assert model.log_probability(rows[:, :0].astype(dtype)).shape == (0,)
-
-
-@each(
-    "rows, error, match",
-    [
-        (np.zeros((4, 7), int), ValueError, r"5 columns, got \(4, 7\)"),
-        (np.zeros(5, int), ValueError, r"got \(5,\)"),
-        (np.zeros((5, 7)), TypeError, "dtype float64"),
-        (np.zeros((5, 7), bool), TypeError, "dtype bool"),
-        (np.full((5, 7), 2), ValueError, "column 3 of rows holds a code outside 0 to 1"),
-        (np.full((5, 7), -7), ValueError, "column 0 of rows holds a code outside 0 to 2$"),
-    ],
-)
-def test_rows_that_are_none_are_refused(rows, error, match):
-    with pytest.raises(error, match=match):
-        model_of(JunctionTree(*CHAIN)).log_probability(rows)

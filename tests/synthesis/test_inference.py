@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
-from skdp import DPMarginalSynthesizer, Interval, MarginalClassifier
+from skdp import DPMarginalSynthesizer, Interval
 from skdp.synthesis import synthetic_inference
 from skdp.synthesis.inference._components import measure_mean
 from skdp.synthesis.inference._ratio import Ratio
@@ -126,11 +126,6 @@ def test_intervals_of_a_ratio_hold_the_ratios_that_its_noise_allows():
     assert Ratio.of(4.0, 0.8, covariance).reach(0.9) is not None
 
 
-def test_a_group_that_noise_may_have_made_has_no_interval():
-    assert not any(_mean_of_one_group(1, seed)[0]["supported"] for seed in range(5))
-    assert _mean_of_one_group(400, 0)[0]["supported"]
-
-
 def test_what_was_not_measured_has_no_interval():
     synthesizer = fitted([("x", "g"), ("y",), ("z",)])
     for statistic, columns in ((correlation, ["x", "y"]), (LinearRegression(), ["x", "z"])):
@@ -141,17 +136,6 @@ def test_what_was_not_measured_has_no_interval():
         assert slopes[["std_error", "lower", "upper", "p_value"]].isna().all(axis=None)
     mean = synthetic_inference(synthesizer, lambda table: table["x"].mean(), columns=["x", "y"])
     assert mean["supported"].all()  # which does not depend on the other column
-
-
-def test_pairs_tell_of_a_logistic_regression_of_two_columns_but_of_no_product_of_three():
-    synthesizer = fitted([("x", "g"), ("x", "y"), ("g", "y")], 300.0)
-    found = synthetic_inference(synthesizer, LogisticRegression(), columns=["x", "g"], target="y")
-    np.testing.assert_allclose((found["upper"] - found["lower"]) / found["std_error"], 2 * 1.96, rtol=2e-3)
-
-    def product(table):
-        return float((table["x"] * table["y"] * (table["g"] == "b")).mean())
-
-    assert not synthetic_inference(synthesizer, product, columns=["x", "g", "y"])["supported"].any()
 
 
 @pytest.mark.long
@@ -173,22 +157,6 @@ def test_coverage_and_rejections():
     # 45 intervals of 95 %: fewer than 37 with a probability of 0.1 %; more than 4 of 15 rejections with 0.1 %.
     assert sum(held) >= 37
     assert sum(rejected) <= 4
-
-
-def test_noise_widens_intervals():
-    def error(epsilon):
-        return synthetic_inference(fitted([("x",)], epsilon), lambda table: table["x"].mean()).loc[0, "std_error"]
-
-    exact = TABLE["x"].std() / N**0.5
-    assert error(1e6) == pytest.approx(exact, rel=0.02)
-    assert error(0.05) > 1.5 * exact
-
-
-def test_numbers_are_in_the_middle_of_their_bins():
-    table = synthetic_inference(
-        fitted([("age",)]), lambda table: table["age"].value_counts(normalize=True).sort_index()
-    )
-    assert table["term"].tolist() == ["4.5", "19.5", "45.0"]  # of 0 to 9, 10 to 29 and 30 to 60
 
 
 def test_rare_values_that_were_counted_together_widen_the_interval():
@@ -221,18 +189,6 @@ def test_a_component_is_estimated_by_all_that_tell_of_it():
     assert all_of_them == pytest.approx(first + second, rel=0.01)
 
 
-def test_terms():
-    synthesizer = fitted([("x", "g")])
-
-    def terms(found):
-        return synthetic_inference(synthesizer, lambda table: found(table["x"].mean()))["term"].tolist()
-
-    assert terms(lambda mean: mean) == ["statistic"]
-    assert terms(lambda mean: {"one": mean, 2: 0.0}) == ["one", "2"]
-    assert terms(lambda mean: [mean, mean]) == ["0", "1"]
-    assert terms(lambda mean: pd.Series([mean], index=pd.MultiIndex.from_tuples([("a", 1)]))) == ["a, 1"]
-
-
 class TestRefused:
     @each(
         "statistic error message",
@@ -252,19 +208,6 @@ class TestRefused:
     def test_statistics(self, statistic, error, message):
         with pytest.raises(error, match=message):
             synthetic_inference(fitted([("x",)]), statistic)
-
-    @each(
-        "columns target message",
-        [
-            (["q"], None, "there is no column 'q'"),
-            (["x", "x"], None, "each once"),
-            ([], None, "at least one column"),
-            (["x"], "y", "target is for an estimator"),
-        ],
-    )
-    def test_columns_of_a_function(self, columns, target, message):
-        with pytest.raises(ValueError, match=message):
-            synthetic_inference(fitted([("x", "y")]), correlation, columns=columns, target=target)
 
     @each(
         "model columns target message",
@@ -302,22 +245,6 @@ class TestRefused:
         with pytest.raises(ValueError, match="78,125 combinations"):
             synthetic_inference(synthesizer, correlation, columns=names[:7])
 
-    def test_synthesizers(self):
-        with pytest.raises(TypeError, match="must be a DPMarginalSynthesizer, got MarginalClassifier"):
-            synthetic_inference(MarginalClassifier(None), correlation)
-        with pytest.raises(ValueError, match="not fitted"):
-            synthetic_inference(DPMarginalSynthesizer(), correlation)
-        with pytest.raises(ValueError, match="confidence_level"):
-            synthetic_inference(fitted([("x",)]), correlation, confidence_level=95)
-
-
-def test_a_constant_is_known_and_a_redundant_column_is_not():
-    table = TABLE.assign(z=0)
-    synthesizer = fitted([("x", "z", "y")], table=table)
-    found = synthetic_inference(synthesizer, LinearRegression(), columns=["x", "z"], target="y").set_index("term")
-    assert found.loc["x", "supported"]
-    assert not (found.loc["z", "supported"] and found.loc["z", "upper"] - found.loc["z", "lower"] < 1)
-
 
 def test_what_no_row_changes_has_no_interval():
     found = synthetic_inference(
@@ -327,14 +254,6 @@ def test_what_no_row_changes_has_no_interval():
     ).set_index("term")
     assert found["supported"].to_dict() == {"mean": True, "median": False, "rows": False}
     assert found.loc[["median", "rows"], ["std_error", "lower", "upper", "p_value"]].isna().all(axis=None)
-
-
-def test_the_target_is_the_y_of_fit():
-    synthesizer = DPMarginalSynthesizer(
-        1e6, domain={"x": DOMAIN["x"], "y": [0, 1]}, marginals="full", random_state=0
-    ).fit(TABLE[["x"]], TABLE["y"])
-    found = synthetic_inference(synthesizer, LinearRegression())
-    assert found["term"].tolist() == ["intercept", "x"]
 
 
 class TestSeveralTables:
@@ -348,26 +267,3 @@ class TestSeveralTables:
         shares = np.array([(table["z"] == 1).mean() for table in tables])
         noise = synthesizer.noise_scale_[("z",)] / N
         assert shares.std() == pytest.approx(noise, rel=0.6)
-
-    def test_each_has_the_rows_that_are_asked_for(self):
-        synthesizer = fitted([("x", "g")])
-        assert [len(table) for table in synthesizer.sample(7, n_tables=2)] == [7, 7]
-        for wrong in (0, -1, 1.5, "2"):
-            with pytest.raises((TypeError, ValueError), match="n_tables"):
-                synthesizer.sample(n_tables=wrong)
-
-    def test_impossible_combinations_stay_so(self):
-        table = TABLE[(TABLE["x"] > 0) | (TABLE["g"] == "a")].reset_index(drop=True)
-        zeros = [{"x": 0, "g": "b"}]
-        synthesizer = fitted([("x", "g")], 0.5, table, structural_zeros=zeros)
-        for rows in synthesizer.sample(n_tables=3):
-            assert not ((rows["x"] == 0) & (rows["g"] == "b")).any()
-
-
-def test_a_file_gives_the_same(tmp_path):
-    synthesizer = fitted([("x", "g"), ("x", "y")], 1.0)
-    synthesizer.save(tmp_path / "fit.zip")
-    loaded = DPMarginalSynthesizer.load(tmp_path / "fit.zip")
-    found = [synthetic_inference(one, LinearRegression(), columns=["x"], target="y") for one in (synthesizer, loaded)]
-    pd.testing.assert_frame_equal(*found)
-    assert len(loaded.sample(5, n_tables=2)) == 2

@@ -1,7 +1,10 @@
+"""What a budget buys and what it is given: shares and their noise, sensitivities by brute force, rows of a person."""
+
 from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -10,114 +13,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
+from skdp.central.statistics import rows_within
 from skdp.privacy import Share
 from skdp.randomness import SeededSource
-from skdp.synthesis.selection import _private_table as module
 from skdp.synthesis.selection import open_budget
-from skdp.synthesis.selection._private_table import GaussianBudget, LaplaceBudget
-from tests.synthesis.budgets import make_budget
+from tests.conftest import each
+from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_table, recorded_draws
+
+PROMISES = [(epsilon, delta) for epsilon in (1e-3, 0.1, 1, 10, 1000) for delta in (1e-12, 1e-9, 1e-2)]
+
+
+def gaussian_delta(mu, epsilon):
+    """Dong, Roth, Su, corollary 1; in logarithms where the terms are small."""
+    first = norm.sf(epsilon / mu - mu / 2)
+    return first - math.exp(epsilon + norm.logsf(epsilon / mu + mu / 2))
+
+
+def test_without_delta_epsilon_is_the_budget():
+    budget, rho = open_budget(Share("epsilon", Fraction(1, 3)), Fraction(0), 2)
+    assert (budget.epsilon, budget.reach, budget.left, rho) == (Fraction(1, 3), 2, 1, None)
+
+
+@each("epsilon, delta", PROMISES)
+def test_gaussian_privacy_is_used_up_and_not_exceeded(epsilon, delta):
+    budget, rho = open_budget(Share("epsilon", Fraction(epsilon)), Fraction(delta), 1)
+    assert rho == budget.mu_squared / 2
+    mu = math.sqrt(budget.mu_squared)
+    # Near 0 the two terms cancel; 1e-10 is far above their rounding errors, and far below what matters of mu.
+    assert gaussian_delta(mu, epsilon) <= delta * (1 + 1e-6) + 1e-17
+    assert gaussian_delta(mu * 1.001, epsilon) > delta
+
 
 FALSE_ALARM = 1e-6
 KINDS = ["gaussian", "laplace"]
-SHARES = [Fraction(1), Fraction(1, 3), Fraction(7, 1000)]
-ROWS = [1, 3]
 COUNTS = np.array([5, 0, 7, 2**40])
 
 
-@pytest.fixture
-def calls(monkeypatch):
-    """Replace the samplers by ones that note their parameters and give zeros."""
-    found = []
-
-    def note(name, answer):
-        def draw(source, *parameters):
-            found.append((name, *parameters))
-            return answer(*parameters)
-
-        monkeypatch.setattr(module, name, draw)
-
-    note("rounded_gaussian", lambda variance, size: np.zeros(size, np.int64))
-    note("discrete_laplace", lambda scale, size: np.zeros(size, np.int64))
-    note("cube_noise", lambda scale, dimension: np.zeros((1, dimension), np.int64))
-    note("exponential_mechanism", lambda scores, rate: 0)
-    return found
-
-
-@pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("amount", [Fraction(1, 7), Fraction(5)])
-def test_counts_get_the_noise_that_their_share_buys(calls, share, amount, rows):
-    GaussianBudget(amount, rows).counts(None, share, COUNTS)
-    LaplaceBudget(amount, rows).counts(None, share, COUNTS)
-    # mu**2 of one release is (its change / its standard deviation)**2; epsilon is its change / its scale.
-    (gaussian, variance, size), (laplace, scale, also_size) = calls
-    assert (gaussian, laplace, size, also_size) == ("rounded_gaussian", "discrete_laplace", 4, 4)
-    assert Fraction(rows**2) / variance == amount * share
-    assert Fraction(rows) / scale == amount * share
-
-
-@pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("share", SHARES)
-def test_scores_get_noise_for_all_of_them_together(calls, share, rows):
-    amount = Fraction(5, 3)
-    GaussianBudget(amount, rows).scores(None, share, COUNTS)
-    LaplaceBudget(amount, rows).scores(None, share, COUNTS)
-    (gaussian, variance, size), (laplace, scale, dimension) = calls
-    assert (gaussian, laplace, size, dimension) == ("rounded_gaussian", "cube_noise", 4, 4)
-    # Four scores that change by so many rows each change by 2 * rows in L2 norm, and by rows in maximum norm.
-    assert Fraction((2 * rows) ** 2) / variance == amount * share
-    assert Fraction(rows) / scale == amount * share
-
-
-@pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("weight", [1, 13])
-def test_a_choice_has_the_rate_of_its_epsilon(calls, share, rows, weight):
-    amount = Fraction(5, 3)
-    GaussianBudget(amount, rows, choices="rho").choose(None, share, COUNTS, weight)
-    LaplaceBudget(amount, rows).choose(None, share, COUNTS, weight)
-    gaussian, laplace = (rate * 2 * weight * rows for name, scores, rate in calls)
-    assert {name for name, *_ in calls} == {"exponential_mechanism"}
-    assert laplace == amount * share
-    # epsilon**2 / 8 is at most the share of rho = mu**2 / 2, and hardly less.
-    rho = amount * share / 2
-    assert gaussian**2 / 8 <= rho
-    assert gaussian**2 / 8 > rho * (1 - Fraction(1, 2**30))
-
-
-def law_of_choice(scores, rate):
-    """The exponential mechanism's probabilities."""
-    powers = [math.exp(float(rate) * (score - max(scores))) for score in scores]
-    return [power / sum(powers) for power in powers]
-
-
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("amount", [Fraction(1, 10), Fraction(3)])
-@pytest.mark.parametrize(("rows", "weights"), [(1, (1, 1, 1)), (2, (1, 2, 1))])
-def test_choices_of_neighbours_are_alike(calls, kind, amount, rows, weights):
-    """By enumeration: epsilon, its range of log-ratios, and the Rényi divergences of epsilon**2 / 8."""
-    budget = make_budget(kind, amount, rows)
-    budget.choose(None, Fraction(1, 2), COUNTS, max(weights))
-    rate = calls[0][2]
-    epsilon = rate * 2 * max(weights) * rows
-    paid = amount / 2 if kind == "laplace" else amount / 4  # epsilon, or rho
-    steps = [(-weight * rows, 0, weight * rows) for weight in weights]
-    for scores in itertools.product([0, 1, 4], repeat=3):
-        for change in itertools.product(*steps):
-            before = law_of_choice(scores, rate)
-            after = law_of_choice([score + step for score, step in zip(scores, change, strict=True)], rate)
-            ratios = [math.log(p / q) for p, q in zip(before, after, strict=True)]
-            assert max(ratios) - min(ratios) <= float(epsilon) + 1e-12
-            if kind == "laplace":
-                assert max(map(abs, ratios)) <= float(paid) + 1e-12
-                continue
-            for order in [1.01, 2, 8, 50]:
-                moment = sum(p**order * q ** (1 - order) for p, q in zip(before, after, strict=True))
-                assert math.log(moment) / (order - 1) <= float(paid) * order + 1e-12
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("method", ["counts", "scores", "choose"])
+@pytest.mark.parametrize("method", ["counts", "scores"])
 def test_overspending_is_refused_before_a_draw(scripted_source, kind, method):
     budget = make_budget(kind, 1)
     budget.counts(SeededSource(0), Fraction(2, 3), COUNTS)
@@ -129,6 +62,21 @@ def test_overspending_is_refused_before_a_draw(scripted_source, kind, method):
         assert budget.left == Fraction(1, 3)
     getattr(budget, method)(SeededSource(1), Fraction(1, 3), COUNTS % 10)
     assert budget.left == 0
+
+
+SHARES = [Fraction(1), Fraction(7, 1000)]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_share_buys_noise_for_all_rows_of_a_person(kind, rows):
+    """Of counts, and of n scores together: what the losses of two neighbours come to, from the recorded draws."""
+    for share in SHARES:
+        for method, n in (("counts", 4), ("scores", 4), ("scores", 450)):
+            budget = make_budget(kind, Fraction(5, 3), rows)
+            with recorded_draws() as draws:
+                getattr(budget, method)(SeededSource(0), share, np.zeros(n, np.int64))
+            assert sum(draw.loss(rows) for draw in draws) == Fraction(5, 3) * share
 
 
 @given(
@@ -160,12 +108,12 @@ def test_the_best_shares_add_up_exactly_and_none_are_better(kind, weights, total
 def test_laplace_errors_are_those_of_the_law(scale):
     a, reach = math.exp(-1 / scale), np.arange(-4000, 4001)
     law = a ** np.abs(reach) * (1 - a) / (1 + a)
-    assert LaplaceBudget(1 / scale).std_error(Fraction(1)) == pytest.approx(math.sqrt((law * reach**2).sum()))
+    assert make_budget("laplace", 1 / scale).std_error(Fraction(1)) == pytest.approx(math.sqrt((law * reach**2).sum()))
 
 
 @pytest.mark.parametrize("deviation", [0.2, 0.6, 1, 30])
 def test_gaussian_errors_are_those_of_the_law(deviation):
-    budget = GaussianBudget(1 / Fraction(deviation) ** 2)
+    budget = make_budget("gaussian", 1 / Fraction(deviation) ** 2)
     reach = np.arange(-400, 401)
     law = norm.cdf((reach + 0.5) / deviation) - norm.cdf((reach - 0.5) / deviation)
     exact = math.sqrt((law * reach**2).sum())
@@ -182,7 +130,7 @@ def test_errors_of_laplace_scores_are_those_of_the_cube(scale, dimension):
     radii = np.arange(2000.0)
     weights = (2 * radii + 1) ** dimension * np.exp(-radii / float(scale))
     exact = math.sqrt((weights * radii * (radii + 1)).sum() / weights.sum() / 3)
-    said = LaplaceBudget(1 / scale).score_error(Fraction(1), dimension)
+    said = make_budget("laplace", 1 / scale).score_error(Fraction(1), dimension)
     assert said == pytest.approx(exact, rel=0.02)
     assert said == pytest.approx(math.sqrt(exact**2 + 1 / 12), rel=1e-2)
 
@@ -205,46 +153,177 @@ def test_drawn_noise_is_as_large_as_said(kind, method):
     assert low < found / said**2 < high
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_noise_is_added_to_every_cell_and_keeps_the_shape(calls, kind):
-    counts = np.arange(12).reshape(3, 4)
-    noisy = make_budget(kind, 1).counts(None, Fraction(1), counts)
-    np.testing.assert_array_equal(noisy, counts)
-    assert noisy.dtype == np.float64
-    assert calls[0][-1] == 12
+SHARE = Fraction(1, 1000)
+TABLES = {
+    "two columns": ((2, 2), (None, np.array([0, 0]))),
+    "three values": ((3, 2), (np.array([1, 0, 1]), None)),
+    "three columns": ((2, 3, 2), (None, np.array([0, 1, 1]), np.array([0, 0]))),
+    "four columns": ((2, 2, 1, 2), (None, np.array([0, 0]), None, None)),
+}
+MOST_ROWS = {"two columns": 4, "three values": 3, "three columns": 2, "four columns": 2}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("method", ["counts", "scores"])
-def test_noise_beyond_what_floats_hold_is_cut(kind, method):
-    noisy = getattr(make_budget(kind, Fraction(1, 10**80)), method)(SeededSource(0), Fraction(1), COUNTS)
-    assert (np.abs(noisy) == 2**52).all()
+def cliques_of(sizes):
+    return [clique for size in range(1, len(sizes) + 1) for clique in itertools.combinations(range(len(sizes)), size)]
 
 
-def test_noise_that_is_nearly_always_0_has_a_finite_weight():
-    assert LaplaceBudget(Fraction(10**6)).std_error(Fraction(1)) > 0
-    assert GaussianBudget(Fraction(10**12)).std_error(Fraction(1)) > 0
+def groups_of(clique, groups):
+    return tuple(groups[column] for column in clique)
 
 
-def test_many_scores_are_drawn_in_blocks_that_split_epsilon(monkeypatch):
-    """The noise of all pairs of wide tables would take the third power of their number."""
-    calls = []
-
-    def spy(source, scale, dimension, size=1):
-        calls.append((scale, dimension))
-        return np.zeros((size, dimension), np.int64)
-
-    monkeypatch.setattr("skdp.synthesis.selection._private_table.cube_noise", spy)
-    budget = LaplaceBudget(Fraction(2), 3)
-    budget.scores(SeededSource(0), Fraction(1, 4), np.zeros(450, np.int64))
-    assert [dimension for _, dimension in calls] == [150, 150, 150]
-    assert sum(3 / scale for scale, _ in calls) == Fraction(2) * Fraction(1, 4)  # the epsilons of the blocks
-    deviation = float(calls[0][0]) * (151 * 152 / 3) ** 0.5
-    assert budget.score_error(Fraction(1, 4), 450) == pytest.approx(deviation)
+def grouped_shape(sizes, groups):
+    return [size if one is None else one.max() + 1 for size, one in zip(sizes, groups, strict=True)]
 
 
-def test_gaussian_privacy_has_no_choices():
-    """Its account covers sums of noise only: with choices, epsilon and delta would be larger than promised."""
-    budget, _ = open_budget(Share("epsilon", Fraction(1)), Fraction(1, 10**6), 1, choices=False)
-    with pytest.raises(RuntimeError, match="does not cover choices"):
-        budget.choose(None, Fraction(1, 2), COUNTS)
+def what_is_protected(rows, sizes, groups):
+    """All that a budget is given of a table: the counts and the scores."""
+    budget = OpenBudget()
+    table = private_table(rows, sizes, budget)
+    cliques, plain = cliques_of(sizes), (None,) * len(sizes)
+    for clique in cliques:
+        table.measure(clique, SHARE)
+        table.measure(clique, SHARE, groups_of(clique, groups))
+    rng = np.random.default_rng(0)  # the same guesses for every table, halves and negative numbers too
+    for members in [plain, groups]:
+        for spread in [1, 3]:
+            shapes = [[grouped_shape(sizes, members)[column] for column in clique] for clique in cliques]
+            guesses = [rng.integers(-2, 8, shape) / 2 * spread for shape in shapes]
+            table.score(cliques, guesses, SHARE, members)
+    counts = [given[1].ravel() for given in budget.given if given[0] == "counts"]
+    scores = np.concatenate([given[1] for given in budget.given if given[0] == "scores"])
+    return counts, scores
+
+
+@pytest.fixture(scope="module", params=list(TABLES))
+def releases(request):
+    """What is protected, of every table of so many rows."""
+    sizes, groups = TABLES[request.param]
+    rows = list(itertools.product(*map(range, sizes)))
+    tables = {
+        table: what_is_protected([rows[row] for row in table], sizes, groups)
+        for n in range(MOST_ROWS[request.param] + 1)
+        for table in itertools.combinations_with_replacement(range(len(rows)), n)
+    }
+    return len(rows), tables
+
+
+def neighbours(releases, k):
+    """Every pair of tables of which one has k further rows."""
+    n_values, tables = releases
+    for table, found in tables.items():
+        for more in itertools.combinations_with_replacement(range(n_values), k):
+            larger = tuple(sorted((*table, *more)))
+            if larger in tables:
+                yield found, tables[larger]
+
+
+def test_a_row_changes_each_table_of_counts_and_each_score_by_exactly_1(releases):
+    for (counts, scores), (more, other_scores) in neighbours(releases, 1):
+        for one, other in zip(counts, more, strict=True):
+            change = other - one
+            assert np.abs(change).sum() == 1
+            assert (change**2).sum() == 1
+            assert change.sum() == 1
+        assert (np.abs(other_scores - scores) == 1).all()
+
+
+@each("k", [2, 3])
+def test_rows_of_one_person_change_all_by_their_number_at_most(releases, k):
+    reached = False
+    for (counts, scores), (more, others) in neighbours(releases, k):
+        for one, another in zip(counts, more, strict=True):
+            change = another - one
+            assert np.abs(change).sum() == k
+            assert (change**2).sum() <= k**2
+            reached |= (change**2).sum() == k**2
+        assert (np.abs(others - scores) <= k).all()
+    assert reached == (k <= max(map(len, releases[1])))
+
+
+def test_what_is_measured_is_the_count_of_every_cell():
+    sizes, groups = TABLES["three columns"]
+    rows = np.random.default_rng(0).integers(0, sizes, (50, 3))
+    table = private_table(rows, sizes)
+    for clique in cliques_of(sizes):
+        expected = counts_of(rows, sizes, clique)
+        for _ in range(2):  # counted, and remembered
+            np.testing.assert_array_equal(table.measure(clique, SHARE).counts, expected)
+        small = np.zeros(grouped_shape(expected.shape, groups_of(clique, groups)))
+        for cell in np.ndindex(expected.shape):
+            to = [v if g is None else g[v] for v, g in zip(cell, groups_of(clique, groups), strict=True)]
+            small[tuple(to)] += expected[cell]
+        np.testing.assert_array_equal(table.measure(clique, SHARE, groups_of(clique, groups)).counts, small)
+
+
+def test_only_what_is_noisy_leaves():
+    table = private_table([[0, 1], [1, 1]], (2, 2))
+    marginal = table.measure((0, 1), SHARE)
+    assert not {"records", "source", "codes"} & {name for name in dir(table) if not name.startswith("_")}
+    assert table.marginals == [marginal]
+    assert marginal.std_error == table.budget.std_error(SHARE)
+    assert "[" not in repr(table)
+
+
+@each("guess", [2.0**36, 2.0**62, 1e300, -1e300])
+def test_absurd_guesses_do_not_wrap_around(guess):
+    """A sum or product beyond 64 bits would change by much more than 1 with a row."""
+    found = []
+    for rows in [[[0]], [[0], [1]]]:
+        budget = OpenBudget()
+        table = private_table(rows, (4,), budget)
+        table.score([(0,)], [np.full(4, guess)], SHARE, (None,))
+        found.append(int(budget.given[0][1][0]))
+    assert abs(found[0] - found[1]) == 1
+    assert found[0] >= 0
+
+
+GROUPS = ["ann", "bob", "ann", "cid", "ann", "bob"]
+
+
+def kept_rows(*arguments):
+    return np.flatnonzero(rows_within(*arguments))
+
+
+class Ordered:
+    """Gives the permutation that a test wants."""
+
+    def __init__(self, order):
+        self.order = order
+
+    def permutation(self, n):
+        assert n == len(self.order)
+        return np.array(self.order)
+
+
+def law(groups, most):
+    """Enumerate which rows are kept, over all equally likely permutations."""
+    orders = itertools.permutations(range(len(groups)))
+    return Counter(tuple(kept_rows(groups, most, len(groups), Ordered(order))) for order in orders)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_the_kept_rows_of_each_person_are_a_uniform_choice_independent_of_all_others(most):
+    # So a person's rows come and go without changing the law of the others': enumerated, not sampled.
+    choices = [
+        list(itertools.combinations(rows, min(most, len(rows))))
+        for rows in ([place for place, one in enumerate(GROUPS) if one == person] for person in ("ann", "bob", "cid"))
+    ]
+    wanted = {tuple(sorted(itertools.chain(*parts))) for parts in itertools.product(*choices)}
+    found = law(GROUPS, most)
+    assert set(found) == wanted
+    assert len(set(found.values())) == 1
+
+
+@each(
+    "groups, message",
+    [
+        (GROUPS[:5], "groups has 5 entries; X has 6"),
+        ([*GROUPS[:5], None], "missing"),
+        ([1.0] * 5 + [np.nan], "missing"),
+        (np.zeros((6, 2)), "1-dimensional"),
+    ],
+)
+def test_persons_that_do_not_fit(groups, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        kept_rows(groups, 1, 6, np.random.default_rng(0))
+    assert "ann" not in str(caught.value)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import warnings
-from datetime import date
 from fractions import Fraction
 
 import numpy as np
@@ -13,14 +11,16 @@ import polars as pl
 import pytest
 
 from skdp import DPMarginalSynthesizer, PrivacyLedger
-from skdp.synthesis.selection import _registry as _methods
-from skdp.synthesis.tables import _discovery as _open_columns
-from skdp.synthesis.tables._discovery import UNDISCOVERED
+from skdp.randomness import SeededSource, watched
+from skdp.synthesis.model import MOST_CELLS
+from skdp.synthesis.selection import STRATEGIES, Plan, largest_sizes
+from skdp.synthesis.tables import find_values
 from tests.conftest import without_weak
 
 JOBS = ["clerk"] * 500 + ["other"] * 300 + [None] * 200 + [f"rare {row}" for row in range(100)]
 TABLE = pd.DataFrame({"job": pd.Series(JOBS, dtype=object), "sex": ["F", "M"] * 550})
 DOMAIN = {"sex": ["F", "M"]}
+UNDISCOVERED = "<not discovered>"
 
 
 def fitted(table=TABLE, **parameters):
@@ -75,27 +75,6 @@ def test_a_column_that_is_emptied_is_named_in_a_warning(values, message):
     assert "rare" not in str(warning.message)
 
 
-COLUMNS = {
-    "text": ["a", "b"],
-    "numbers": [1, 2],
-    "reals": [0.5, 2.5],
-    "truths": [True, False],
-    "days": [date(2020, 1, 1), date(2021, 1, 1)],
-}
-
-
-@pytest.mark.parametrize("kind", COLUMNS)
-@pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, lambda columns: pl.DataFrame(columns).to_arrow()])
-def test_columns_of_all_kinds(kind, missing, make):
-    values = (COLUMNS[kind] + [None] * missing) * 400
-    synthesizer = fitted(make({"x": values, "sex": ["F", "M"] * (len(values) // 2)}))
-    others = [UNDISCOVERED] if kind == "text" else []
-    expected = sorted(COLUMNS[kind]) + ([None] if missing or not others else []) + others
-    assert list(synthesizer.domain_["x"].values) == expected
-    assert len(synthesizer.sample(20)) == 20
-
-
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -110,29 +89,6 @@ def test_what_names_values_of_such_a_column_is_refused_before_the_charge(paramet
     with pytest.raises(ValueError, match=r"'job'.*discover"):
         fitted(ledger=ledger, **parameters)
     assert ledger.spent.epsilon == 0
-
-
-def test_more_values_than_the_model_holds_do_not_lose_what_was_paid_for(monkeypatch):
-    """Those with the highest noisy counts are kept: the model was refused when all had been found and charged."""
-    monkeypatch.setattr(_methods, "MOST_CELLS", 8)
-    values = [f"v{place}" for place in range(9) for _ in range(100 + 40 * place)]
-    table = pd.DataFrame({"job": values, "sex": ["F", "M"] * (len(values) // 2)})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # most records are among the others
-        synthesizer = fitted(table, marginals="full")
-    assert synthesizer.domain_["job"].values == ("v6", "v7", "v8", UNDISCOVERED)
-    ledger = PrivacyLedger(epsilon=100, delta=1e-3)
-    with pytest.raises(ValueError, match="cells"):
-        fitted(table.assign(age=1), domain=DOMAIN | {"age": [1, 2, 3]}, marginals="full", ledger=ledger)
-    assert ledger.spent.epsilon == 0
-
-
-def test_the_report_follows_from_the_noisy_model_alone(monkeypatch):
-    synthesizer = fitted()
-    twin = DPMarginalSynthesizer()
-    twin.model_, twin.domain_, twin.n_rows_ = synthesizer.model_, synthesizer.domain_, synthesizer.n_rows_
-    others = {"job": UNDISCOVERED}
-    assert _open_columns.count_others(twin.model_, twin.domain_, twin.n_rows_, others) == synthesizer.undiscovered_
 
 
 def test_numbers_beyond_all_floats_are_not_found():
@@ -151,3 +107,38 @@ def test_unordered_categories_are_found_like_other_values():
     rows = synthesizer.sample(50)["job"]
     assert isinstance(rows.dtype, pd.CategoricalDtype)
     assert set(rows.cat.categories) == {"clerk", "other", UNDISCOVERED}
+
+
+@pytest.mark.parametrize("columns", [["job"], ["job", "sex"]])
+def test_values_are_found_for_their_share_of_epsilon(columns):
+    rates = []
+
+    def watch(sampler, drawn, parameters):
+        if sampler == "discrete_laplace":
+            rates.append(1 / parameters["scale"])
+        return drawn
+
+    with watched(watch):
+        fitted(TABLE[columns], domain={}, epsilon=2.0, delta=1e-3, marginals="independent")
+    assert sum(rates) == Fraction(2) * Fraction(0.3)
+
+
+def test_a_value_of_one_person_is_published_as_often_as_its_share_of_delta_allows():
+    n, delta = 20_000, Fraction(1, 10)
+    counts = {name: ([f"v{place}" for place in range(n)], np.ones(n, np.int64)) for name in "ab"}
+    found, _ = find_values(SeededSource(0), counts, Fraction(1), delta, 1, n)
+    published = sum(len(values) - 1 for values in found.values())
+    # Binomial with 2 n trials: 5 standard deviations, which is a false alarm of 3e-7.
+    assert published / (2 * n) <= 0.05 + 5 * (0.05 * 0.95 / (2 * n)) ** 0.5
+    assert published > 0
+
+
+def test_no_more_values_are_found_than_the_model_holds():
+    """Those with the highest counts are kept: the model was refused when all had been found and charged."""
+    plan = Plan((1, MOST_CELLS // 8, 2), (False,) * 3, 100)
+    assert largest_sizes(plan, STRATEGIES["full"], {0}) == 4
+    with pytest.raises(ValueError, match=r"needs more than .* cells if discover= finds values"):
+        largest_sizes(Plan((1, MOST_CELLS, 2), (False,) * 3, 100), STRATEGIES["full"], {0})
+    counts = {"job": ([f"v{place}" for place in range(9)], np.arange(100, 1000, 100))}
+    found, _ = find_values(SeededSource(0), counts, Fraction(1), Fraction(1, 100), 1, 4)
+    assert found == {"job": ["v6", "v7", "v8", UNDISCOVERED]}

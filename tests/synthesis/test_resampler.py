@@ -5,9 +5,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from imblearn.pipeline import Pipeline, make_pipeline
-from sklearn import config_context
-from sklearn.base import clone
+from imblearn.pipeline import make_pipeline
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -118,73 +116,12 @@ def test_features_and_target_belong_together():
     assert target.index.equals(made.index)
 
 
-def test_arrays():
-    table, target = np.array([[0.0, 1.0], [1.0, 0.0]] * 40), np.array([0, 1] * 40)
-    domain = {"x0": [0, 1], "x1": [0, 1], "target": [0, 1]}
-    made, labels = resampler(domain=domain).fit_resample(table, target)
-    assert made.dtype == labels.dtype == target.dtype  # whole numbers are declared, whatever holds them
-    assert ((made[:, 0] == labels).mean()) > 0.9
-
-
-def test_without_a_target_there_is_none():
-    domain = {"sex": DOMAIN["sex"], "age": DOMAIN["age"]}
-    made, nothing = resampler(n_samples=3, domain=domain).fit_resample(X)
-    assert made.shape == (3, 2)
-    assert nothing is None
-
-
-def test_the_default_number_of_rows_is_private():
-    """It comes from the noisy counts, not from the number of rows."""
-    numbers = {len(resampler(0.5, random_state=seed).fit_resample(X, Y)[1]) for seed in range(20)}
-    assert len(numbers) > 1
-
-
 def test_groups_bound_the_contribution():
     persons = np.zeros(200, int)  # all rows are of one person, of whom one is kept
     made, _ = resampler(200.0, random_state=1).fit_resample(X, Y, groups=persons)
     assert len(made) < 20
     with pytest.raises(ValueError, match="groups has 3 entries"):
         resampler().fit_resample(X, Y, groups=[1, 2, 3])
-
-
-def test_groups_are_routed_through_a_pipeline():
-    with config_context(enable_metadata_routing=True):
-        pipeline = model(epsilon=200.0).fit(X, Y, groups=np.arange(200) // 2)
-    assert pipeline[0].synthesizer_.n_rows_ < 150
-
-
-def test_it_keeps_scikit_learns_conventions():
-    step = resampler(1.0, n_samples=5)
-    assert step.get_params()["synthesizer__epsilon"] == 1.0
-    assert step.set_params(synthesizer__epsilon=2.0, n_samples=6).synthesizer.epsilon == 2.0
-    assert repr(step).startswith("SyntheticResampler(n_samples=6,")
-    copied = clone(step)
-    assert copied.synthesizer is not step.synthesizer
-    assert copied.get_params()["synthesizer__epsilon"] == 2.0
-    with pytest.raises(AttributeError):
-        _ = step.guarantee_
-    before = step.synthesizer
-    step.fit_resample(X, Y)
-    assert step.synthesizer is before
-    assert not hasattr(before, "guarantee_")  # a clone was fitted
-    assert step.guarantee_.scope == ("sex", "age", "ill")
-    assert step.feature_names_in_.tolist() == ["sex", "age"]
-    assert step.n_features_in_ == 2
-    assert "SyntheticResampler" in make_pipeline(step, LogisticRegression())._repr_html_()
-
-
-def test_it_is_a_resampler_and_nothing_else():
-    """Imbalanced-learn takes a step either for a transformer or for a resampler."""
-    step = resampler()
-    assert not any(hasattr(step, name) for name in ("fit", "transform", "predict", "fit_transform", "score"))
-
-
-def test_int_seeds_repeat_and_no_seed_does_not():
-    first, second = resampler().fit_resample(X, Y), resampler().fit_resample(X, Y)
-    assert first[0].equals(second[0])
-    assert first[1].equals(second[1])
-    secure = resampler(random_state=None)
-    assert not secure.fit_resample(X, Y)[0].equals(secure.fit_resample(X, Y)[0])
 
 
 @each(
@@ -204,8 +141,3 @@ def test_mistakes_cost_nothing(options, error, message):
     with pytest.raises(error, match=message):
         step.fit_resample(X, Y)
     assert ledger.spent.epsilon == 0
-
-
-def test_the_pipeline_may_be_made_by_name():
-    pipeline = Pipeline([("make", resampler()), ("encode", encoded()), ("model", LogisticRegression())])
-    assert pipeline.set_params(make__n_samples=50).fit(X, Y).score(X, Y) == 1

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPMarginalSynthesizer, DPMean, PrivacyGuarantee
+from skdp import DPPCA, DPMarginalSynthesizer, DPMean, PrivacyGuarantee
 from skdp.privacy import BudgetExceeded
 from skdp.testing import check_curator, curator_checks
 
@@ -81,7 +81,7 @@ class Forgiving(DPMean):
             return self
 
 
-class Talkative(DPMean):
+class Talkative(DPPCA):
     def fit(self, X, y=None):
         try:
             return super().fit(X)
@@ -175,7 +175,7 @@ class WarningOfTheLargest(DPMean):
         return self
 
 
-class NamingTheCause(DPMean):
+class NamingTheCause(DPPCA):
     def fit(self, X, y=None):
         try:
             return super().fit(X)

@@ -36,13 +36,11 @@ CLAIM = PrivacyGuarantee(1.0, relation="add_remove", trust="central")
 SLOW = (
     "min-max",
     "discretizer",
-    "adaptive",
     "median",
     "binarizer",
     "bins",
     "delta",
     "mu",
-    "tree",
     "auto",
     "propose",
     "bound",

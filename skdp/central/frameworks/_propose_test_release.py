@@ -22,36 +22,19 @@ STEPS = 1 << 40
 
 
 @dataclass(frozen=True)
-class Release:  # numpydoc ignore=PR02
-    """A statistic released under a stated guarantee.
-
-    Parameters
-    ----------
-    value : float or ndarray of float64
-        The statistic with noise, clipped to its bounds; nan if it was refused.
-    std_error : float or ndarray of float64
-        The standard deviation of the noise, before clipping; nan where it would reveal something private.
-    guarantee : PrivacyGuarantee
-        What was spent, also by a refusal.
-    released : bool
-        False if the mechanism refused.
-    n_failed : int, optional
-        For `sample_and_aggregate`: a noisy number of chunks without a value, perhaps negative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp.central import sample_and_aggregate
-    >>> release = sample_and_aggregate(np.median, np.arange(1000.0), bounds=(0, 1000), n_chunks=50, epsilon=1.0)
-    >>> release.released, release.guarantee.epsilon
-    (True, 1.0)
-    """
+class Release:
+    """A statistic released under a stated guarantee."""
 
     value: float | NDArray[np.float64]
+    """The statistic with noise, clipped to its bounds; nan if it was refused."""
     std_error: float | NDArray[np.float64]
+    """The standard deviation of the noise, before clipping; nan where it would reveal something private."""
     guarantee: PrivacyGuarantee
+    """What was spent, also by a refusal."""
     released: bool = True
+    """False if the mechanism refused."""
     n_failed: int | None = None
+    """For `sample_and_aggregate`: a noisy number of chunks without a value, perhaps negative."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +124,8 @@ def propose_test_release(
     Returns
     -------
     Release
-        The statistic, or a refusal, which costs as much: nan, with ``released=False``.
+        The statistic as ``value``, with the ``std_error`` of its noise and its ``guarantee``; or a refusal, which costs
+        as much: nan, with ``released=False``.
 
     Raises
     ------

@@ -72,9 +72,9 @@ def sample_and_aggregate(
     Returns
     -------
     Release
-        The statistic (a float for one output, else an array). Its `std_error` is that of the noise only. Its `n_failed`
-        is a noisy number of chunks without a value; if that is more than half of them, the release is refused, at the
-        same cost: nan, with ``released=False``.
+        The statistic as ``value`` (a float for one output, else an array), with its ``guarantee``. Its ``std_error`` is
+        that of the noise only. Its ``n_failed`` is a noisy number of chunks without a value; if that is more than half
+        of them, the release is refused, at the same cost: nan, with ``released=False``.
 
     Raises
     ------

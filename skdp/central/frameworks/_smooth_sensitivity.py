@@ -55,7 +55,8 @@ def smooth_sensitivity_release(
     Returns
     -------
     Release
-        The statistic. Its `std_error` is nan, as the scale of the noise is private.
+        The statistic as ``value``, with its ``guarantee``. Its ``std_error`` is nan, as the scale of the noise is
+        private.
 
     Raises
     ------
@@ -143,40 +144,11 @@ _MARGIN = Decimal("1e-30")
 
 
 def laplace_divergence(epsilon: Number, scale: Number, shift: Number, other_scale: Number) -> Decimal:
-    """Return the smallest delta for which (epsilon, delta) bounds the divergence of two Laplace distributions.
-
-    The integral of ``(p - e**epsilon q)+`` for p = Laplace(0, scale) and q = Laplace(shift, other_scale). The logarithm
-    of p / q is linear on each side of 0 and of the shift, so on each of the three pieces the part where it exceeds
-    epsilon is an interval, and the integral over it is known in closed form.
-
-    Parameters
-    ----------
-    epsilon : float or Decimal
-        The privacy loss; a negative one is the logarithm of a factor below 1.
-    scale : float or Decimal
-        The scale of p, positive.
-    shift : float or Decimal
-        The distance between the centres, at least 0.
-    other_scale : float or Decimal
-        The scale of q, positive.
-
-    Returns
-    -------
-    Decimal
-        The integral, to about 50 digits.
-
-    Raises
-    ------
-    ValueError
-        If a scale is not positive, or the shift negative.
-
-    Examples
-    --------
-    Noise of scale 1 hides a shift of 1 at epsilon = 1, and one of 2 only with delta = 1 - e**(-1/2):
-
-    >>> float(laplace_divergence(1, 1, 1, 1)), round(float(laplace_divergence(1, 1, 2, 1)), 6)
-    (0.0, 0.393469)
-    """
+    """Return the smallest delta for which (epsilon, delta) bounds the divergence of two Laplace distributions."""
+    # The integral of ``(p - e**epsilon q)+`` for p = Laplace(0, scale) and q = Laplace(shift, other_scale), to about 50
+    # digits. The logarithm of p / q is linear on each side of 0 and of the shift, so on each of the three pieces the
+    # part where it exceeds epsilon is an interval, and the integral over it is known in closed form. A negative epsilon
+    # is the logarithm of a factor below 1.
     epsilon, scale, shift, other_scale = (Decimal(number) for number in (epsilon, scale, shift, other_scale))
     if not (scale > 0 and other_scale > 0 and shift >= 0):
         raise ValueError("the scales must be positive, and the shift at least 0")

@@ -11,6 +11,7 @@ from skdp.central.statistics._cells import part_of as part_of
 from skdp.central.statistics._cells import undeclared_error as undeclared_error
 from skdp.central.statistics._discovery import count_distinct as count_distinct
 from skdp.central.statistics._discovery import discover_values as discover_values
+from skdp.central.statistics._discovery import warn_of_kinds as warn_of_kinds
 from skdp.central.statistics._groups import GroupSums as GroupSums
 from skdp.central.statistics._groups import GroupTally as GroupTally
 from skdp.central.statistics._groups import count_estimates as count_estimates
@@ -80,6 +81,8 @@ from skdp.central.statistics._sums import ColumnSums as ColumnSums
 from skdp.central.statistics._sums import SumTally as SumTally
 from skdp.central.statistics._sums import complete as complete
 from skdp.central.statistics._sums import missing_error as missing_error
+from skdp.central.statistics._sums import read_values as read_values
 from skdp.central.statistics._sums import sum_columns as sum_columns
 from skdp.central.statistics._sums import to_places as to_places
 from skdp.central.statistics._sums import to_value as to_value
+from skdp.central.statistics._sums import warn_of_objects as warn_of_objects

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.base import level_of_the_caller
 from skdp.coding import (
     ANY,
+    KIND_NAMES,
     ColumnError,
     ValueCoder,
     distinct_values,
@@ -115,34 +118,73 @@ def discover_values(
     # charged here.
     # .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search queries and clicks
     #    privately. WWW.
+    published = publish(
+        source, values, counts, epsilon=epsilon, delta=delta, max_rows_per_person=max_rows_per_person, most=most
+    )
+    return [values[place] for place in published.places]
+
+
+class Published(NamedTuple):
+    """Which of the values that were counted are published."""
+
+    places: list[int]
+    """The places of these values among those that were counted."""
+    other_kinds: list[list[str]]
+    """For each column, the kinds of the values that reach the threshold and are left out."""
+
+
+def publish(
+    source: ByteSource,
+    values: Sequence[Any],
+    counts: NDArray[np.int64],
+    *,
+    epsilon: Fraction | float,
+    delta: Fraction | float,
+    max_rows_per_person: int = 1,
+    most: int | None = None,
+) -> Published:
+    """Draw for `discover_values`."""
     threshold = discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=max_rows_per_person)
-    pairs = [(value, int(count)) for value, count in zip(values, counts, strict=True) if count]
-    noise = discrete_laplace(source, max_rows_per_person / check_epsilon(epsilon), len(pairs)).tolist()
-    noisy = [count + shift for (_, count), shift in zip(pairs, noise, strict=True)]
-    above = [place for place, count in enumerate(noisy) if count >= threshold]
-    kept = of_one_kind([pairs[place][0] for place in above], [noisy[place] for place in above])
-    published = [above[place] for place in kept]
-    if most is not None and len(published) > most:
-        published = sorted(sorted(published, key=lambda place: -noisy[place])[:most])
-    return [pairs[place][0] for place in published]
+    occurring = np.flatnonzero(counts)
+    noise = discrete_laplace(source, max_rows_per_person / check_epsilon(epsilon), len(occurring))
+    noisy_counts = dict(zip(occurring.tolist(), (counts[occurring] + noise).tolist(), strict=True))
+    above = {place: noisy_count for place, noisy_count in noisy_counts.items() if noisy_count >= threshold}
+    places, other_kinds = of_one_kind(values, above)
+    if most is not None and len(places) > most:
+        places = sorted(sorted(places, key=lambda place: -above[place])[:most])
+    return Published(places, other_kinds)
 
 
-def of_one_kind(values: Sequence[Any], noisy_counts: Sequence[int]) -> list[int]:
-    """Return the places of the published values that are of the most frequent kind, or missing."""
-    # A domain has values of one kind. Which one follows from what may be published anyway. Of combinations of the
-    # values of several columns, those of one kind in the first column, then of these in the second, and so on.
-    kept = list(range(len(values)))
-    width = len(values[0]) if values and isinstance(values[0], tuple) else None
-    for column in range(1 if width is None else width):
-        kinds = {}
-        for place in kept:
-            value = values[place] if width is None else values[place][column]
-            kinds[place] = None if value is None else kind_of(value)
-        totals = {kind: sum(noisy_counts[place] for place in kept if kinds[place] == kind) for kind in _KINDS}
-        known = [kind for kind in _KINDS if kind in kinds.values()]
-        frequent = max(known, key=lambda kind: totals[kind], default=None)
-        kept = [place for place in kept if kinds[place] in (frequent, None)]
-    return kept
+def of_one_kind(values: Sequence[Any], noisy_counts: Mapping[int, int]) -> Published:
+    """Choose, among the places of values with a noisy count, those of the most frequent kind, and of missing values."""
+    # A domain has values of one kind. Which one, and which others there are, follows from what may be published anyway:
+    # the values that reach the threshold, and their noisy counts. Of combinations of the values of several columns,
+    # those of one kind in the first column, then of these in the second, and so on.
+    places = list(noisy_counts)
+    together = bool(values) and isinstance(values[0], tuple)
+    columns = zip(*values, strict=True) if together else [values]
+    other_kinds = []
+    for column in columns:
+        kinds = {place: kind_of(column[place]) for place in places if column[place] is not None}
+        totals = dict.fromkeys((kind for kind in _KINDS if kind in kinds.values()), 0)
+        for place, kind in kinds.items():
+            totals[kind] += noisy_counts[place]
+        frequent = max(totals, key=lambda kind: totals[kind], default=None)
+        places = [place for place in places if kinds.get(place) in (frequent, None)]
+        other_kinds.append([kind for kind in totals if kind != frequent])
+    return Published(places, other_kinds)
+
+
+def warn_of_kinds(other_kinds: Iterable[tuple[Any, list[str]]]) -> None:
+    """Warn of the columns of which frequent values are left out because most are of another kind."""
+    for name, kinds in other_kinds:
+        if kinds:
+            warnings.warn(
+                f"column {name!r} has values of several kinds, and frequent ones that are "
+                f"{' or '.join(KIND_NAMES[kind] for kind in kinds)} are left out, since more records have values of "
+                "another kind. Convert the column to one kind, or declare its values",
+                stacklevel=level_of_the_caller(),
+            )
 
 
 def discovery_threshold(*, epsilon: Fraction | float, delta: Fraction | float, max_rows_per_person: int = 1) -> int:

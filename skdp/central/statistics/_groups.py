@@ -13,11 +13,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import read_numbers
 from skdp.central.statistics._cells import Coder, most_declared
 from skdp.central.statistics._noise import Noise
 from skdp.central.statistics._ranges import LARGEST
-from skdp.central.statistics._sums import GRID, dtypes_of, most_rows, to_places
+from skdp.central.statistics._sums import GRID, dtypes_of, most_rows, read_values, to_places
 from skdp.domain import Domain
 from skdp.frames import Table, read_table
 
@@ -97,7 +96,7 @@ class GroupTally:
         keys, others = (Table(tuple(names), tuple(columns), table.native) for names, columns in halves)
         codes, undeclared = self.code(keys, self.domain)
         outside += np.array([name in undeclared for name in self.domain.columns])
-        numbers = read_numbers(others, missing=True)
+        numbers = read_values(others)
         GroupSums(*rest).add(join_codes(self.domain, codes), numbers, self.bounds, counts)
 
     def n_distinct(self, sample: Any) -> float:

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from skdp.central.statistics._cells import declared_domain
 from skdp.central.statistics._discovery import (
+    Published,
     code_values,
     count_codes,
-    discover_values,
     discovery_threshold,
     of_one_kind,
+    publish,
+    warn_of_kinds,
 )
 from skdp.central.statistics._noise import GaussianNoise
 from skdp.central.statistics._private_bounds import PRIVATE
@@ -54,8 +56,8 @@ class Discovery(ABC):
         """How many persons must have a value so that it passes without noise, if all of them have many others."""
 
     @abstractmethod
-    def find(self, source: ByteSource, columns: Sequence[Coded], persons: NDArray[np.intp] | None) -> list[list[Any]]:
-        """Draw; return the values of each column that are published, in their order."""
+    def find(self, source: ByteSource, columns: Sequence[Coded], persons: NDArray[np.intp] | None) -> list[Published]:
+        """Draw; return which values of each column are published, in their order."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,15 @@ class CountThreshold(Discovery):
         """Epsilon and delta of each column."""
         return self.epsilon / self.n_columns, self.delta / self.n_columns
 
-    def find(self, source: ByteSource, columns: Sequence[Coded], persons: NDArray[np.intp] | None) -> list[list[Any]]:
+    def find(self, source: ByteSource, columns: Sequence[Coded], persons: NDArray[np.intp] | None) -> list[Published]:
         epsilon, delta = self._parts
-        numbers = [count_codes(values, codes) for values, codes in columns]
-        return [
-            discover_values(source, values, counts, epsilon=epsilon, delta=delta, max_rows_per_person=self.rows)
-            for (values, _), counts in zip(columns, numbers, strict=True)
-        ]
+        published = []
+        for values, codes in columns:
+            counts = count_codes(values, codes)
+            published.append(
+                publish(source, values, counts, epsilon=epsilon, delta=delta, max_rows_per_person=self.rows)
+            )
+        return published
 
 
 @dataclass(frozen=True)
@@ -125,18 +129,17 @@ class WeightThreshold(Discovery):
     def needed(self) -> Fraction:
         return Fraction(self.threshold, weight_of(self.most))
 
-    def find(self, source: ByteSource, columns: Sequence[Coded], persons: NDArray[np.intp] | None) -> list[list[Any]]:
+    def find(self, source: ByteSource, columns: Sequence[Coded], persons: NDArray[np.intp] | None) -> list[Published]:
         totals = total_weights([codes for _, codes in columns], [len(values) for values, _ in columns], persons)
         noisy = totals + self.noise.draw(source, totals.size)
-        published = noisy >= self.threshold
-        found = []
+        published = []
         start = 0
         for values, _ in columns:
-            above = start + np.flatnonzero(published[start : start + len(values)])
-            named = [values[place - start] for place in above]
-            found.append([named[place] for place in of_one_kind(named, noisy[above].tolist())])
+            of_column = noisy[start : start + len(values)].tolist()
+            above = {place: total for place, total in enumerate(of_column) if total >= self.threshold}
+            published.append(of_one_kind(values, above))
             start += len(values)
-        return found
+        return published
 
 
 def weight_of(n_values: int) -> int:
@@ -221,11 +224,16 @@ class CategoryPlan:
     """The columns whose categories are to be found."""
     mechanism: str = "declared categories"
     delta: Fraction = Fraction(0)
-    draw: Callable[[ByteSource], list[list[Any]]] = lambda source: []
+    columns: Sequence[Coded] = ()
+    """The values of these columns."""
+    draw: Callable[[ByteSource], list[Published]] = lambda source: []
 
     def find(self, source: ByteSource) -> tuple[Domain, dict[Any, list[Any]]]:
         """Find categories; return the domain, with None where there are none, and what is found."""
-        found = dict(zip(self.private, self.draw(source), strict=True))
+        found = {}
+        for name, (values, _), published in zip(self.private, self.columns, self.draw(source), strict=True):
+            warn_of_kinds([(name, *published.other_kinds)])
+            found[name] = [values[place] for place in published.places]
         return Domain({name: found.get(name) or self.domain[name] for name in self.domain.columns}), found
 
 
@@ -242,6 +250,7 @@ def plan_categories(table: Table, large: LargeTable | None, declared: Any, share
         tuple(private),
         f"{discovery.name} noise and thresholds on categories",
         check_delta(delta),
+        columns,
         lambda source: discovery.find(source, columns, table.persons),
     )
 

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import floats_between, read_bounds, read_numbers
+from skdp.base import floats_between, read_bounds
 from skdp.central.statistics._noise import Noise
 from skdp.central.statistics._ranges import LARGEST
+from skdp.central.statistics._sums import read_values
 from skdp.frames import LargeTable, Table, read_table
 from skdp.randomness import ByteSource
 
@@ -145,7 +146,7 @@ class CellCounts:
         return [np.zeros(one.size, np.int64) for one in self.cells]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        for total, cells, numbers in zip(sums, self.cells, read_numbers(read_table(batch), missing=True), strict=True):
+        for total, cells, numbers in zip(sums, self.cells, read_values(read_table(batch)), strict=True):
             np.add.at(total, cells.of(numbers), 1 if counts is None else counts[np.isfinite(numbers)])
 
     def n_distinct(self, sample: Any) -> float:
@@ -161,7 +162,7 @@ def count_values(
     if large is not None:
         return list(large.add_up(names, CellCounts(tuple(cells))))
     chosen = Table(tuple(names), tuple(table.columns[place] for place in places), table.native)
-    columns = zip(cells, read_numbers(chosen, missing=True), strict=True)
+    columns = zip(cells, read_values(chosen), strict=True)
     return [np.bincount(one.of(numbers), minlength=one.size) for one, numbers in columns]
 
 

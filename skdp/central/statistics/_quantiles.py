@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.base import read_bounds, read_numbers
+from skdp.base import read_bounds
 from skdp.central.statistics._cuts import cut_positions, n_halvings
 from skdp.central.statistics._noise import (
     GaussianNoise,
@@ -23,7 +23,7 @@ from skdp.central.statistics._noise import (
     integer_noise,
 )
 from skdp.central.statistics._ranges import LARGEST
-from skdp.central.statistics._sums import most_rows
+from skdp.central.statistics._sums import most_rows, read_values, warn_of_objects
 from skdp.frames import LargeTable, Table, read_table
 from skdp.oracles import check_size
 from skdp.privacy import Loss, Share, exponential_loss
@@ -94,7 +94,7 @@ class RankTally:
         return [np.zeros(size, np.int64) for values in self.candidates for size in (values.size, values.size, 1)]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        columns = read_numbers(read_table(batch), missing=True)
+        columns = read_values(read_table(batch))
         pairs = zip(columns, self.candidates, strict=True)
         parts = [part for pair in pairs for part in count_below(*pair, counts)]
         for total, part in zip(sums, parts, strict=True):
@@ -107,7 +107,8 @@ class RankTally:
 
 def rank_columns(table: Table, large: LargeTable | None, candidates: Sequence[NDArray[np.float64]]) -> list[Ranks]:
     """Count the values of each column below its candidates."""
-    numbers = read_numbers(table, missing=True)
+    warn_of_objects(table)
+    numbers = read_values(table)
     if large is None:
         return [count_below(*pair) for pair in zip(numbers, candidates, strict=True)]
     sums = large.add_up(table.names, RankTally(candidates))

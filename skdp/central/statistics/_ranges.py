@@ -221,27 +221,8 @@ LARGEST = 1 << 62
 
 
 @dataclass(frozen=True)
-class CountEstimate:  # numpydoc ignore=PR02
-    """A noisy count and its error.
-
-    Parameters
-    ----------
-    count : int
-        The count.
-    std_error : float
-        The standard deviation of its noise.
-    lower, upper : int
-        The ends of its interval.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import DPHistogram
-    >>> people = pd.DataFrame({"age": [30, 31, 50]})
-    >>> histogram = DPHistogram(1.0, domain={"age": range(100)}, random_state=0).fit(people)
-    >>> histogram.range_estimate(20, 40).std_error > 0
-    True
-    """
+class CountEstimate:
+    """A noisy count, the standard deviation of its noise, and the ends of its interval."""
 
     count: int
     std_error: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,9 +12,10 @@ from typing import Any, NamedTuple, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import read_bounds, read_numbers
+from skdp.base import level_of_the_caller, read_bounds, read_numbers
 from skdp.frames import LargeTable, Table, read_table
 
 GRID = 1 << 29
@@ -125,7 +127,7 @@ class SumTally:
         return [np.zeros(6, np.int64) for _ in self.bounds]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        self.add_numbers(sums, read_numbers(read_table(batch), missing=True), counts)
+        self.add_numbers(sums, read_values(read_table(batch)), counts)
 
     def add_numbers(
         self,
@@ -154,6 +156,27 @@ class SumTally:
         return found
 
 
+def read_values(table: Table) -> list[NDArray[np.float64]]:
+    """Read private numbers of which some may be missing; Python objects that are no numbers are."""
+    # Only a dtype is refused. That a record holds text is private, and an error would show it: anybody could stop a
+    # release with it.
+    return read_numbers(table, missing=True, others=True)
+
+
+def warn_of_objects(table: Table) -> None:
+    """Warn of columns of Python objects that are read by `read_values`."""
+    # By the dtype alone, whatever the objects are. Of a list of rows `read_input` infers it from the values.
+    if not isinstance(table.native, pd.DataFrame):
+        return
+    names = [name for name, column in zip(table.names, table.columns, strict=True) if column.dtype == object]
+    if names:
+        warnings.warn(
+            f"the columns {names} are of dtype object: what is not a number in them counts as missing, and no error "
+            "says so, since it would show that there is such a record. Convert them to a dtype of numbers",
+            stacklevel=level_of_the_caller(),
+        )
+
+
 def _limbs(total: int) -> tuple[int, int]:
     return total >> _LIMB, total & ((1 << _LIMB) - 1)
 
@@ -161,7 +184,11 @@ def _limbs(total: int) -> tuple[int, int]:
 def sum_columns(table: Table, large: LargeTable | None, bounds: Any, *, missing: bool = True) -> Sequence[ColumnSums]:
     """Read the numbers of a table between declared bounds; of a large table, their sums."""
     ends = [(low, high) for low, high in read_bounds(bounds, table.names).tolist()]
-    numbers = read_numbers(table, missing=missing)
+    if missing:
+        warn_of_objects(table)
+        numbers = read_values(table)
+    else:
+        numbers = read_numbers(table)
     if large is None:
         return [ColumnSums.of(column, *pair) for column, pair in zip(numbers, ends, strict=True)]
     tally = SumTally(ends)

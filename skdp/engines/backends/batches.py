@@ -50,13 +50,17 @@ def in_turn(function: Callable[[Any], Any], items: Iterable[Any], workers: int =
     """Apply a function to a stream in threads, in order, a few items ahead of what is taken."""
     workers = workers or min(4, joblib.cpu_count())
     waiting: deque[Future[Any]] = deque()
-    with ThreadPoolExecutor(workers) as pool:
+    pool = ThreadPoolExecutor(workers)
+    try:
         for item in items:
             waiting.append(pool.submit(function, item))
             if len(waiting) > workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    finally:
+        # Without waiting: whoever drops an unfinished stream, be it the garbage collector, may be one of its threads.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def placed(tables: Iterable[Any], partition: int | None = None) -> Iterator[tuple[Any, Place]]:

@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 import weakref
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -83,18 +83,21 @@ class DuckDBTable(Engine):
             return super().tally(reports, protocol)
         sums = reports.zeros()
         for columns in groups:
-            for values, counts in count_rows(self._frame, columns):
-                reports.add(sums, values, counts)
+            with closing(count_rows(self._frame, columns)) as counted:
+                for values, counts in counted:
+                    reports.add(sums, values, counts)
         return sums
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         sample = self.sample.select(list(names))
         if summary.n_distinct(sample) > _MOST_DISTINCT:
-            return add_up_batches(arrow_tables(_read(self._frame, names)), summary)
+            with closing(_read(self._frame, names)) as batches:
+                return add_up_batches(arrow_tables(batches), summary)
         sums = summary.zeros()
         grids = summary.grids(sample) if isinstance(summary, CellTally) else None
-        for rows, counts in count_rows(self._frame, names, grids):
-            summary.add(sums, rows, counts)
+        with closing(count_rows(self._frame, names, grids)) as counted:
+            for rows, counts in counted:
+                summary.add(sums, rows, counts)
         return sums
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
@@ -126,15 +129,16 @@ def bytewise(frame: Any, column: str) -> str:
 
 def count_rows(
     frame: Any, columns: Sequence[str], grids: Sequence[Grid | None] | None = None
-) -> Iterator[tuple[Any, NDArray[np.int64]]]:
+) -> Generator[tuple[Any, NDArray[np.int64]], None, None]:
     """Count the distinct rows of some columns, in the database."""
     pairs = list(zip(columns, grids or [None] * len(columns), strict=True))
     keys = ", ".join(bytewise(frame, name) if grid is None else _bin(_name(name), grid) for name, grid in pairs)
     shown = ", ".join(bytewise(frame, name) if grid is None else f"max({_name(name)})" for name, grid in pairs)
-    grouped = quietly(lambda: frame.aggregate(f"{shown}, count(*)", keys).to_arrow_reader(ROWS))
-    for table in arrow_tables(grouped):
-        counts = table.column(len(columns)).to_numpy().astype(np.int64)
-        yield table.select(range(len(columns))).rename_columns(list(columns)), counts
+    # An open reader would block the connection, also where its rows are refused.
+    with quietly(lambda: frame.aggregate(f"{shown}, count(*)", keys).to_arrow_reader(ROWS)) as grouped:
+        for table in arrow_tables(grouped):
+            counts = table.column(len(columns)).to_numpy().astype(np.int64)
+            yield table.select(range(len(columns))).rename_columns(list(columns)), counts
 
 
 def _bin(value: str, grid: Grid) -> str:

@@ -116,8 +116,10 @@ def _sink(lazy: Any, batches: _Batches, place: Path, release: Release) -> None:
         noted = {} if releases is None else {RELEASES_KEY: json.dumps(releases)}
         return {} if release.said is None else {PROTOCOL_KEY: release.said, **noted}
 
+    # Opened here: threads of Polars may create a file after the error that ends the query, and so after its removal.
     try:
-        lazy.sink_parquet(place, metadata=note)
+        with place.open("wb") as file:
+            lazy.sink_parquet(file, metadata=note)
     except polars.exceptions.PolarsError:
         if batches.failed is None:
             raise

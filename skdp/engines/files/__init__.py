@@ -3,6 +3,7 @@
 from skdp.engines._source_file import check_delimiter as check_delimiter
 from skdp.engines.files._draft import draft_file as draft_file
 from skdp.engines.files._estimate import estimate_file as estimate_file
+from skdp.engines.files._formats import FORMATS as FORMATS
 from skdp.engines.files._formats import TableFile as TableFile
 from skdp.engines.files._privatize import privatize_file as privatize_file
 from skdp.engines.files._read_protocol import columns_beside_reports as columns_beside_reports
@@ -14,6 +15,3 @@ from skdp.engines.files._sums import transformer_of as transformer_of
 from skdp.engines.files._synthesize import sample_file as sample_file
 from skdp.engines.files._synthesize import synthesize_file as synthesize_file
 from skdp.engines.files._tally import tally_files as tally_files
-from skdp.engines.files.shards import FILE_FORMATS as FILE_FORMATS
-from skdp.engines.files.shards import names_of_files as names_of_files
-from skdp.engines.files.shards import privatize_files as privatize_files

@@ -1,27 +1,26 @@
-"""What an unfinished release keeps, so that it can be taken up: its key, what it is of, and the parts that are drawn.
+"""What an unfinished release keeps, so that it can be taken up: its key, what it is of, and whether it was charged.
 
 The folder goes through these states, each of which is on the disk before the next one begins::
 
-    key, settings  ->  charged  ->  parts, one by one  ->  whole  ->  (no key)  ->  renamed or copied, and no folder
+    key, settings  ->  charged  ->  whole  ->  (no key)  ->  renamed, and no folder
 
 Nothing is drawn before it is charged. The charge bears the number of the run, so that a run that was stopped between
-the charge and its record finds it in the ledger. A failure of the disk changes none of these states.
+the charge and its record finds it in the ledger. What was drawn when a run was stopped is drawn again, from the same
+key, so that all reports that were ever on the disk are the same. A failure of the disk changes none of these states.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 from skdp.engines._atomic import sync, written_beside
-from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness, KeyedRandomness, SeededRandomness
 from skdp.engines.files._said import sidecar_of, write_sidecar
 from skdp.local import ReportTransformer, SecretKey
@@ -31,9 +30,7 @@ try:
 except ImportError:  # there are no such locks on Windows
     fcntl = None  # type: ignore[assignment]
 
-pyarrow, ipc = Extra("pyarrow"), Extra("pyarrow.ipc")
-
-_KEY_BYTES = _DIGEST_BYTES = 32
+_KEY_BYTES = 32
 
 
 class WorkingFolder:
@@ -141,31 +138,6 @@ class WorkingFolder:
             _write(self._charged, b"")
             sync(self.path)
 
-    def read(self, part: int) -> Any:
-        """Read the reports of a part."""
-        path = self._part(part)
-        if not _is_there(path):
-            return None
-        content = path.read_bytes()
-        if _digest(content[_DIGEST_BYTES:]) != content[:_DIGEST_BYTES]:
-            path.unlink()
-            return None
-        return ipc.open_file(pyarrow.py_buffer(content).slice(_DIGEST_BYTES)).read_all()
-
-    def write(self, part: int, reports: Any) -> None:
-        """Store the reports of a part, whole or not at all."""
-        sink = pyarrow.BufferOutputStream()
-        with ipc.new_file(sink, reports.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
-            writer.write_table(reports)
-        content = sink.getvalue()
-        with written_beside(self._part(part)) as beside:
-            _write(beside, _digest(content), content)
-        sync(self.path)
-
-    def _part(self, part: int) -> Path:
-        """Name the file of a part: a digest, and an Arrow file."""
-        return self.path / f"{part:08d}.part"
-
     @contextmanager
     def written_whole(self) -> Iterator[Path]:
         """Write all reports into a file of their own."""
@@ -174,21 +146,18 @@ class WorkingFolder:
             sync(beside)
         sync(self.path)
 
-    def complete(self, path: Path) -> None:
-        """Take a folder in this one for all reports."""
-        path.rename(self._whole)
-        sync(self.path)
+    @contextmanager
+    def draft(self) -> Iterator[Path]:
+        """Name a file for what is written a second time, and remove it."""
+        path = self.path / f".draft.{secrets.token_hex(8)}.partial"
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
 
     def is_whole(self) -> bool:
         """Return whether all reports are in one file, or folder."""
         return _is_there(self._whole)
-
-    def send(self, copy: Callable[[Path], None]) -> None:
-        """Delete the key, copy what is whole to another file system, and remove the folder."""
-        self._key.unlink(missing_ok=True)
-        sync(self.path)
-        copy(self._whole)
-        self.remove()
 
     def publish(self, said: str | None = None) -> None:
         """Delete the key, move what is whole to its place, and remove the folder; say its protocol beside it before."""
@@ -213,10 +182,6 @@ class WorkingFolder:
         except OSError:
             gone = self.path
         shutil.rmtree(gone, ignore_errors=True)
-
-
-def _digest(content: Any) -> bytes:
-    return hashlib.sha256(content).digest()
 
 
 def _is_there(path: Path) -> bool:

@@ -23,6 +23,8 @@ def draft_file(table: TableFile, *, bins: int, max_values: int) -> str:
     # The draft depends on whether there are more than `most` distinct values, on the least and the largest, on whether
     # something is missing, whether all numbers are whole and all times midnights, and, in a CSV file, on whether all
     # texts are numbers, truth values, dates or times. So one value that shows each of these stands for all others.
+    if len(table.names) == 1 and table.path.given_delimiter is None and table.advice():
+        raise ValueError(f"{table.path.name} has a single column{table.advice()}")
     most = max(bins, max_values) + 1
     ends = _ends_of_texts if table.format == "csv" else _ends
     kept: dict[str, Any] = {}

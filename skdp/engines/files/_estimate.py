@@ -11,7 +11,7 @@ import pandas as pd
 from skdp.engines._atomic import NoBar, Progress, check_path, written_beside
 from skdp.engines._extras import Extra
 from skdp.engines.files._formats import format_of, write_file
-from skdp.engines.files._sums import checked_paths, sum_file, transformer_of
+from skdp.engines.files._sums import checked_sources, sum_file, transformer_of
 from skdp.frames import flatten_index
 from skdp.local import RapporEncoder, ReportTransformer
 
@@ -36,8 +36,8 @@ def estimate_file(
     Parameters
     ----------
     source : str or path-like
-        A file as `privatize_file` wrote it, or what else `tally_files` reads: the folder that `privatize_files` wrote,
-        or its ``manifest.json``; a tally; JSON lines of clients. Or the URL of one. Further columns are ignored.
+        A file as `privatize_file` wrote it, or the URL of one; or a tally that `tally_files` wrote. Further columns are
+        ignored.
     transformer : local transformer, optional
         As the one that privatised. If it is not fitted, it is, on what it declares by name. By default, that of the
         protocol that the file says, which a given one must not contradict.
@@ -73,7 +73,7 @@ def estimate_file(
     See Also
     --------
     privatize_file : Makes the reports; there is an example.
-    tally_files : Sums up the reports of many files, and of clients.
+    tally_files : Sums up the reports of many files.
 
     Notes
     -----
@@ -97,9 +97,9 @@ def estimate_file(
     """
     place = check_path(target)
     form = None if place is None else format_of(place)
-    (path,) = checked_paths(source, delimiter)
-    found: Any = transformer_of([path], transformer)
-    estimates = _estimate(found, sum_file(path, found, progress), postprocess, confidence_level)
+    (file,) = checked_sources(source, delimiter)
+    found: Any = transformer_of([file], transformer)
+    estimates = _estimate(found, sum_file(file, found, progress), postprocess, confidence_level)
     if place is not None and form is not None:
         _write(estimates, place, form)
     return estimates

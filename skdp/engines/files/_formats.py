@@ -17,7 +17,6 @@ from skdp.engines._csv import column_names as csv_names
 from skdp.engines._csv import readers, text_batches, text_dataset, write_csv
 from skdp.engines._errors import UnreadableError
 from skdp.engines._extras import Extra
-from skdp.engines._json import first_line, json_batches, types_of_columns, write_json_lines
 from skdp.engines._registry import is_damage
 from skdp.engines._source_file import SourceFile, check_delimiter, delimiter_of
 from skdp.engines.backends.batches import arrow_tables, write_tables
@@ -27,13 +26,13 @@ from skdp.frames import Releases, joined_releases, read_table
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
 
 FORMATS = {
-    ".csv": "csv", ".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc", ".jsonl": "jsonl",
-    ".csv.gz": "csv.gz", ".jsonl.gz": "jsonl.gz", ".tsv": "tsv", ".tsv.gz": "tsv.gz",
+    ".csv": "csv", ".csv.gz": "csv.gz", ".tsv": "tsv", ".tsv.gz": "tsv.gz", ".parquet": "parquet", ".arrow": "ipc",
+    ".feather": "ipc", ".ipc": "ipc",
 }  # fmt: skip
 
 
 def format_of(path: Path | SourceFile) -> str:
-    """Return the format of a file, which is that of text with ``.gz`` behind it if it is gzipped."""
+    """Return the format of a file by its name."""
     ending = next((ending for ending in reversed(FORMATS) if path.name.endswith(ending)), None)
     if ending is None:
         raise ValueError(f"{path.name} must end in one of {', '.join(FORMATS)}")
@@ -48,24 +47,17 @@ def is_csv(form: str) -> bool:
 class TableFile:
     """A table in a file."""
 
-    def __init__(
-        self,
-        place: str | os.PathLike[str] | SourceFile,
-        typed_as: TableFile | None = None,
-        delimiter: str | None = None,
-    ) -> None:
+    def __init__(self, place: str | os.PathLike[str] | SourceFile, delimiter: str | None = None) -> None:
         check_delimiter(delimiter)
-        # Of JSON lines, the first line of the first of several files says the types of what is not declared.
-        self._typed_as = self if typed_as is None else typed_as
         self.path = path = place if isinstance(place, SourceFile) else SourceFile.at(place, delimiter)
-        form = format_of(path).removesuffix(".gz")
+        form = format_of(path)
         self.format = "csv" if is_csv(form) else form
-        if path.given_delimiter is not None and self.format != "csv":
+        if path.given_delimiter is not None and not self.is_csv:
             raise ValueError(f"delimiter is for CSV files, and {path.name} is another one")
         if not path.exists():
             raise FileNotFoundError(f"there is no file {path.path if path.is_local else path.name}")
-        if self.is_text:
-            self.names = csv_names(path) if self.format == "csv" else list(first_line(path))
+        if self.is_csv:
+            self.names = csv_names(path)
             return
         try:
             self.dataset = dataset.dataset(path.path, format=self.format, filesystem=path.filesystem)
@@ -77,9 +69,9 @@ class TableFile:
         self.names = list(self.dataset.schema.names)
 
     @property
-    def is_text(self) -> bool:
-        """Whether the declared values decide of what types the columns are."""
-        return self.format in ("csv", "jsonl")
+    def is_csv(self) -> bool:
+        """Whether the file is text, of which the declared values decide what types the columns are."""
+        return self.format == "csv"
 
     def check_columns(self, columns: Iterable[str]) -> None:
         """Check that there are some columns. The others are not shown: they are a row, if a CSV file has no header."""
@@ -90,13 +82,13 @@ class TableFile:
     def advice(self) -> str:
         """Say what other delimiters in a header are a sign of; it may be a row, and is not shown."""
         header = "".join(self.names)
-        if self.format == "csv" and any(sign in header for sign in ";,\t|"):
+        if self.is_csv and any(sign in header for sign in ";,\t|"):
             return ": if another character than its delimiter separates the values, give `delimiter`"
         return ""
 
     def protocol(self) -> str | None:
         """Return the protocol that the file says its reports are of."""
-        if self.is_text:
+        if self.is_csv:
             return said_by_sidecar(Path(self.path.path)) if self.path.is_local else None
         from skdp.engines.backends.arrow import said_by_file
 
@@ -109,7 +101,7 @@ class TableFile:
 
     def releases(self) -> Releases | None:
         """Return the releases that the file says its reports are of; of text, its sidecar says all that it is."""
-        if self.is_text:
+        if self.is_csv:
             return None
         from skdp.engines.backends.arrow import releases_of_file
 
@@ -122,7 +114,7 @@ class TableFile:
 
     def count_rows(self) -> int | None:
         """Count the rows, where that needs no reading of them."""
-        if self.is_text:
+        if self.is_csv:
             return None
         try:
             return self.dataset.count_rows()
@@ -135,37 +127,27 @@ class TableFile:
         """Describe the file so that a change of it shows; the file is read."""
         with self.path.open_raw() as file:
             found = {"format": self.format, "content": hashlib.file_digest(file, "sha256").hexdigest()}
-        if self.format == "csv" and self.path.delimiter != ",":
+        if self.is_csv and self.path.delimiter != ",":
             found["delimiter"] = self.path.delimiter
         return found
 
     def sample(self, domain: Domain | None, columns: list[str]) -> Any:
         """Make a table without rows."""
-        if not self.is_text:
+        if not self.is_csv:
             schema = self.dataset.schema
             return pyarrow.schema([schema.field(name) for name in columns]).empty_table()
-        if self.format == "jsonl":
-            return pyarrow.schema(list(self._types(domain, columns).items())).empty_table()
         types = {} if domain is None else {name: unit for name, (unit, _) in readers(domain).items()}
         return pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in columns]).empty_table()
 
-    def _types(self, domain: Domain | None, columns: list[str]) -> dict[str, Any]:
-        return types_of_columns(self._typed_as.path, domain, columns)
-
     def scan(self, columns: list[str]) -> Any:
         """Open some columns, to be read as often as need be."""
-        if self.format == "csv":
+        if self.is_csv:
             return text_dataset(self.path, columns)
-        if self.format == "jsonl":
-            raise ValueError(f"{self.path.name}: JSON lines are not read here; write the table as a Parquet file")
         return self.dataset.replace_schema(pyarrow.schema([self.dataset.schema.field(name) for name in columns]))
 
     def tables(self, domain: Domain | None, columns: list[str], *, in_order: bool = True) -> Iterator[Any]:
         """Read the rows; in less memory, if not in order."""
-        if self.format == "jsonl":
-            yield from json_batches(self.path, domain, self._types(domain, columns))
-            return
-        if self.format != "csv":
+        if not self.is_csv:
             from skdp.engines.backends.arrow import read_batches, report_batches
 
             yield from arrow_tables((read_batches if in_order else report_batches)(self.dataset, columns))
@@ -188,7 +170,7 @@ def check_writable(schema: Any, form: str) -> None:
 
 def check_readable(domain: Domain | None, reports: Any, schema: Any, form: str) -> None:
     """Check that a file of text is read as the declared values that it is to hold; `reports` has no rows."""
-    if domain is None or form in ("parquet", "ipc"):
+    if domain is None or not is_csv(form):
         return
     table, rows = read_table(reports), max(len(domain[name]) for name in domain.columns)
     codes = {name: np.arange(rows) % len(domain[name]) for name in domain.columns}
@@ -204,10 +186,9 @@ def check_readable(domain: Domain | None, reports: Any, schema: Any, form: str) 
                 read = pyarrow.concat_tables(TableFile(path).tables(alone, [name]))
                 found = alone.encode(read_table(read).columns)
             if not np.array_equal(found, [codes[name]]):
-                what = "CSV" if is_csv(form) else "JSON lines"
                 raise ValueError(
-                    f"column {name!r}: its declared values cannot be read from a {what} file as what they are: write "
-                    "the reports to a Parquet or Arrow file"
+                    f"column {name!r}: its declared values cannot be read from a CSV file as what they are: write the "
+                    "reports to a Parquet or Arrow file"
                 )
 
 
@@ -223,7 +204,5 @@ def write_file(
             with ipc.new_file(file, schema) as writer:
                 for table in tables:
                     writer.write_table(table)
-        elif is_csv(form):
-            write_csv(tables, schema, file, delimiter_of(f".{form}"))
         else:
-            write_json_lines(tables, schema, file)
+            write_csv(tables, schema, file, delimiter_of(f".{form}"))

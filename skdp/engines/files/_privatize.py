@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from skdp.base import type_of_values
 from skdp.engines._atomic import Bar, NoBar, Progress, check_path
 from skdp.engines._batch_release import BatchCheck, Release, check_flags, check_names, check_transformer, in_processes
 from skdp.engines._csv import unreadable_error
@@ -20,12 +21,13 @@ from skdp.engines._record_ids import check_distinct
 from skdp.engines._registry import engine_of
 from skdp.engines.backends.batches import Checked, batch_rows, check_batches, even, in_full, in_turn, placed
 from skdp.engines.files._checkpoint import WorkingFolder
-from skdp.engines.files._formats import TableFile, check_readable, check_writable, format_of, write_file
-from skdp.engines.files._run import carry_out, declared_columns, describe_release, output_schema
+from skdp.engines.files._formats import TableFile, check_readable, check_writable, format_of, is_csv, write_file
 from skdp.engines.files._said import sidecar_of
-from skdp.local import ReportTransformer, protocol_text
+from skdp.local import ReportProtocol, ReportTransformer, protocol_text
+from skdp.local.memo import keyed_digests
 
-pyarrow = Extra("pyarrow")
+pyarrow, ipc = Extra("pyarrow"), Extra("pyarrow.ipc")
+logger = logging.getLogger(__name__)
 
 
 def privatize_file(
@@ -42,15 +44,12 @@ def privatize_file(
 ) -> Path:
     r"""Privatise the table in a file, and write the reports to another one, in memory of a few batches.
 
-    The names say the formats: ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl`` (an object a line), or ``.arrow`` (also
-    ``.feather``, ``.ipc``; files, not streams); ``.csv.gz``, ``.tsv.gz`` and ``.jsonl.gz`` are gzipped. Of a CSV file,
-    the types are those of the domain, and each value is read by itself, so that none depends on other rows: declared
-    numbers and bins of numbers are numbers, decimals are exact, true and false are booleans, dates and datetimes are
-    ISO 8601, all else is text; what pandas takes for missing is missing, unless it is declared. The columns of a
-    `NumericPerturber` are numbers; those of a `RapporEncoder`, and kept columns, are text, or missing where empty.
-    In JSON lines, null and a name that is left out are missing; dates and datetimes are text, and decimals text or
-    numbers; what is not declared (kept columns, ids) has the type that it has in the first line, which names the
-    columns.
+    The names say the formats: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (also ``.feather``, ``.ipc``; files, not
+    streams); ``.csv.gz`` and ``.tsv.gz`` are gzipped. Of a CSV file, the types are those of the domain, and each value
+    is read by itself, so that none depends on other rows: declared numbers and bins of numbers are numbers, decimals
+    are exact, true and false are booleans, dates and datetimes are ISO 8601, all else is text; what pandas takes for
+    missing is missing, unless it is declared. The columns of a `NumericPerturber` are numbers; those of a
+    `RapporEncoder`, and kept columns, are text, or missing where empty.
 
     Parameters
     ----------
@@ -79,8 +78,7 @@ def privatize_file(
     -------
     Path
         The target. It says its protocol (`ReportTransformer.to_json`): in the metadata of its schema, under
-        ``skdp.protocol``, or for text (CSV, JSON lines) in a file ``<target>.skdp.json`` beside it, with the SHA-256 of
-        the target.
+        ``skdp.protocol``, or for CSV in a file ``<target>.skdp.json`` beside it, with the SHA-256 of the target.
 
     Raises
     ------
@@ -105,16 +103,20 @@ def privatize_file(
     **Privacy.** As for `privatize`: for each record (row), the transformer's `guarantee_`, charged once before anything
     is drawn. The kept columns and the order of the rows are not protected.
 
-    While it runs, a folder ``<target>.unfinished``, which only its owner can enter, holds the secret key of the
-    release, whether it was charged, and the reports so far, in parts. A run that was killed leaves it, and `resume`
-    goes on from there: a part that is stored is not drawn again, and one that is missing or damaged is drawn from the
-    same key and the same rows, so that it has the same reports. There is one report for each row and one charge,
-    however often the run was stopped: the ledger names the run beside its charge. (Another ledger, such as a new one in
-    memory, is charged.) A disk that fails to read or write deletes nothing; only rows that are refused do, if the file
-    is still the one that the run began with. The key is deleted when all is drawn, before the target appears; until
-    then, keep the folder as secret as the true rows: the key can undo the reports. (A deleted file may remain on a disk
-    and in backups.) The file with the rows is recognised by a digest of its content. Should it change while a run reads
-    it, the random bits of other rows are independent of those that were drawn before.
+    *A run that is stopped*, at any moment, leaves a folder ``<target>.unfinished``, for its owner only, with the secret
+    key of the release and whether it was charged. With `resume`, all rows are drawn again from the same key, so that
+    they have the same reports. There is one report for each row and one charge, however often the run was
+    stopped: the ledger names the run beside its charge. (Another ledger, such as a new one in memory, is charged.) A
+    disk that fails to read or write deletes nothing; only rows that are refused do, if the file is still the one that
+    the run began with. The key is deleted when all is drawn, before the target appears; until then, keep the folder as
+    secret as the true rows: the key can undo the reports. (A deleted file may remain on a disk and in backups.) The
+    file with the rows is recognised by a digest of its content. Should it change while a run reads it, the random bits
+    of other rows are independent of those that were drawn before.
+
+    *Many files* with rows of one table are read together by `privatize`, as a lazy frame of Polars, a relation of
+    DuckDB or a pyarrow Dataset: one release, one charge, and a record id that is in two files is refused. In a loop
+    over `privatize_file`, each call is a release of its own: a ledger is charged for each file, as if all of them had
+    rows of the same persons, and no two files are compared.
 
     Examples
     --------
@@ -140,96 +142,208 @@ def privatize_file(
     place = Path(target).absolute() if left else check_path(target)
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
-    form = format_of(place)
-    is_text = form not in ("parquet", "ipc")
-    if is_text and not resume:
+    if is_csv(format_of(place)) and not resume:
         check_path(sidecar_of(place))
-    declared = transformer.declared_domain if table.is_text else None
-    check_names(keep)
-    table.check_columns([*declared_columns(transformer, declared), *keep])
-    sample = table.sample(declared, table.names)
-    trial = Release.rehearse(sample, transformer, keep, record_id)
-    look = BatchCheck(transformer.protocol_, keep, record_id)
-    if record_id is not None:
-        _check_ids(table, record_id, look)
-    schema = output_schema(trial.schema, transformer.protocol_, keep, of_text=table.is_text, form=form)
-    check_writable(schema, form)
-    check_readable(transformer.protocol_.values, trial, schema, form)
-    said = protocol_text(transformer)
-    rows = batch_rows(trial.num_columns)
-    settings = {"input file": table.fingerprint()} | describe_release(transformer, keep, record_id, rows)
+    release = _FileRelease(table, transformer, keep, record_id, format_of(place))
+    settings = release.settings()
     folder = WorkingFolder.resume(place, settings) if resume else WorkingFolder.start(place, settings, transformer)
-
-    def check_rows() -> Checked:
-        if not check:
-            return Checked()
-        transformer.check_budget()
-        return check_batches(table.tables(declared, look.columns), look, rows, pyarrow.concat_tables)
-
-    def draw(randomness: BatchRandomness, checked: Checked | None) -> None:
-        release = Release(transformer.protocol_, keep, randomness, record_id)
-        release.begin(transformer, randomness.name)
-        tables = in_full(table.tables(declared, release.check.columns), checked or Checked())
-        batches = even(tables, rows, pyarrow.concat_tables)
-        with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
-            parts = _reports(batches, release, schema, folder, bar)
-            if form == "parquet":
-                write_file(parts, schema, path, form, release.noted)
-            elif form == "ipc":
-                # An Arrow file begins with its schema: all parts are drawn before.
-                n_parts = sum(1 for _ in parts)
-                stored = (folder.read(part) for part in range(n_parts))
-                write_file(stored, release.noted(schema), path, form)
-            else:
-                write_file(parts, schema, path, form)
-                release.close()
-
-    def is_same() -> bool:
-        """Return whether the file still holds what it held when the run was started."""
-        try:
-            return table.fingerprint() == settings["input file"]
-        except OSError:
-            return False
-
-    carry_out(
-        folder,
-        transformer,
-        resumed=resume,
-        check=check_rows,
-        draw=draw,
-        is_same=is_same,
-        publish=partial(folder.publish, said if is_text else None),
-    )
+    with folder.locked():
+        if folder.is_left():
+            folder.remove()
+        else:
+            _carry_out(release, folder, resume=resume, check=check, progress=progress)
     return place
 
 
-def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: WorkingFolder, bar: Bar) -> Iterator[Any]:
-    """Draw and store the reports of all parts, in order; those of parts that are stored are read."""
+class _FileRelease:
+    """A release from one file to another, in the steps that `_carry_out` calls."""
+
+    def __init__(
+        self, table: TableFile, transformer: ReportTransformer, keep: Sequence[str], record_id: str | None, form: str
+    ) -> None:
+        self._table, self._transformer, self._keep, self._record_id = table, transformer, keep, record_id
+        self._form = form
+        self._declared = transformer.declared_domain if table.is_csv else None
+        check_names(keep)
+        table.check_columns([*self._declared_columns(), *keep])
+        trial = Release.rehearse(table.sample(self._declared, table.names), transformer, keep, record_id)
+        self._check = BatchCheck(transformer.protocol_, keep, record_id)
+        if record_id is not None:
+            _check_ids(table, record_id)
+        protocol = transformer.protocol_
+        self._schema = _output_schema(trial.schema, protocol, keep, of_csv=table.is_csv, form=form)
+        check_writable(self._schema, form)
+        check_readable(protocol.values, trial, self._schema, form)
+        self._batch_rows = batch_rows(trial.num_columns)
+        self._content = table.fingerprint()
+
+    def _declared_columns(self) -> Sequence[Any]:
+        """Return the columns that the file must have: of the domain, or those that the transformer was fitted to."""
+        if self._declared is not None:
+            return self._declared.columns
+        return self._transformer.protocol_.columns if hasattr(self._transformer, "protocol_") else ()
+
+    def settings(self) -> dict[str, Any]:
+        """Describe what must be the same when the run is resumed: the file, and what decides its reports."""
+        transformer = self._transformer
+        protocol, ledger, seed = transformer.protocol_, transformer.charged_ledger, transformer.randomness(call=0).seed
+        parameters, key = protocol.parameters(), protocol.permanent_key
+        path = ledger.path if ledger is not None else None
+        return {
+            "input file": self._content,
+            "domain": _digest_of(parameters.pop("columns")),
+            "transformer": _digest_of(sorted(parameters.items())),
+            "secret key": None if key is None else keyed_digests(key, ("unfinished run",), [b""])[0].tobytes().hex(),
+            "column of record ids": self._record_id,
+            "seed": None if seed is None else int(seed),
+            "list of kept columns": list(self._keep),
+            "ledger": None if ledger is None else "in memory" if path is None else str(path.resolve()),
+            "size of batches": self._batch_rows,
+        }
+
+    def is_same(self) -> bool:
+        """Return whether the file still holds what it held when the run was started."""
+        try:
+            return self._table.fingerprint() == self._content
+        except OSError:
+            return False
+
+    def check_rows(self) -> Checked:
+        """Check all rows, if the budget covers the release."""
+        self._transformer.check_budget()
+        tables = self._table.tables(self._declared, self._check.columns)
+        return check_batches(tables, self._check, self._batch_rows, pyarrow.concat_tables)
+
+    def charge(self, folder: WorkingFolder) -> None:
+        """Charge the ledger, once for all that is done in a folder."""
+        folder.charge(self._transformer)
+        logger.info("charged, by this run or before: %s", self._transformer.guarantee_)
+
+    def randomness(self, folder: WorkingFolder) -> BatchRandomness:
+        """Take up the key of a folder."""
+        return folder.randomness(self._transformer)
+
+    def draw(self, folder: WorkingFolder, randomness: BatchRandomness, checked: Checked, progress: Progress) -> None:
+        """Draw all reports, and write them into a folder."""
+        transformer, schema = self._transformer, self._schema
+        release = Release(transformer.protocol_, self._keep, randomness, self._record_id)
+        release.begin(transformer, randomness.name)
+        tables = in_full(self._table.tables(self._declared, release.check.columns), checked)
+        batches = even(tables, self._batch_rows, pyarrow.concat_tables)
+        with closing(progress(self._table.count_rows())) as bar, folder.written_whole() as path:
+            reports = _reports(batches, release, schema, bar)
+            if self._form == "parquet":
+                write_file(reports, schema, path, self._form, release.noted)
+            elif self._form == "ipc":
+                # An Arrow file begins with its schema, and so with the note of all reports.
+                with folder.draft() as draft:
+                    write_file(reports, schema, draft, self._form)
+                    write_file(_stored_tables(draft), release.noted(schema), path, self._form)
+            else:
+                write_file(reports, schema, path, self._form)
+                release.close()
+
+    def publish(self, folder: WorkingFolder) -> None:
+        """Move the reports to their place; beside CSV, say their protocol."""
+        folder.publish(protocol_text(self._transformer) if is_csv(self._form) else None)
+        logger.info("released")
+
+
+def _carry_out(release: _FileRelease, folder: WorkingFolder, *, resume: bool, check: bool, progress: Progress) -> None:
+    """Check, charge, draw and publish: each once, however often the run is stopped."""
+    checked = Checked()
+    try:
+        if check and not folder.is_charged:
+            checked = release.check_rows()
+            logger.info("checked")
+    except BaseException as error:  # nothing is charged
+        _leave(error, folder, resume)
+        raise
+    try:
+        release.charge(folder)
+    except (RuntimeError, TypeError, ValueError) as error:  # refused, so not charged
+        _leave(error, folder, resume)
+        raise
+    except BaseException as error:
+        _tell(error, folder)
+        raise
+    randomness = None if folder.is_whole() else release.randomness(folder)
+    try:
+        if randomness is not None:
+            release.draw(folder, randomness, checked, progress)
+        release.publish(folder)
+    except BaseException as error:
+        if _is_refusal(error) and not folder.is_whole() and release.is_same():
+            folder.remove()  # the same rows would be refused again
+        else:
+            _tell(error, folder)
+        raise
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Return whether an error is of what the file holds, not of reading or writing."""
+    return isinstance(error, TypeError | ValueError | NotImplementedError) and not isinstance(
+        error, UnreadableError | OSError
+    )
+
+
+def _leave(error: BaseException, folder: WorkingFolder, resumed: bool) -> None:
+    """Remove the folder of a run that was started without a charge; one that is resumed may have been charged."""
+    if resumed:
+        _tell(error, folder)
+    else:
+        folder.remove()
+
+
+def _tell(error: BaseException, folder: WorkingFolder) -> None:
+    if folder.path.exists():
+        error.add_note(
+            f"The run is unfinished in {folder.path}: resume=True goes on, with one charge in all and one report a row."
+        )
+
+
+def _digest_of(content: Any) -> str:
+    """Digest what is public, to compare it when a run is resumed."""
+    return hashlib.sha256(repr(content).encode()).hexdigest()
+
+
+def _output_schema(trial: Any, protocol: ReportProtocol, keep: Sequence[str], *, of_csv: bool, form: str) -> Any:
+    """Return the schema that is written: declared whole numbers of CSV, and dictionaries in Parquet only."""
+    domain = protocol.values if of_csv else None
+    fields = []
+    for field in trial:
+        values = field.type
+        if pyarrow.types.is_dictionary(values) and (form != "parquet" or field.name in keep):
+            values = values.value_type
+        if domain is not None and field.name in domain.columns and field.name not in keep:
+            values = pyarrow.int64() if type_of_values(domain[field.name]) is int else values
+        if is_csv(form) and (pyarrow.types.is_nested(values) or pyarrow.types.is_binary(values)):
+            raise ValueError(f"column {field.name!r} is of type {values}, which a CSV file cannot hold")
+        fields.append(pyarrow.field(field.name, values))
+    return pyarrow.schema(fields)
+
+
+def _reports(batches: Iterator[Any], release: Release, schema: Any, bar: Bar) -> Iterator[Any]:
+    """Draw the reports of all batches, in order."""
     draw, workers = in_processes(release)
-
-    def report(item: Any) -> Any:
-        part, (batch, place) = item
-        stored = folder.read(part)
-        if stored is not None:
-            release.count_again(place, stored)
-            return stored
-        reports = draw(batch, place).cast(schema).unify_dictionaries()
-        folder.write(part, reports)
-        return reports
-
-    for reports in in_turn(report, enumerate(placed(release.check.distinct_in_all(batches))), workers):
+    for reports in in_turn(lambda item: draw(*item), placed(release.check.distinct_in_all(batches)), workers):
         bar.update(len(reports))
-        yield reports
+        yield reports.cast(schema).unify_dictionaries()
 
 
-def _check_ids(table: TableFile, record_id: str, look: BatchCheck) -> None:
-    if table.format == "jsonl":  # which no engine reads
-        deque(look.distinct_in_all(table.tables(None, [record_id])), maxlen=0)
-        return
+def _stored_tables(path: Path) -> Iterator[Any]:
+    """Read the batches of an Arrow file."""
+    with pyarrow.memory_map(str(path)) as file:
+        reader = ipc.open_file(file)
+        for number in range(reader.num_record_batches):
+            yield pyarrow.Table.from_batches([reader.get_batch(number)])
+
+
+def _check_ids(table: TableFile, record_id: str) -> None:
     try:
         check_distinct(*engine_of(table.scan([record_id])).count_ids(record_id))
     except UnreadableTable as error:
         failed = UnreadableError(f"{table.path.name} cannot be read ({error.kind})")
     else:
         return
-    raise unreadable_error(table.path) if table.format == "csv" else failed
+    raise unreadable_error(table.path) if table.is_csv else failed

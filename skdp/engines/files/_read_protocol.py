@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from skdp.engines._json import first_line
 from skdp.engines._registry import engine_of
 from skdp.engines._source_file import SourceFile
-from skdp.engines.files._counted import Source
 from skdp.engines.files._formats import TableFile
 from skdp.engines.files._said import only_one, read_json
-from skdp.engines.files._sums import LINES, TALLY, said_by, source_at
-from skdp.engines.files.shards import ReleasedFolder
+from skdp.engines.files._sums import TALLY, is_tally, said_by, source_at
 from skdp.local import ReportTransformer
 
 _PROTOCOL = "skdp-protocol"
@@ -31,9 +27,8 @@ def read_protocol(source: Any) -> ReportTransformer | None:
     ----------
     source : dataframe, ndarray, str or path-like
         Reports: a table of any library that `skdp.engines` reads, or the path or URL of a file as `privatize_file` or
-        ``skdp privatize`` wrote it (CSV and JSON lines with the ``.skdp.json`` beside them, Parquet, Arrow), of the
-        folder of `privatize_files` or its ``manifest.json``, of a tally, or of the protocol itself, as `save` of the
-        transformer wrote it.
+        ``skdp privatize`` wrote it (CSV with the ``.skdp.json`` beside it, Parquet, Arrow), of a tally, or of the
+        protocol itself, as `save` of the transformer wrote it.
 
     Returns
     -------
@@ -79,35 +74,36 @@ def read_protocol(source: Any) -> ReportTransformer | None:
         return None
     if isinstance(source, str | os.PathLike):
         text = _text_of_file(source_at(source))
+    elif hasattr(source, "n_reports"):
+        raise TypeError(
+            f"source is a tally in memory, which does not hold its protocol: estimates take it as it "
+            "is; `tally_files` with target= writes a tally that says its protocol"
+        )
     else:
         text = only_one(engine_of(source).said(), "the table")
     return None if text is None else ReportTransformer.from_json(text)
 
 
-def _text_of_file(path: Source) -> str | None:
-    if isinstance(path, Path) and path.suffix == TALLY and path.is_file():
-        content = read_json(path, "a protocol")
-        if isinstance(content, dict) and content.get("format") == _PROTOCOL:
-            return json.dumps(content)
-    if isinstance(path, Path) and path.is_file() and zipfile.is_zipfile(path):
-        raise ValueError(f"{path.name} holds no reports: if skdp.save wrote it, skdp.load reads it")
-    return said_by(path)
+def _text_of_file(file: SourceFile) -> str | None:
+    path = Path(file.path)
+    if file.is_local and path.is_file():
+        if path.suffix == TALLY:
+            content = read_json(path, "a protocol")
+            if isinstance(content, dict) and content.get("format") == _PROTOCOL:
+                return json.dumps(content)
+        if zipfile.is_zipfile(path):
+            raise ValueError(f"{path.name} holds no reports: if skdp.save wrote it, skdp.load reads it")
+    return said_by(file)
 
 
 def columns_beside_reports(source: Any, transformer: ReportTransformer) -> list[Any]:
     """Name the columns of a table or file that are not reports of a transformer; a tally or a protocol has none."""
     reports = set(transformer.protocol_.report_columns)
-    return [name for name in dict.fromkeys(_column_names(source, transformer)) if name not in reports]
+    return [name for name in dict.fromkeys(_column_names(source)) if name not in reports]
 
 
-def _column_names(source: Any, transformer: ReportTransformer) -> list[Any]:
+def _column_names(source: Any) -> list[Any]:
     if not isinstance(source, str | os.PathLike):
         return engine_of(source).column_names()
-    path = source_at(source)
-    if isinstance(path, ReleasedFolder):
-        return list(chain.from_iterable(table.names for table in path.tables(transformer)))
-    if path.name.endswith(TALLY):
-        return []
-    if path.name.endswith(LINES):
-        return list(first_line(path if isinstance(path, SourceFile) else SourceFile.at(path)))
-    return TableFile(path).names
+    file = source_at(source)
+    return [] if is_tally(file) else TableFile(file).names

@@ -9,7 +9,6 @@ from skdp.synthesis.model._graphical_model import Link as Link
 from skdp.synthesis.model._inference import TOLERANCE as TOLERANCE
 from skdp.synthesis.model._inference import fit_model as fit_model
 from skdp.synthesis.model._inference import independent_start as independent_start
-from skdp.synthesis.model._inference import potentials_of as potentials_of
 from skdp.synthesis.model._propagation import calibrate as calibrate
 from skdp.synthesis.model._sampling import MOST_REDRAWN as MOST_REDRAWN
 from skdp.synthesis.model._sampling import redraw as redraw

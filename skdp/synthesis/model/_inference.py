@@ -202,7 +202,7 @@ class _Descent:
                 break
             states.append(found)
         if len(states) > 1:
-            logs = potentials_of(GraphicalModel(self.tree, states[-1].beliefs))
+            logs = _potentials_of(GraphicalModel(self.tree, states[-1].beliefs))
             pairs = zip(logs, self.model.joined(state.logs), strict=True)
             self.begin([np.where(before > -np.inf, log, -np.inf) for log, before in pairs])
             states[-1] = self.at(np.zeros_like(state.logs))
@@ -288,7 +288,7 @@ def independent_start(tree: JunctionTree, shares: Sequence[NDArray[np.float64]])
     return potentials
 
 
-def potentials_of(model: GraphicalModel) -> list[Table]:
+def _potentials_of(model: GraphicalModel) -> list[Table]:
     """Return potentials of a model, to fit it further: what was rounded to 0 may become likely again."""
     return [np.maximum(model.log_conditional(place), _LEAST_LOG) for place in range(len(model.beliefs))]
 

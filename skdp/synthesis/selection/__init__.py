@@ -2,6 +2,7 @@
 
 from skdp.synthesis.selection._private_bins import BINS as BINS
 from skdp.synthesis.selection._private_bins import find_bins as find_bins
+from skdp.synthesis.selection._private_table import NoiseBudget as NoiseBudget
 from skdp.synthesis.selection._private_table import PrivateTable as PrivateTable
 from skdp.synthesis.selection._private_table import open_budget as open_budget
 from skdp.synthesis.selection._registry import STRATEGIES as STRATEGIES
@@ -12,7 +13,6 @@ from skdp.synthesis.selection._registry import given as given
 from skdp.synthesis.selection._registry import largest_sizes as largest_sizes
 from skdp.synthesis.selection._registry import read_cliques as read_cliques
 from skdp.synthesis.selection._registry import read_plan as read_plan
-from skdp.synthesis.selection._registry import uses_choices as uses_choices
 from skdp.synthesis.selection._strategy import Plan as Plan
 from skdp.synthesis.selection._strategy import Room as Room
 from skdp.synthesis.selection._strategy import Strategy as Strategy

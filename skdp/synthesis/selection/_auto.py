@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import DisjointSet
 
 from skdp.synthesis.model import Clique, Groups, count_cells, estimate_total, group, sample
 from skdp.synthesis.selection._following import (
@@ -27,11 +28,9 @@ from skdp.synthesis.selection._strategy import (
     Plan,
     Room,
     Strategy,
-    by_workload,
     fit_measured,
     measure_columns,
     score_marginals,
-    spanning_tree,
 )
 
 # These numbers were chosen on Adult, at epsilons from .03 to 10, for the least error of pairs at which columns are not
@@ -121,7 +120,7 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     explained = find_explained(cells.following, plan, gains, chances)
     gains |= {pair: math.sqrt(max(0.0, gains[pair] ** 2 - chances[pair] ** 2)) for pair in explained}
     later = (later | explained) - cells.following.keys() if refine else set()
-    gains = by_workload(gains, weights)
+    gains = _by_workload(gains, weights)
     rest = table.budget.left * (1 - _REFINEMENT if refine else 1)
     weight = _column_weight(error, len(plan.sizes))
     costs = [size * (min(1.0, weight) if column in cells.told else weight) for column, size in enumerate(plan.sizes)]
@@ -150,7 +149,7 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
     scores = table.score(list(weights), guesses, share / 10, cells.groups)
     error = table.budget.score_error(share / 10, scores.size)
     trusted = _trusted(scores, error, np.zeros(scores.size))
-    gains = by_workload(dict(zip(weights, trusted.tolist(), strict=True)), weights)
+    gains = _by_workload(dict(zip(weights, trusted.tolist(), strict=True)), weights)
     chosen, _ = _choose(table, plan, gains, cells, table.budget.left, [], measured, strong=True)
     if not chosen:  # fall back to one-way marginals
         measure_columns(table, plan, table.budget.left)
@@ -177,6 +176,12 @@ def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Cliqu
     others = sorted(set(triples) - inside, key=plan.n_cells)
     listed = list(dict.fromkeys([*pairs, *sorted(inside), *others, *small]))[:_MOST_CANDIDATES]
     return {clique: pairs.get(clique) or (triples | fours).get(clique, 1) for clique in listed}
+
+
+def _by_workload(gains: Mapping[Clique, float], weights: Mapping[Clique, int]) -> dict[Clique, float]:
+    """Weigh gains by how many marginals of the workload they are for."""
+    largest = max(weights.values(), default=1)
+    return {clique: gain * weights[clique] / largest for clique, gain in gains.items()}
 
 
 def _relative_error(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]) -> float:
@@ -288,7 +293,7 @@ def _choose(
     # With much noise, pairs of fine columns would displace cheaper ones that measure nearly the same dependence.
     first = list(dict.fromkeys([*cells.following, *(strongest if strong else [])]))
     left = np.array([worth[pair] - unit * cost[pair] ** (1 / power) for pair in first])
-    spanning_tree(first, left, take)
+    _take_spanning_tree(first, left, take)
     # The strongest pairs are what a reader misses first; many weak ones that are cheap would leave no room for them.
     for pair in sorted(strongest, key=worth.__getitem__, reverse=True):
         if gains[pair] >= 2 * _DOMINANT * total and pair not in chosen:
@@ -298,6 +303,14 @@ def _choose(
     for clique in sorted(others, key=lambda clique: (clique not in last, worth[clique] / cost[clique]), reverse=True):
         take(clique)
     return chosen, list(dict.fromkeys(refused))
+
+
+def _take_spanning_tree(pairs: Sequence[Clique], scores: NDArray[np.float64], take: Callable[[Clique], bool]) -> None:
+    """Take pairs of high scores that make no circle (Kruskal's algorithm)."""
+    joined = DisjointSet(column for pair in pairs for column in pair)
+    for place in np.argsort(-scores, kind="stable"):
+        if not joined.connected(*pairs[place]) and take(pairs[place]):
+            joined.merge(*pairs[place])
 
 
 def _unknown(
@@ -360,7 +373,7 @@ def group_rare_values(counts: NDArray[np.float64], least: float, *, ordered: boo
 _ROWS = 1 << 17
 
 
-def guess_counts(fitted: FittedTable, cliques: Collection[Clique], seed: int = 0) -> list[NDArray[np.float64]]:
+def guess_counts(fitted: FittedTable, cliques: Collection[Clique]) -> list[NDArray[np.float64]]:
     """Return the counts that a model expects."""
     # What no clique of the model holds is counted in sampled rows, which mostly costs less than computing it.
     model, sizes = fitted.model, fitted.model.tree.sizes
@@ -381,10 +394,10 @@ def guess_counts(fitted: FittedTable, cliques: Collection[Clique], seed: int = 0
             continue
         if rows is None:
             wanted = {column for other in cliques if not held[other] for column in other}
-            rows = sample(model, _ROWS, np.random.default_rng(seed), wanted)
+            rows = sample(model, _ROWS, np.random.default_rng(0), wanted)
         counts = count_cells([rows[column] for column in clique], [sizes[column] for column in clique])
         found.append(counts.astype(float) * (fitted.total / _ROWS))
     return found
 
 
-AUTO = Strategy(measure=measure_auto, first=Plan.first_candidates)
+AUTO = Strategy(measure=measure_auto, candidates=Plan.first_candidates, certain=False)

@@ -123,21 +123,6 @@ def find_following(
     return {pair: pairs[pair][1] for pair in found if pair not in indirect}
 
 
-def find_unscored(
-    table: PrivateTable, counts: Sequence[NDArray[np.float64]], pairs: Iterable[Clique]
-) -> dict[Clique, float]:
-    """Find such pairs, and how many cells' noise each has, if that is at most half of its cells', without scores."""
-    total = max(1.0, float(counts[0].sum()))
-    fine = [
-        pair
-        for pair in pairs
-        if len(pair) == 2
-        and 2 * _if_one_follows(pair, counts, total)[1] <= math.prod(counts[column].size for column in pair)
-    ]
-    unknown: Groups = tuple(np.zeros(count.size, np.intp) for count in counts)  # as if all values were together
-    return find_following(table, counts, dict.fromkeys(fine, 0.0), unknown, table.budget.left)
-
-
 def _if_one_follows(pair: Clique, counts: Sequence[NDArray[np.float64]], total: float) -> tuple[float, float]:
     """Return the score of a pair if one column follows from the finer one, and how many cells' noise it would have."""
     # A value has one cell that is not empty, and is missed if the noise of any other one is as large as its count.

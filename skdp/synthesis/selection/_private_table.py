@@ -8,14 +8,14 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Domain
-from skdp.privacy import Loss, Share, gaussian_loss, largest_mu, largest_rho
-from skdp.randomness import ByteSource, cube_noise, discrete_laplace, exponential_mechanism, rounded_gaussian
+from skdp.privacy import Loss, Share, gaussian_loss, largest_mu
+from skdp.randomness import ByteSource, cube_noise, discrete_laplace, rounded_gaussian
 from skdp.synthesis.model import Clique, Groups, Marginal, group
 from skdp.synthesis.tables import Records
 
@@ -26,8 +26,8 @@ _LARGEST = 1 << 52  # such counts are still exact as floats
 class NoiseBudget(ABC):
     """A whole budget, spent in shares."""
 
-    # A share buys noisy counts, noisy scores, or the choice of a candidate. Its size and use may depend on earlier
-    # releases, as long as all add up to 1.
+    # A share buys noisy counts or noisy scores. Its size and use may depend on earlier releases, as long as all add up
+    # to 1.
 
     power: ClassVar[Fraction]
     """The standard deviation of the noise that a share buys is in proportion to ``share ** -power``."""
@@ -59,9 +59,6 @@ class NoiseBudget(ABC):
     @abstractmethod
     def _scores_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray: ...
 
-    @abstractmethod
-    def _choice_epsilon(self, share: Fraction) -> Fraction: ...
-
     def counts(self, source: ByteSource, share: Fraction, counts: NDArray[np.int64]) -> NDArray[np.float64]:
         """Release counts, all of which together change by at most `max_rows_per_person` with a person."""
         self._spend(share)
@@ -71,11 +68,6 @@ class NoiseBudget(ABC):
         """Release scores, each of which changes by at most `max_rows_per_person` with a person."""
         self._spend(share)
         return _add(scores, self._scores_noise(source, share, scores.size))
-
-    def choose(self, source: ByteSource, share: Fraction, scores: NDArray, weight: int = 1) -> int:
-        """Choose a candidate of a high score by the exponential mechanism."""
-        self._spend(share)
-        return exponential_mechanism(source, scores, self._choice_epsilon(share) / (2 * weight * self.reach))
 
     def _spend(self, share: Fraction) -> None:
         if not 0 < share <= self.left:
@@ -97,28 +89,23 @@ class GaussianBudget(NoiseBudget):
     # A person changes the counts of a table by at most k in L2 norm, so real Gaussian noise of variance
     # ``k**2 / (mu**2 * share)`` makes them ``mu * sqrt(share)``-Gaussian differentially private; rounding is
     # post-processing. For adaptive releases mu**2 adds ([1]_), also with adaptive shares ([2]_). The same holds with
-    # ``mu**2 = 2 * rho`` for zero-concentrated privacy, where a choice of epsilon counts as epsilon**2 / 8 ([3]_). In
-    # Gaussian privacy, it counts as at `skdp.privacy.Mu`.
+    # ``mu**2 = 2 * rho`` for zero-concentrated privacy.
     # .. [1] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1). arXiv:1905.02383
     # .. [2] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian differential privacy.
     #    arXiv:2210.17520
-    # .. [3] M. Cesar, R. Rogers (2021). Bounding, concentrating, and truncating: unifying privacy loss composition for
-    #    data analytics. ALT. arXiv:2004.07223
 
     power = Fraction(1, 2)
     name = "rounded Gaussian"
 
-    def __init__(
-        self, mu_squared: Fraction, max_rows_per_person: int = 1, *, choices: Literal["rho", "mu"] | None = None
-    ) -> None:
+    def __init__(self, mu_squared: Fraction, max_rows_per_person: int = 1) -> None:
         super().__init__(max_rows_per_person)
-        self.mu_squared, self._choices = mu_squared, choices
+        self.mu_squared = mu_squared
         # A loss is stated up to mu = 1e100; beyond, epsilon says as much.
-        self.losses = () if choices == "rho" or mu_squared > 10**199 else (gaussian_loss(mu_squared),)
+        self.losses = () if mu_squared > 10**199 else (gaussian_loss(mu_squared),)
 
     def part(self, share: Fraction) -> GaussianBudget:
         self._spend(share)
-        return GaussianBudget(self.mu_squared * share, self.reach, choices=self._choices)
+        return GaussianBudget(self.mu_squared * share, self.reach)
 
     def _variance(self, share: Fraction, n_scores: int = 1) -> Fraction:
         return n_scores * self.reach**2 / (self.mu_squared * share)
@@ -134,15 +121,6 @@ class GaussianBudget(NoiseBudget):
 
     def _scores_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray:
         return rounded_gaussian(source, self._variance(share, size), size)
-
-    def _choice_epsilon(self, share: Fraction) -> Fraction:
-        if self._choices is None:
-            raise RuntimeError("a budget of Gaussian privacy does not cover choices; nothing was drawn")
-        if self._choices == "mu":
-            return Share("mu", self.mu_squared * share).choice
-        # Rounded down: epsilon**2 / 8 = mu**2 * share / 2.
-        square = 4 * self.mu_squared * share
-        return Fraction(math.isqrt(square.numerator * square.denominator << 80), square.denominator << 40)
 
 
 class LaplaceBudget(NoiseBudget):
@@ -185,9 +163,6 @@ class LaplaceBudget(NoiseBudget):
         scale = len(blocks) * self._scale(share)
         return np.concatenate([cube_noise(source, scale, block)[0] for block in blocks])
 
-    def _choice_epsilon(self, share: Fraction) -> Fraction:
-        return self.epsilon * share
-
 
 def _blocks(size: int) -> list[int]:
     """Split scores into blocks of nearly the same size, the larger ones first."""
@@ -205,22 +180,19 @@ _LARGEST_NOISE = 10**30
 """The standard deviation of counts from which nothing can be learnt, and powers of which overflow soon."""
 
 
-def open_budget(
-    share: Share, delta: Fraction, max_rows_per_person: int, *, choices: bool
-) -> tuple[NoiseBudget, Fraction | None]:
-    """Turn a promise into a budget of noise."""
+def open_budget(share: Share, delta: Fraction, max_rows_per_person: int) -> tuple[NoiseBudget, Fraction | None]:
+    """Turn a promise into a budget of noise; return its rho too, None for discrete Laplace noise."""
     least = Fraction(max_rows_per_person, _LARGEST_NOISE)
-    mu_squared, by = share.mu_squared, share.kind
-    if by == "epsilon":
+    mu_squared = share.mu_squared
+    if share.kind == "epsilon":
         if max(share.amount, delta) < least:
             raise _too_small(least)
         if delta == 0:
             return LaplaceBudget(share.amount, max_rows_per_person), None
-        rho = largest_rho(share.amount, delta) if choices else Fraction(largest_mu(share.amount, delta)) ** 2 / 2
-        mu_squared, by = 2 * rho, "rho"
+        mu_squared = Fraction(largest_mu(share.amount, delta)) ** 2
     if mu_squared < least**2:
         raise _too_small(least)
-    return GaussianBudget(mu_squared, max_rows_per_person, choices=by if choices else None), mu_squared / 2
+    return GaussianBudget(mu_squared, max_rows_per_person), mu_squared / 2
 
 
 def _too_small(least: Fraction) -> ValueError:
@@ -233,7 +205,7 @@ _LARGEST_GUESS = 1 << 36  # more records than any table has; the sum of 2**26 su
 class PrivateTable:
     """The records of a table, a budget, and what was measured so far."""
 
-    # Nothing but noisy counts, noisy scores and choices leave it; each takes its share of the budget first.
+    # Nothing but noisy counts and noisy scores leave it; each list takes its share of the budget first.
 
     def __init__(
         self,
@@ -281,40 +253,13 @@ class PrivateTable:
     ) -> NDArray[np.float64]:
         """Measure how far guesses of some marginals are off, in records."""
         # A guess is rounded to integers, so a record changes its distance to the counts by exactly 1.
-        scores = self.budget.scores(self._source, share, self._distances(cliques, guesses, groups))
+        distances = []
+        for clique, counts, guess in zip(cliques, self._records.count(cliques), guesses, strict=True):
+            true = group(counts, tuple(groups[column] for column in clique))
+            distances.append(np.abs(true - _rounded(guess)).sum())
+        scores = self.budget.scores(self._source, share, np.array(distances, np.int64))
         self.progress.scored(len(cliques), share)
         return scores
-
-    def choose(
-        self,
-        cliques: Sequence[Clique],
-        guesses: Sequence[NDArray[np.float64]],
-        weights: Sequence[int],
-        penalties: Sequence[int],
-        share: Fraction,
-    ) -> int:
-        """Choose a marginal of which a guess is far off."""
-        distances = self._distances(cliques, guesses, (None,) * len(self.sizes)).tolist()
-        # Python's integers: a product that wrapped around would change by more than its weight.
-        scores = [
-            weight * (distance - penalty)
-            for distance, penalty, weight in zip(distances, penalties, weights, strict=True)
-        ]
-        place = self.budget.choose(self._source, share, np.array(scores, object), max(weights))
-        self.progress.chose(len(cliques), share)
-        return place
-
-    def _distances(
-        self, cliques: Sequence[Clique], guesses: Iterable[NDArray[np.float64]], groups: Groups
-    ) -> NDArray[np.int64]:
-        counted = zip(cliques, self._records.count(cliques), guesses, strict=True)
-        return np.array(
-            [
-                np.abs(group(counts, tuple(groups[column] for column in clique)) - _rounded(guess)).sum()
-                for clique, counts, guess in counted
-            ],
-            np.int64,
-        )
 
 
 def _rounded(guess: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -336,7 +281,6 @@ class Progress:
         self._start = self._last = time.perf_counter()
         self._kinds: Counter[str] = Counter()
         self._share = Fraction(0)
-        self._among = 0
 
     def of(self, share: Fraction) -> Progress:
         """Report what a share of the budget is spent on."""
@@ -349,17 +293,10 @@ class Progress:
         self._kinds[_KINDS.get(len(clique), f"table of {len(clique)} columns")] += 1
         self._share += share
         self._last = time.perf_counter()
-        if self._among:  # a choice is followed by one measurement
-            self.flush()
 
     def scored(self, n_candidates: int, share: Fraction) -> None:
         self.flush()
         self._line(f"scored {_counted(n_candidates, 'candidate')} ({_percent(share * self._whole)} of the budget)")
-
-    def chose(self, n_candidates: int, share: Fraction) -> None:
-        """Note a choice, reported with the measurement that follows."""
-        self.flush()
-        self._among, self._share = n_candidates, share
 
     def fitted(self, n_steps: int, n_cells: int) -> None:
         self.flush()
@@ -369,10 +306,9 @@ class Progress:
         """Report what was measured since the last line."""
         if self._kinds:
             listed = ", ".join(_counted(number, kind) for kind, number in self._kinds.items())
-            chosen = f", chosen among {self._among:,}" if self._among else ""
-            self._line(f"measured {listed}{chosen} ({_percent(self._share * self._whole)} of the budget)", self._last)
+            self._line(f"measured {listed} ({_percent(self._share * self._whole)} of the budget)", self._last)
         self._kinds.clear()
-        self._share, self._among = Fraction(0), 0
+        self._share = Fraction(0)
 
     def _line(self, text: str, when: float | None = None) -> None:
         if self._say is not None:

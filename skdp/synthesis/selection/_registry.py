@@ -8,92 +8,47 @@ from fractions import Fraction
 from numbers import Real
 from typing import Any
 
-import numpy as np
-
 from skdp.domain import Domain
 from skdp.oracles import check_size
 from skdp.synthesis._queries import find_column
 from skdp.synthesis.model import MOST_CELLS, Clique, Elimination
-from skdp.synthesis.selection._aim import ADAPTIVE
 from skdp.synthesis.selection._auto import AUTO
 from skdp.synthesis.selection._private_table import PrivateTable
-from skdp.synthesis.selection._strategy import (
-    MOST_TOGETHER,
-    FittedTable,
-    Plan,
-    Room,
-    Strategy,
-    by_workload,
-    fit_measured,
-    measure_columns,
-    score_marginals,
-    spanning_tree,
-)
+from skdp.synthesis.selection._strategy import MOST_TOGETHER, FittedTable, Plan, Strategy, fit_measured
 from skdp.synthesis.selection._zeros import leaves_something, needed_zeros, read_zeros
 
-_ONE_WAY = Fraction(1, 5)
-_SCORES = Fraction(1, 10)
 
-
-def given(cliques: Sequence[Clique]) -> Strategy:
-    return _certain(lambda plan: cliques, "within none of the given ones")
-
-
-def _certain(certain: Callable[[Plan], Collection[Clique]], beyond: str) -> Strategy:
-    """Measure marginals, each with the same share of the budget, so that all counts have the same noise."""
+def certain_strategy(candidates: Callable[[Plan], Collection[Clique]], beyond: str = "") -> Strategy:
+    """Measure the same marginals of any data, each with the same share of the budget, and so with the same noise."""
 
     def measure(table: PrivateTable, plan: Plan) -> FittedTable:
-        cliques = certain(plan)
+        cliques = candidates(plan)
         share = table.budget.left * Fraction(1, len(cliques))
         table.prepare(list(cliques))
         for clique in cliques:
             table.measure(clique, share)
         return fit_measured(table, plan)
 
-    return Strategy(measure=measure, certain=certain, beyond=beyond)
+    return Strategy(measure=measure, candidates=candidates, certain=True, beyond=beyond)
 
 
-INDEPENDENT = _certain(
-    lambda plan: [(column,) for column in range(len(plan.sizes))],
-    "marginals='independent' measures single columns only",
-)
-FULL = _certain(lambda plan: [tuple(range(len(plan.sizes)))], "")
+def given(cliques: Sequence[Clique]) -> Strategy:
+    return certain_strategy(lambda plan: cliques, "within none of the given ones")
 
 
-def measure_tree(table: PrivateTable, plan: Plan) -> FittedTable:
-    """Measure the columns, and the pairs of a tree of the largest dependence."""
-    # A fifth of the budget is for the columns, a tenth for noisy distances of all pairs from independence, the rest for
-    # a maximum spanning tree of these scores ([1]_ draws edge by edge with the exponential mechanism instead).
-    # .. [1] R. McKenna, G. Miklau, D. Sheldon (2021). Winning the NIST contest: a scalable and general approach to
-    #    differentially private synthetic data. Journal of Privacy and Confidentiality 11(3).
-    weights = plan.candidates(2)
-    if not weights:
-        measure_columns(table, plan, Fraction(1))
-        return fit_measured(table, plan)
-    counts = measure_columns(table, plan, _ONE_WAY)
-    noisy = score_marginals(table, list(weights), counts, _SCORES)
-    scores = by_workload(dict(zip(weights, noisy.tolist(), strict=True)), weights)
-    chosen = spanning_tree(
-        list(scores), np.array(list(scores.values())), Room(plan).take if plan.zeros else lambda _: True
-    )
-    if not chosen:  # none fits beside what cannot occur
-        measure_columns(table, plan, table.budget.left)
-        return fit_measured(table, plan)
-    costs = [float(plan.n_cells(pair)) for pair in chosen]
-    for pair, share in zip(chosen, table.budget.best_shares(costs, 1 - _ONE_WAY - _SCORES), strict=True):
-        table.measure(pair, share)
-    return fit_measured(table, plan)
+def single_columns(plan: Plan) -> list[Clique]:
+    return [(column,) for column in range(len(plan.sizes))]
 
 
-TREE = Strategy(
-    measure=measure_tree,
-    most_columns=2,
-    beyond="marginals='tree' measures pairs only",
-    not_chosen="not in the tree, which links all columns by as few pairs as it can",
-)
+def all_together(plan: Plan) -> list[Clique]:
+    return [tuple(range(len(plan.sizes)))]
 
 
-STRATEGIES = {"auto": AUTO, "independent": INDEPENDENT, "tree": TREE, "adaptive": ADAPTIVE, "full": FULL}
+STRATEGIES = {
+    "auto": AUTO,
+    "independent": certain_strategy(single_columns, "marginals='independent' measures single columns only"),
+    "full": certain_strategy(all_together),
+}
 """By the names that `marginals=` takes."""
 
 _MOST_COLUMNS = 500
@@ -167,11 +122,6 @@ def check_tol(tol: Any) -> float:
     return float(tol)
 
 
-def uses_choices(marginals: Any) -> bool:
-    """Return whether the strategy that is asked for draws from the exponential mechanism."""
-    return isinstance(marginals, str) and STRATEGIES[marginals].uses_choices
-
-
 def check_size_of_model(plan: Plan, strategy: Strategy) -> None:
     """Refuse a model that is too large, before anything is spent."""
     cells, total = _needed_cells(plan, strategy)
@@ -185,7 +135,7 @@ def check_size_of_model(plan: Plan, strategy: Strategy) -> None:
             f"the model of these marginals has {total:,} cells ({8 * total:,} bytes a copy); at most "
             f"{MOST_TOGETHER * MOST_CELLS:,} are computed. Ask for fewer marginals, or for coarser bins"
         )
-    if strategy.certain is None and plan.zeros and cells > max(plan.max_cells, *plan.sizes):
+    if not strategy.certain and plan.zeros and cells > max(plan.max_cells, *plan.sizes):
         raise ValueError(
             f"structural_zeros take a clique of {cells:,} cells together; at most max_cells = {plan.max_cells:,} are "
             "allowed. Leave out some that do not follow from others, declare coarser bins, or set max_cells higher"
@@ -216,7 +166,7 @@ def largest_sizes(plan: Plan, strategy: Strategy, columns: Collection[int]) -> i
 
 def _needed_cells(plan: Plan, strategy: Strategy) -> tuple[int, int]:
     """Count the cells of the largest clique of what is certain to be modelled, and of all together."""
-    cliques = [*(clique for clique, _ in plan.zeros), *(strategy.certain(plan) if strategy.certain else [])]
+    cliques = [*(clique for clique, _ in plan.zeros), *(strategy.candidates(plan) if strategy.certain else [])]
     return Elimination(plan.sizes, cliques).n_cells
 
 

@@ -13,7 +13,6 @@ from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import DisjointSet
 
 from skdp.base import level_of_the_caller
 from skdp.oracles import project_to_simplex
@@ -31,12 +30,12 @@ from skdp.synthesis.model import (
     group,
     independent_start,
     merge,
-    potentials_of,
 )
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._start import Column, follow
 
 _FEW = 3
+_NOT_CHOSEN = "not worth their noise at this epsilon, by the noisy scores, or the model would exceed max_cells"
 MOST_TOGETHER = 4
 """Times the most cells of a clique: what all cliques of a model may have."""
 
@@ -57,10 +56,6 @@ class Plan:
 
     def n_cells(self, clique: Iterable[int]) -> int:
         return math.prod(self.sizes[column] for column in clique)
-
-    def fits(self, cliques: Sequence[Clique]) -> bool:
-        """Return whether a model of some marginals is small enough."""
-        return Room(self, cliques).fits(())
 
     def candidates(self, order: int) -> dict[Clique, int]:
         """List the marginals of some order that matter, and how much."""
@@ -83,13 +78,9 @@ class Room:
         self._limits = plan.max_cells, MOST_TOGETHER * plan.max_cells
         self._graph = Elimination(plan.sizes, [*cliques, *(clique for clique, _ in plan.zeros)])
 
-    def fits(self, clique: Clique) -> bool:
-        """Return whether the model is small enough with a further marginal."""
-        return self._graph.fits(clique, *self._limits)
-
     def take(self, clique: Clique) -> bool:
-        """Add a marginal if it fits; return whether it did."""
-        fits = self.fits(clique)
+        """Add a marginal if the model stays small enough; return whether it does."""
+        fits = self._graph.fits(clique, *self._limits)
         if fits:
             self._graph.add(clique)
         return fits
@@ -105,8 +96,6 @@ class FittedTable:
     losses: list[float]
     unknown: tuple[Clique, ...] = ()
     """Strong pairs for which the model has no room."""
-    following: frozenset[Clique] = frozenset()
-    """Pairs of which one column follows from the other."""
     factors: Mapping[Clique, NDArray[np.float64]] = field(default_factory=dict)
     """Of the model, to fit it further when more is measured."""
 
@@ -118,42 +107,29 @@ class Strategy:
     measure: Callable[[PrivateTable, Plan], FittedTable]
     """Spend the budget of a table, and fit a model to what was measured."""
 
-    certain: Callable[[Plan], Collection[Clique]] | None = None
-    """The marginals that are measured for any data; None if noisy scores decide."""
+    candidates: Callable[[Plan], Collection[Clique]]
+    """The marginals that may be measured, and are counted at the start."""
 
-    first: Callable[[Plan], Collection[Clique]] = lambda plan: plan.candidates(2)
-    """What is scored first, beside the columns, if noisy scores decide."""
-
-    most_columns: int | None = None
-    """The most columns of a marginal, if that is limited."""
+    certain: bool
+    """Whether these are measured for any data, and no others; or noisy scores decide."""
 
     beyond: str = ""
-    """Why marginals that are not certain, or have more columns, are not measured."""
-
-    not_chosen: str = "not worth their noise at this epsilon, by the noisy scores, or the model would exceed max_cells"
-    """Why a marginal that could have been measured was not."""
-
-    uses_choices: bool = False
-    """Whether it calls `PrivateTable.choose`."""
+    """Why others are not measured, if these are certain."""
 
 
 def first_cliques(plan: Plan, strategy: Strategy) -> list[Clique]:
     """List what is counted at the start, so that a large table is read once for it."""
-    more = strategy.certain or strategy.first
-    return list(dict.fromkeys([*((column,) for column in range(len(plan.sizes))), *more(plan)]))
+    columns = [(column,) for column in range(len(plan.sizes))]
+    return list(dict.fromkeys([*columns, *strategy.candidates(plan)]))
 
 
 def out_of_reach(plan: Plan, strategy: Strategy) -> dict[Clique, str]:
     """List the marginals of the workload that a strategy cannot measure, each with the reason."""
-    certain = None if strategy.certain is None else strategy.certain(plan)
-    found = {}
-    for clique in plan.workload:
-        too_many = strategy.most_columns is not None and len(clique) > strategy.most_columns
-        if too_many or (certain is not None and not _held(clique, certain)):
-            found[clique] = strategy.beyond
-        elif certain is None and len(clique) > 1 and plan.n_cells(clique) > plan.max_cells:
-            found[clique] = f"more than max_cells = {plan.max_cells:,} cells"
-    return found
+    if strategy.certain:
+        certain = strategy.candidates(plan)
+        return {clique: strategy.beyond for clique in plan.workload if not _held(clique, certain)}
+    large = [clique for clique in plan.workload if len(clique) > 1 and plan.n_cells(clique) > plan.max_cells]
+    return dict.fromkeys(large, f"more than max_cells = {plan.max_cells:,} cells")
 
 
 def warn_out_of_reach(plan: Plan, strategy: Strategy, names: Sequence[object]) -> set[Clique]:
@@ -170,14 +146,14 @@ def warn_not_chosen(
     held = list(measured)
     missing = [clique for clique in plan.workload if clique not in known and not _held(clique, held)]
     reasons = out_of_reach(plan, strategy)
-    _warn_left_out(plan, names, {clique: reasons.get(clique, strategy.not_chosen) for clique in missing})
+    _warn_left_out(plan, names, {clique: reasons.get(clique, _NOT_CHOSEN) for clique in missing})
 
 
 def warn_unknown(plan: Plan, strategy: Strategy, names: Sequence[object], unknown: Sequence[Clique]) -> None:
     """Warn of strong pairs that the model has no room for, and of pairs that are too large for a score."""
     pairs = itertools.combinations(range(len(plan.sizes)), 2)
     large = [pair for pair in pairs if plan.n_cells(pair) > plan.max_cells]
-    if large and strategy.certain is None and not plan.workload:
+    if large and not strategy.certain and not plan.workload:
         warnings.warn(
             f"pairs of columns with more than max_cells = {plan.max_cells:,} cells are neither scored nor measured: "
             f"{_shown(large, names)}. Set max_cells higher, or declare coarser bins",
@@ -225,12 +201,10 @@ def fit_table(
     zeros: Sequence[tuple[Clique, NDArray[np.bool_]]] = (),
     max_iter: int = 300,
     tol: float = TOLERANCE,
-    start_from: FittedTable | None = None,
     factors: Mapping[Clique, NDArray[np.float64]] | None = None,
 ) -> FittedTable:
     """Fit a model to all that was measured."""
-    # The descent starts at independent columns: what remains where little is known of their dependence. Or it starts
-    # where another one ended, unless a further column is found to follow.
+    # The descent starts at independent columns: what remains where little is known of their dependence.
     merged = merge(marginals)
     total, std_error = estimate_total(merged)
     cliques = [marginal.clique for marginal in merged] + [clique for clique, _ in zeros]
@@ -238,12 +212,9 @@ def fit_table(
     columns = [_column(column, size, merged, total) for column, size in enumerate(sizes)]
     independent = independent_start(tree, [column.shares for column in columns])
     start, merged = follow(tree, independent, merged, columns, zeros)
-    following = frozenset(marginal.clique for marginal in merged if marginal.counted is not None)
-    if start_from is not None and start_from.following == following:
-        start = _carry_over(start_from.model, tree) or start
     start = forbid(tree, start, zeros)
     fit = fit_model(tree, merged, total, max_iter=max_iter, tol=tol, start=start, factors=factors)
-    return FittedTable(fit.model, total, std_error, fit.losses, following=following, factors=fit.factors)
+    return FittedTable(fit.model, total, std_error, fit.losses, factors=fit.factors)
 
 
 def forbid(
@@ -259,34 +230,11 @@ def forbid(
 
 
 def fit_measured(
-    table: PrivateTable,
-    plan: Plan,
-    *,
-    max_iter: int | None = None,
-    start_from: FittedTable | None = None,
-    factors: Mapping[Clique, NDArray[np.float64]] | None = None,
+    table: PrivateTable, plan: Plan, *, factors: Mapping[Clique, NDArray[np.float64]] | None = None
 ) -> FittedTable:
     """Fit a model to all that was measured of a table so far."""
-    steps = plan.max_iter if max_iter is None else max_iter
-    return fit_table(
-        plan.sizes,
-        table.marginals,
-        zeros=plan.zeros,
-        max_iter=steps,
-        tol=plan.tol,
-        start_from=start_from,
-        factors=factors,
-    )
-
-
-def _carry_over(model: GraphicalModel, tree: JunctionTree) -> list[NDArray[np.float64]] | None:
-    """Return the potentials of a model on another tree, None if that takes too large tables."""
-    # What was measured before is measured still, so the new tree holds every factor of the model: nothing is lost.
-    try:
-        carried = GraphicalModel(tree, [model.marginal(clique) for clique in tree.cliques])
-    except ValueError:
-        return None
-    return potentials_of(carried)
+    marginals = table.marginals
+    return fit_table(plan.sizes, marginals, zeros=plan.zeros, max_iter=plan.max_iter, tol=plan.tol, factors=factors)
 
 
 def one_way_counts(column: int, size: int, marginals: Sequence[Marginal], total: float) -> NDArray[np.float64]:
@@ -354,22 +302,3 @@ def _whole(guess: NDArray[np.float64]) -> NDArray[np.float64]:
     """Round a guess of less than a record a cell such that its sums stay, as rounded one by one all would be 0."""
     sparse = guess.sum() < guess.size
     return np.diff(np.floor(np.cumsum(guess)), prepend=0.0).reshape(guess.shape) if sparse else guess
-
-
-def spanning_tree(
-    pairs: Sequence[Clique], scores: NDArray[np.float64], take: Callable[[Clique], bool] = lambda pair: True
-) -> list[Clique]:
-    """Take pairs of high scores that make no circle (Kruskal's algorithm)."""
-    joined = DisjointSet(column for pair in pairs for column in pair)
-    chosen: list[Clique] = []
-    for place in np.argsort(-scores, kind="stable"):
-        if not joined.connected(*pairs[place]) and take(pairs[place]):
-            joined.merge(*pairs[place])
-            chosen.append(pairs[place])
-    return chosen
-
-
-def by_workload(gains: Mapping[Clique, float], weights: Mapping[Clique, int]) -> dict[Clique, float]:
-    """Weigh gains by how many marginals of the workload they are for."""
-    largest = max(weights.values(), default=1)
-    return {clique: gain * weights[clique] / largest for clique, gain in gains.items()}

@@ -1,0 +1,62 @@
+"""Every estimator of the curator's side with a table that it fits, and how its release is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from skdp import central
+from skdp.base import rows_and_target
+
+rng = np.random.default_rng(0)
+N = 60
+NUMBERS = pd.DataFrame({"a": rng.integers(0, 2, N).astype(float), "b": rng.integers(0, 2, N).astype(float)})
+WORDS = pd.DataFrame({"a": rng.choice(["x", "y"], N), "b": rng.choice(["u", "v"], N)})
+Y = pd.Series(rng.integers(0, 2, N), name="y")
+BOUNDS = {"bounds": (0, 1)}
+VALUES = {"a": ["x", "y"], "b": ["u", "v"]}
+FOUND = {"a": "private", "b": (0, 1)}
+# What is not fitted to numbers between bounds, or not by default.
+OTHERS = {
+    "DPCategoricalNB": ({"categories": VALUES, "classes": [0, 1]}, WORDS),
+    "DPGaussianNB": (BOUNDS | {"classes": [0, 1]}, NUMBERS),
+    "DPGroupBy": (BOUNDS | {"by": "a", "keys": {"a": VALUES["a"]}}, WORDS.assign(b=NUMBERS["b"])),
+    "DPHistogram": ({"domain": VALUES}, WORDS),
+    "DPLinearRegression": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
+    "DPLogisticRegression": (BOUNDS | {"classes": [0, 1], "max_iter": 2}, NUMBERS),
+    "DPMinMaxScaler": ({"bounds": FOUND}, NUMBERS),  # it costs something
+    "DPOneHotEncoder": ({"categories": VALUES}, WORDS),
+    "DPQuantileTransformer": (BOUNDS | {"n_quantiles": 9, "candidates": 50}, NUMBERS),
+    "DPRidge": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
+    "DPSelectKBest": (BOUNDS | {"k": 1, "classes": [0, 1]}, NUMBERS),
+    "DPTargetEncoder": (BOUNDS | {"categories": VALUES}, WORDS),
+}
+EVERY = {
+    name: (getattr(central, name)(**parameters), X)
+    for name in central.__all__
+    if name.startswith("DP")
+    for parameters, X in [OTHERS.get(name, (BOUNDS, NUMBERS))]
+}
+FREE = "DPOneHotEncoder"
+"""Of declared categories, nothing is released."""
+NUMERIC = [*(name for name, (_, X) in EVERY.items() if X is NUMBERS), "DPGroupBy"]
+WITH_GAPS = [name for name in NUMERIC if EVERY[name][0].__sklearn_tags__().input_tags.allow_nan]
+
+
+def made(name, **parameters):
+    return clone(EVERY[name][0]).set_params(**{"epsilon": 5.0, "random_state": 0} | parameters)
+
+
+def whole(name):
+    """Return the table of an estimator, with a target where it needs one."""
+    needed = EVERY[name][0].__sklearn_tags__().target_tags.required
+    return EVERY[name][1].assign(**{"y": Y} if needed else {})
+
+
+def fitted(estimator, table, **more):
+    return estimator.fit(*rows_and_target(estimator, table), **more)
+
+
+def released(estimator):
+    return {name: repr(value) for name, value in vars(estimator).items() if name.endswith("_")}

@@ -1,0 +1,291 @@
+"""What is refused, of every estimator: before any charge, and without showing a value."""
+
+from __future__ import annotations
+
+import math
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from scipy import sparse
+from sklearn.feature_selection import SelectorMixin
+
+import skdp.engines
+from skdp import DPHistogram, Interval, PrivacyLedger
+from skdp.privacy import Rho
+from tests.central.estimators import EVERY, FREE, NUMBERS, NUMERIC, VALUES, WORDS, Y, fitted, made, whole
+from tests.conftest import each
+
+RHO = Rho(0.1, delta=1e-6)
+PRIVATE = {"categories": "private", "delta": 1e-6}
+KEYS = {"keys": "private", "delta": 0.1}
+TWO_KEYS = {"by": ["a", "b"], "keys": {"a": range(2000), "b": range(2000)}, "statistics": "count"}
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # there are few rows
+
+
+def refuse(name, table, match, y=None, *, groups=None, **parameters):
+    """Check that a fit is refused, costs nothing, shows no value, and leaves the estimator unfitted."""
+    ledger = PrivacyLedger(epsilon=100, delta=0.9)
+    model = made(name, ledger=ledger).set_params(**parameters)
+    with pytest.raises((TypeError, ValueError), match=match) as caught:
+        fitted(model, table, groups=groups) if y is None else model.fit(table, y, groups=groups)
+    assert not any(secret in str(caught.value) for secret in ("hush", "73519"))
+    assert ledger.report().empty
+    assert not model.__sklearn_is_fitted__()
+
+
+@each("name", [name for name in EVERY if name != FREE])
+def test_parameters_that_all_have(name):
+    for epsilon in (0, -1, math.nan, math.inf, True, "1", None):
+        refuse(name, whole(name), "epsilon must be", epsilon=epsilon)
+    refuse(name, whole(name), "max_rows_per_person must be between", max_rows_per_person=0)
+    refuse(name, whole(name), "max_rows_per_person must be an integer", max_rows_per_person=1.5)
+    refuse(name, whole(name), "random_state must be None or an int >= 0, got -1", random_state=-1)
+    refuse(name, whole(name), "random_state must be", random_state=np.random.default_rng())
+    with pytest.raises(TypeError, match="ledger must be None or a PrivacyLedger"):
+        fitted(made(name, ledger=5.0), whole(name))
+
+
+@each("name", ["DPMean", "DPQuantileBinarizer", "DPRidge"])
+@each(
+    "bounds, match",
+    [
+        (None, "bounds must be declared"),
+        ((1, 1), "bounds of column 'a' must be finite with low < high"),
+        ((0, math.inf), "bounds of column 'a' must be finite with low < high"),
+        ((0, math.nan), "bounds of column 'a' must be finite with low < high"),
+        ((False, True), "bounds of column 'a' must be two numbers"),
+        ((1e17, 1e17 + 16), "too close together for floats"),
+        ([(0, 1)] * 4, "bounds has 4 rows; X has 2 columns"),
+        ({"a": (0, 1)}, "bounds declares nothing for the columns"),
+        ({"a": (0, 1), "b": (0, 1), "c": (0, 1)}, "bounds declares columns that X does not have"),
+        (5, "bounds must be"),
+        ("auto", "bounds must be 'private' or .*, got 'auto'"),
+        ({"a": "auto", "b": (0, 1)}, "bounds of column 'a' must be 'private' or"),
+        (["private"] * 4, "bounds has 4 rows"),
+    ],
+)
+def test_bounds(name, bounds, match):
+    refuse(name, whole(name), match, bounds=bounds)
+
+
+@each(
+    "name, parameters, match",
+    [
+        ("DPMean", {"missing": "drop"}, "missing must be one of"),
+        ("DPMean", {"confidence_level": 1}, "confidence_level must be"),
+        *(("DPMean", {"bounds": "private", "bounds_share": x}, "bounds_share must be") for x in (0, 1.0, True, "half")),
+        ("DPStandardScaler", {"with_mean": "no"}, "with_mean must be True or False, got str"),
+        ("DPStandardScaler", {"with_mean": False, "with_std": False}, "both False"),
+        ("DPStandardScaler", {"missing": None}, "missing must be"),
+        *(
+            ("DPMinMaxScaler", {"feature_range": x}, "feature_range must")
+            for x in (None, (2, 1), (0, math.inf), (0, "1"))
+        ),
+        *(
+            ("DPMinMaxScaler", {"quantile_range": x}, "quantile_range must")
+            for x in ((25.0, 75.0), 0.5, (0.6, 0.4), "ab")
+        ),
+        ("DPMinMaxScaler", {"clip": 1}, "clip must be True or False"),
+        ("DPRobustScaler", {"quantile_range": (75.0, 25.0)}, "must be ascending"),
+        ("DPRobustScaler", {"quantile_range": (0, 100)}, r"above 0 and below 100 \(per cent\), got \(0, 100\)"),
+        ("DPRobustScaler", {"quantile_range": ("1", 2)}, "must be two numbers"),
+        ("DPRobustScaler", {"with_centering": False, "with_scaling": False}, "nothing to scale by"),
+        *(
+            ("DPQuantileBinarizer", {"quantile": x}, "quantile must be")
+            for x in (0, 1, 1e-9, math.nan, "0.5", True, [0.5])
+        ),
+        ("DPQuantileBinarizer", {"candidates": 0}, "candidates must be between 1 and 1000000"),
+        ("DPQuantileBinarizer", {"candidates": [101]}, "candidates of column 'a' must be between its bounds"),
+        ("DPQuantileBinarizer", {"bounds": "private", "candidates": "integers"}, "must be None or a number of steps"),
+        *(("DPKBinsDiscretizer", {"n_bins": x}, "n_bins must be") for x in (1, 10_001, 2.0, "5", True, None, [3])),
+        ("DPKBinsDiscretizer", {"strategy": "kmeans"}, "strategy must be one of"),
+        ("DPKBinsDiscretizer", {"encode": "onehot"}, "encode must be one of"),
+        ("DPQuantileTransformer", {"n_quantiles": 2}, "n_quantiles must be between 3 and 10000"),
+        ("DPQuantileTransformer", {"output_distribution": "beta"}, "output_distribution must be one of"),
+        ("DPSimpleImputer", {"strategy": "mode"}, "strategy must be one of"),
+        ("DPSimpleImputer", {"strategy": "most_frequent"}, "declare"),
+        ("DPHistogram", {"method": "tree"}, "method must be one of"),
+        ("DPHistogram", {"method": "hierarchical"}, "method='hierarchical' is for one column"),
+        ("DPHistogram", {"branching": 1}, "branching must be between 2"),
+        ("DPHistogram", {"handle_unknown": "drop"}, "handle_unknown must be one of"),
+        ("DPHistogram", {"domain": "auto"}, "domain must be declared"),
+        ("DPHistogram", {"domain": {"a": VALUES["a"]}}, r"domain declares .*\['b'\]"),
+        ("DPHistogram", {"domain": {"a": ["x", "x"], "b": VALUES["b"]}}, "column 'a'"),
+        ("DPHistogram", {"domain": {"a": range(10_000), "b": range(10_000)}}, "the domain has 100,000,000 cells"),
+        ("DPGroupBy", {"by": "town"}, r"by must name columns of X, got \['town'\]"),
+        ("DPGroupBy", {"by": ["a", "a"]}, "by must name one or several different columns"),
+        ("DPGroupBy", {"statistics": "median"}, "statistics must be one of"),
+        ("DPGroupBy", {"statistics": []}, "X has no columns for statistics="),
+        ("DPGroupBy", {"keys": "auto"}, "keys must be declared"),
+        ("DPGroupBy", {"keys": ["x", "y"]}, r"keys has 2 lists of values; it needs one .* columns \['a'\]"),
+        ("DPGroupBy", TWO_KEYS, "keys has 4,000,000 combinations"),
+        ("DPGroupBy", {"keys": "private"}, "keys='private' needs delta > 0"),
+        ("DPGroupBy", KEYS | {"keys_share": 1.0}, "keys_share must be between 0 and 1"),
+        ("DPGroupBy", {"bounds": None}, "bounds must be declared"),
+        ("DPOneHotEncoder", {"categories": None}, "categories"),
+        ("DPOneHotEncoder", {"categories": "auto"}, "categories must be 'private'"),
+        ("DPOneHotEncoder", {"categories": "private"}, "categories='private' needs delta > 0"),
+        ("DPOneHotEncoder", {"categories": "private", "epsilon": RHO}, "needs an epsilon and a delta"),
+        ("DPOneHotEncoder", {"handle_unknown": "clip"}, "handle_unknown must be one of"),
+        ("DPOneHotEncoder", {"drop": "last"}, "drop must be None, 'first', 'if_binary'"),
+        ("DPOneHotEncoder", {"drop": ["hm", "u"]}, "'a', which is not declared"),
+        ("DPOneHotEncoder", PRIVATE | {"drop": ["x", "u"]}, "'a', whose categories are not known yet"),
+        ("DPTargetEncoder", {"bounds": "public"}, "bounds must be 'private' or a pair"),
+        ("DPTargetEncoder", {"handle_unknown": "clip"}, "handle_unknown must be one of"),
+        ("DPCategoricalNB", {"delta": 1.0}, "delta"),
+        ("DPGaussianNB", {"bounds": "private", "bounds_share": 0}, "bounds_share"),
+        *((name, {"classes": [0]}, "classes must be at least 2") for name in ("DPGaussianNB", "DPLogisticRegression")),
+        *((name, {"classes": [0, 2]}, "one that classes does not") for name in ("DPGaussianNB", "DPSelectKBest")),
+        ("DPLogisticRegression", {"classes": [0, 1, None]}, "classes must not hold a missing value"),
+        ("DPLogisticRegression", {"max_iter": 0}, "max_iter"),
+        ("DPLogisticRegression", {"fit_intercept": 1}, "fit_intercept must be True or False, got int"),
+        ("DPLogisticRegression", {"delta": 0}, "delta"),
+        ("DPRidge", {"target_bounds": 3}, "target_bounds of column 'y' must be a pair"),
+        ("DPRidge", {"alpha": -1}, "alpha must be a finite number >= 0, got -1"),
+        ("DPRidge", {"epsilon": RHO, "delta": 1e-6}, "delta must be 0"),
+        ("DPSelectKBest", {"classes": None}, "either classes or target_bounds"),
+        ("DPSelectKBest", {"target_bounds": (0, 2)}, "either classes or target_bounds"),
+        ("DPSelectKBest", {"k": 0}, "k must be"),
+        *(("DPVarianceThreshold", {"threshold": x}, "threshold must be a") for x in (-1.0, math.nan, "1", True)),
+        *(("DPPCA", {"n_components": x}, "n_components") for x in (3, 0, 1.5, "mle")),
+        ("DPPCA", {"whiten": 1}, "whiten must be True or False, got int"),
+    ],
+)
+def test_parameters(name, parameters, match):
+    refuse(name, whole(name), match, **parameters)
+
+
+@each("name", [name for name in NUMERIC if name != "DPGroupBy"])
+@each(
+    "X",
+    [
+        [73519, 2, 3],
+        np.array([["hush"], ["73519"]]),
+        np.array([[73519 + 1j]]),
+        np.array([["2026-01-01"]], "M8[D]"),
+        np.ma.masked_array([[73519.0]], [[True]]),
+        sparse.csr_array([[73519.0]]),
+        pd.DataFrame({"a": pd.Categorical(["hush"])}),
+        pd.DataFrame({"a": ["hush"]}, dtype="string"),
+        pl.DataFrame({"a": [[73519]]}),
+        pl.DataFrame({"a": ["hush"]}),
+        pa.table({"a": ["hush"]}),
+        pd.DataFrame(),
+    ],
+)
+def test_tables_of_other_kinds(name, X):
+    y = np.zeros(len(X) if isinstance(X, list) else X.shape[0])
+    refuse(name, X, "", y, bounds=(0, 1))
+
+
+@each("name", ["DPGroupBy", "DPMean", "DPRidge", "DPPCA", "DPSelectKBest", "DPGaussianNB"])
+def test_a_missing_value_may_be_an_error(name):
+    for hole in (math.nan, math.inf):
+        table = whole(name).assign(b=NUMBERS["b"].where(np.arange(60) != 7, hole))
+        parameters = {"missing": "error"} if name in ("DPGroupBy", "DPMean") else {}
+        refuse(name, table, "column 'b' holds a missing value", **parameters)
+
+
+@each(
+    "name, y, match",
+    [
+        ("DPRidge", Y[:-1], "y has 59 rows; X has 60"),
+        ("DPRidge", Y.where(Y == 0), "holds a missing value"),
+        ("DPRidge", Y.astype(str), "expected numbers|column 'y'"),
+        ("DPLogisticRegression", Y.where(Y == 0), "y holds a missing value"),
+        ("DPLogisticRegression", np.column_stack([Y, Y]), "y must be one column"),
+        ("DPTargetEncoder", Y.astype(float).mask(Y == 0), "column 'y' holds a missing value"),
+        ("DPTargetEncoder", WORDS["a"].rename("y"), "column 'y'"),
+    ],
+)
+def test_targets(name, y, match):
+    refuse(name, EVERY[name][1], match, y)
+    with pytest.raises(ValueError, match="requires y"):
+        made(name).fit(EVERY[name][1], None)
+
+
+@each(
+    "groups, match",
+    [
+        ([1, 2], "groups has 2 entries; X has 60 rows"),
+        ([None] * 60, "groups holds a missing value"),
+        (np.zeros((60, 2)), "groups must be 1-dimensional"),
+        ("who", "groups must hold the person of each row; .* got str"),
+    ],
+)
+def test_groups(groups, match):
+    refuse("DPMean", NUMBERS, match, groups=groups)
+
+
+@each(
+    "name, parameters, match",
+    [
+        ("DPHistogram", {}, "column 'a' holds a value, or a NaN or inf, outside the declared domain"),
+        ("DPGroupBy", {}, "column 'a' holds a value, or a NaN or inf, outside the declared keys"),
+        ("DPOneHotEncoder", {"categories": {"a": ["x"], "b": "private"}, "delta": 1e-6}, "outside the declared categ"),
+        ("DPSimpleImputer", {"strategy": "most_frequent", "categories": VALUES}, "column 'a' holds a value outside"),
+    ],
+)
+def test_undeclared_values(name, parameters, match):
+    table = WORDS.assign(b=NUMBERS["b"]) if name == "DPGroupBy" else WORDS
+    for value in ("hush", 5):
+        refuse(name, table.assign(a=pd.Series([value] * 60, dtype=object)), match, **parameters)
+
+
+def test_columns_whose_values_are_found():
+    with pytest.raises(TypeError, match=r"categories='private' needs the values.*skdp\.engines"):
+        made("DPOneHotEncoder", **PRIVATE).fit(pl.from_pandas(WORDS).lazy())
+    refuse("DPGroupBy", pl.from_pandas(whole("DPGroupBy")).lazy(), "keys='private' needs the values", **KEYS)
+    days = pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])})
+    refuse("DPOneHotEncoder", days, r"column 'a' is of dtype datetime64.*; only text, numbers", **PRIVATE)
+
+
+def test_results_of_one_name():
+    table = pl.DataFrame({"count": [0, 1]})
+    with pytest.raises(ValueError, match="two columns of the result would be called 'count'"):
+        DPHistogram(domain={"count": [0, 1]}).fit(table)
+    with pytest.raises(ValueError, match="two columns of the result would be called 'count'"):
+        made("DPGroupBy", by="count", keys={"count": [0, 1]}, statistics="count", bounds=None).fit(table)
+
+
+@each("level", [0, 1, math.nan, "x", None])
+def test_confidence_levels_of_results(level):
+    histogram = DPHistogram(domain={"a": range(2), "b": range(2)}).fit(NUMBERS)
+    with pytest.raises(ValueError, match="confidence_level must be a number between 0 and 1"):
+        histogram.to_frame(confidence_level=level)
+
+
+METHODS = ("transform", "inverse_transform", "predict", "predict_proba", "decision_function", "score")
+LAZY = {
+    "polars": pl.LazyFrame,
+    "pyarrow": lambda table: pa.dataset.dataset(pa.Table.from_pandas(table)),
+    "duckdb": duckdb.from_df,
+}
+
+
+@each("name", EVERY)
+def test_lazy_tables_where_rows_are_read(name):
+    assert skdp.engines  # with which `fit` reads lazy tables
+    X = EVERY[name][1]
+    model = made(name).fit(X, Y)
+    for method in (one for one in METHODS if hasattr(model, one)):
+        if method == "inverse_transform" and isinstance(model, SelectorMixin):
+            continue  # it is scikit-learn's
+        for library, make in LAZY.items():
+            given = (make(X), Y) if method == "score" else (make(X),)
+            with pytest.raises(TypeError, match=rf"^lazy frames \(_?{library}\) are not read here.*collect the frame"):
+                getattr(model, method)(*given)
+
+
+def test_an_object_among_the_numbers_of_an_interval_is_undeclared():
+    table = pd.DataFrame({"a": pd.Series([0.2, "hush", None], dtype=object)})
+    counts = (
+        DPHistogram(50.0, domain=Interval(0, 1, bins=2), handle_unknown="ignore", random_state=0).fit(table).counts_
+    )
+    assert counts.tolist() == [1, 0]

@@ -1,0 +1,193 @@
+"""Bins, thresholds and scales from noisy quantiles."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.preprocessing import Binarizer, KBinsDiscretizer, OneHotEncoder, QuantileTransformer, RobustScaler
+
+from skdp import (
+    DPKBinsDiscretizer,
+    DPQuantileBinarizer,
+    DPQuantileTransformer,
+    DPRobustScaler,
+)
+from skdp.datasets import load_adult
+from tests.conftest import each
+
+
+@each("n_bins", [2, 3, 10, 100])
+def test_uniform_bins_are_those_of_scikit_learn_on_the_bounds(n_bins):
+    rows = np.random.default_rng(0).uniform([0, -3], [10, 5], (2_000, 2))
+    rows[:2] = [[0, -3], [10, 5]]
+    ours = DPKBinsDiscretizer(n_bins=n_bins, strategy="uniform", bounds=[(0, 10), (-3, 5)]).fit(rows)
+    theirs = KBinsDiscretizer(n_bins, strategy="uniform", encode="ordinal").fit(rows)
+    assert np.array(ours.bin_edges_) == pytest.approx(np.array(theirs.bin_edges_.tolist()))
+    np.testing.assert_array_equal(ours.transform(rows), theirs.transform(rows))
+    assert ours.transform(rows).dtype == np.int64
+
+
+def test_quantile_bins_hold_as_many_values_each():
+    rows = np.random.default_rng(0).lognormal(3, 1, (30_000, 2))
+    fitted = DPKBinsDiscretizer(4.0, n_bins=4, bounds=(0, 1000), candidates=100_000).fit(rows)
+    assert all(edges[0] == 0 and edges[-1] == 1000 for edges in fitted.bin_edges_)
+    for column in fitted.transform(rows).T:
+        assert np.bincount(column) / len(rows) == pytest.approx([0.25] * 4, abs=0.005)
+
+
+def test_quantiles_that_fall_together_are_one_edge():
+    adult = load_adult().frame[["capital-gain", "hours-per-week"]]
+    bounds = {"capital-gain": (0, 99_999), "hours-per-week": (0, 100)}
+    fitted = DPKBinsDiscretizer(100.0, n_bins=4, bounds=bounds).fit(adult)
+    assert [edges.tolist() for edges in fitted.bin_edges_] == [[0, 99_999], [0, 40, 45, 100]]
+    assert fitted.n_bins_.tolist() == [1, 3]
+    out = fitted.transform(adult)
+    assert out["capital-gain"].unique().tolist() == [0]
+    assert sorted(out["hours-per-week"].unique()) == [0, 1, 2]
+
+
+def test_a_bin_holds_its_left_edge_and_the_last_one_its_right_too():
+    fitted = DPKBinsDiscretizer(n_bins=2, strategy="uniform", bounds=(0, 10)).fit([[1.0]])
+    rows = [[-math.inf], [-1.0], [0.0], [4.9], [5.0], [10.0], [11.0], [math.inf]]
+    assert fitted.transform(rows).ravel().tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_one_hot_is_that_of_the_ordinal_bins():
+    rows = np.random.default_rng(0).uniform(0, 100, (500, 2))
+    parameters = {"n_bins": 3, "bounds": (0, 100), "random_state": 0}
+    ordinal = DPKBinsDiscretizer(**parameters).fit_transform(rows)
+    wide = DPKBinsDiscretizer(encode="onehot-dense", **parameters).fit(rows)
+    assert wide.get_feature_names_out().tolist() == ["x0_0", "x0_1", "x0_2", "x1_0", "x1_1", "x1_2"]
+    out = wide.transform(rows)
+    assert out.dtype == np.int8
+    np.testing.assert_array_equal(out, OneHotEncoder(sparse_output=False).fit_transform(ordinal))
+
+
+def test_names_of_bins():
+    frame = pd.DataFrame({"age": [1, 2], "hours": [3, 4]})
+    fitted = DPKBinsDiscretizer(n_bins=2, strategy="uniform", encode="onehot-dense", bounds=(0, 10)).fit(frame)
+    names = ["age_0", "age_1", "hours_0", "hours_1"]
+    assert fitted.get_feature_names_out().tolist() == names == fitted.transform(frame).columns.tolist()
+    with pytest.raises(ValueError, match="input_features is not equal to feature_names_in_"):
+        fitted.get_feature_names_out(["a", "b"])
+    assert fitted.set_params(encode="ordinal").get_feature_names_out().tolist() == ["age", "hours"]
+
+
+def test_what_is_missing_stays_missing():
+    frame = pl.DataFrame({"age": [20.0, None, 60.0, float("nan")]})
+    parameters = {"n_bins": 2, "strategy": "uniform", "bounds": (0, 100)}
+    assert DPKBinsDiscretizer(**parameters).fit_transform(frame)["age"].to_list() == [0, None, 1, None]
+    wide = DPKBinsDiscretizer(encode="onehot-dense", **parameters).fit_transform(frame)
+    assert wide.rows() == [(1, 0), (0, 0), (0, 1), (0, 0)]
+
+
+@pytest.fixture
+def people():
+    return load_adult().frame[["age", "sex"]]
+
+
+def test_1_is_above_the_threshold(people):
+    """As scikit-learn has it, and the study of age and sex."""
+    fitted = DPQuantileBinarizer(epsilon=0.5, bounds=(0, 100)).fit(people[["age"]])
+    assert fitted.thresholds_.tolist() == [37] == [people["age"].median()]
+    out = fitted.transform(people[["age"]])
+    assert out["age"].dtype == np.int8
+    assert out["age"].tolist() == (people["age"] > 37).tolist()
+    np.testing.assert_array_equal(out, Binarizer(threshold=37).fit_transform(people[["age"]]))
+    assert fitted.transform(pd.DataFrame({"age": [36, 37, 38]}))["age"].tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
+def test_each_column_has_its_quantile(quantile):
+    rows = np.random.default_rng(0).integers(0, 100, (20_000, 2)) * [1, 10]
+    bounds = {"x0": (0, 99), "x1": (0, 990)}
+    fitted = DPQuantileBinarizer(10.0, quantile=quantile, bounds=bounds, random_state=0).fit(rows)
+    exact = np.quantile(rows, quantile, axis=0, method="inverted_cdf")
+    assert np.abs(fitted.thresholds_ - exact).max() <= 1
+    assert fitted.transform(rows).mean() == pytest.approx(1 - quantile, abs=0.02)
+
+
+def test_the_failure_is_within_the_stated_bound():
+    """1 - m e^(-t s) >= 1 - 1e-6 for each of 3 columns."""
+    rows = np.random.default_rng(1).uniform(0, 100, (5_000, 3))
+    thresholds = DPQuantileBinarizer(0.9, quantile=0.8, bounds=(0, 100)).fit(rows).thresholds_
+    s = 0.9 / (2 * 3 * 0.8)
+    failure = np.abs((rows < thresholds).sum(axis=0) - 0.8 * 5_000).max()
+    assert failure < math.log(10_001 / 1e-6) / s + 2
+
+
+def test_infinite_values_are_the_ends():
+    fitted = DPQuantileBinarizer(1e6, bounds=(0, 100), candidates=10).fit([[-math.inf], [30], [math.inf]])
+    assert fitted.thresholds_.tolist() == [30]
+    assert fitted.transform([[-math.inf], [30], [math.inf]]).tolist() == [[0], [0], [1]]
+
+
+rng = np.random.default_rng(5)
+ROWS = np.column_stack([rng.normal(50, 10, 4_000), np.where(rng.random(4_000) < 0.3, 0, rng.exponential(20, 4_000))])
+BOUNDS = (0, 100)
+
+
+def theirs_of(ours):
+    """scikit-learn's transformer with our quantiles."""
+    theirs = QuantileTransformer(n_quantiles=ours.n_quantiles, output_distribution=ours.output_distribution)
+    theirs.fit(np.zeros((ours.n_quantiles, ours.n_features_in_)))
+    theirs.quantiles_, theirs.references_ = ours.quantiles_, ours.references_
+    return theirs
+
+
+class TestQuantileTransformer:
+    @pytest.mark.parametrize("output_distribution", ["uniform", "normal"])
+    def test_is_scikit_learns_on_the_released_quantiles(self, output_distribution):
+        ours = DPQuantileTransformer(
+            5.0, n_quantiles=30, output_distribution=output_distribution, bounds=BOUNDS, random_state=0
+        ).fit(ROWS)
+        theirs = theirs_of(ours)
+        some = np.vstack([ROWS[:50], [[0, 0], [100, 100], [-7, 300], [math.nan, 20], [math.inf, -math.inf]]])
+        finite = some[:-1]
+        assert ours.transform(finite) == pytest.approx(theirs.transform(finite), nan_ok=True)
+        assert ours.transform(some)[-1].tolist() == ours.transform([[100, 0]])[0].tolist()
+        there = ours.transform(finite)
+        assert ours.inverse_transform(there) == pytest.approx(theirs.inverse_transform(there), nan_ok=True)
+
+    def test_output_is_nearly_uniform_or_normal(self):
+        fitted = DPQuantileTransformer(bounds=BOUNDS, random_state=0).fit(ROWS)
+        assert fitted.quantiles_.shape == (1000, 2)
+        assert (np.diff(fitted.quantiles_, axis=0) >= 0).all()
+        assert fitted.quantiles_[[0, -1]].tolist() == [[0, 0], [100, 100]]
+        shares = np.sort(fitted.transform(ROWS)[:, 0])
+        assert np.abs(shares - np.arange(4_000) / 4_000).max() < 0.03
+        assert fitted.inverse_transform(fitted.transform(ROWS))[:, 0] == pytest.approx(ROWS[:, 0], abs=0.5)
+        normal = fitted.set_params(output_distribution="normal").fit_transform(ROWS)[:, 0]
+        assert (normal.mean(), normal.std()) == pytest.approx((0, 1), abs=0.05)
+
+    def test_what_is_missing_stays(self):
+        frame = pl.DataFrame({"age": [20.0, None, 50.0, float("nan")]})
+        out = DPQuantileTransformer(bounds=BOUNDS, output_distribution="normal").fit(frame).transform(frame)
+        assert [value is None for value in out["age"]] == [False, True, False, True]
+
+
+class TestRobustScaler:
+    @pytest.mark.parametrize(("unit_variance", "quantile_range"), [(False, (25.0, 75.0)), (True, (10, 50))])
+    def test_is_nearly_scikit_learns(self, unit_variance, quantile_range):
+        parameters = {"unit_variance": unit_variance, "quantile_range": quantile_range}
+        ours = DPRobustScaler(20.0, bounds=BOUNDS, random_state=0, **parameters).fit(ROWS)
+        theirs = RobustScaler(**parameters).fit(ROWS)
+        assert ours.center_ == pytest.approx(theirs.center_, abs=0.2)
+        assert ours.scale_ == pytest.approx(theirs.scale_, abs=0.3)
+        theirs.center_, theirs.scale_ = ours.center_, ours.scale_
+        assert ours.transform(ROWS) == pytest.approx(theirs.transform(ROWS))
+        assert ours.inverse_transform(ours.transform(ROWS)) == pytest.approx(ROWS)
+
+    @pytest.mark.parametrize(("with_centering", "with_scaling"), [(True, False), (False, True)])
+    def test_only_what_is_asked_for_is_released(self, with_centering, with_scaling):
+        scaler = DPRobustScaler(with_centering=with_centering, with_scaling=with_scaling, bounds=BOUNDS).fit(ROWS)
+        assert (scaler.center_ is None, scaler.scale_ is None) == (not with_centering, not with_scaling)
+        assert scaler.inverse_transform(scaler.transform(ROWS)) == pytest.approx(ROWS)
+
+    def test_quantiles_that_coincide_are_scaled_as_if_they_differed_by_1(self):
+        scaler = DPRobustScaler(1e6, bounds=BOUNDS).fit(np.full((50, 1), 7.0))
+        assert (scaler.center_.item(), scaler.scale_.item()) == (7, 1)

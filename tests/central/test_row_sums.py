@@ -1,0 +1,324 @@
+"""What a row changes in exact sums over rows of a bounded norm, by brute force, for the models made of them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdp.central._pca import _noise_of_products
+from skdp.central._select_k_best import NUMBERS, Contrasts
+from skdp.central.linear_model._descent import _CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
+from skdp.central.linear_model._moments import ExactMoments
+from skdp.central.statistics import UNIT, GaussianNoise, Rows, _rows, find_limits, largest_moments
+from skdp.central.statistics._rows import choose_limit
+from skdp.privacy import Mu, read_share
+from skdp.randomness import SeededSource
+
+rng = np.random.default_rng(0)
+
+
+PAIRS = np.array(list(itertools.product([-1.0, -0.3, 0.0, 1.0], repeat=2)))
+
+
+LOSSES = {
+    "binary": BinaryLoss(),
+    "softmax": SoftmaxLoss(3),
+    "weighted binary": BinaryLoss(weighted=True),
+    "weighted softmax": SoftmaxLoss(3, weighted=True),
+}
+
+
+def rows_of(values, codes, limit=None):
+    rows = Rows.of(list(values.T), np.tile([-1.0, 1.0], (2, 1)), np.zeros(2), np.asarray(codes))
+    return (rows if limit is None else rows.clipped(limit)).with_constant(UNIT)
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("limit", [None, UNIT**2 // 2 + 5, UNIT**2])
+def test_a_row_changes_the_gradient_by_its_own_and_no_more(loss, limit, monkeypatch):
+    n_classes = max(loss.n_outputs, 2)
+    cases = [(row, code) for row in PAIRS for code in range(n_classes)]
+    others = rows_of(rng.uniform(-1, 1, (7, 2)), rng.integers(0, n_classes, 7), limit)
+    monkeypatch.setattr(_rows, "_BLOCK", 3 * 4)  # a row in front moves all others to another place of a block
+    for size in (0.0, 0.1, 3.0, 500.0, 1e9):
+        coefficients = size * rng.normal(size=(3, loss.n_outputs))
+        before = gradient(others, coefficients, loss)
+        largest = 0
+        for row, code in cases:
+            own = rows_of(row[np.newaxis], [code], limit)
+            more = replace(
+                others, places=np.vstack([own.places, others.places]), codes=np.append(own.codes, others.codes)
+            )
+            change = gradient(more, coefficients, loss) - before
+            assert (change == gradient(own, coefficients, loss)).all()
+            largest = max(largest, sum(int(one) ** 2 for one in change.ravel()))
+        assert largest <= largest_change(others, loss)
+        # The bound is reached: it is that of a certain prediction of a wrong class for the longest row.
+        assert size < 1e9 or largest > 0.9 * largest_change(others, loss)
+
+
+def test_residuals_are_short_and_0_in_expectation():
+    for n_classes, weighted in itertools.product([2, 3, 5], [False, True]):
+        loss = SoftmaxLoss(n_classes, weighted=weighted) if n_classes > 2 else BinaryLoss(weighted=weighted)
+        logits = np.vstack([rng.integers(-size, size + 1, (500, loss.n_outputs)) for size in (0, 99, 4_000, 16_384)])
+        residuals = np.stack([loss.residuals(logits, np.full(len(logits), code)) for code in range(n_classes)])
+        squares = (residuals.astype(np.int64) ** 2).sum(axis=2)
+        assert (residuals == np.rint(residuals)).all()
+        assert 0.999 * loss.square < squares.max() <= loss.square
+        bound = 1 - 1 / n_classes if weighted else 2
+        assert loss.square <= (bound / 2 if n_classes == 2 else bound) * _CERTAIN**2
+        powers = np.exp(np.hstack([np.zeros_like(logits), logits] if n_classes == 2 else [logits]) / 1024)
+        shares = (powers / powers.sum(axis=1, keepdims=True)).T[:, :, np.newaxis]
+        assert np.abs((shares * residuals).sum(axis=0)).max() < 20  # with residuals that are cut: thousands
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_neither_order_nor_blocks_show(loss, monkeypatch):
+    values, codes = rng.uniform(-1, 1, (500, 2)), rng.integers(0, max(loss.n_outputs, 2), 500)
+    coefficients = rng.normal(size=(3, loss.n_outputs))
+    whole = gradient(rows_of(values, codes), coefficients, loss)
+    order = rng.permutation(500)
+    assert (gradient(rows_of(values[order], codes[order]), coefficients, loss) == whole).all()
+    monkeypatch.setattr(_rows, "_BLOCK", 7)
+    assert (gradient(rows_of(values, codes), coefficients, loss) == whole).all()
+
+
+def test_the_gradient_is_that_of_the_loss():
+    values, codes = rng.uniform(-1, 1, (200, 2)), rng.integers(0, 3, 200)
+    constant = np.column_stack([values, np.ones(200)])
+    coefficients = rng.normal(size=(3, 3))
+    powers = np.exp(constant @ coefficients)
+    wanted = constant.T @ (powers / powers.sum(axis=1, keepdims=True) - np.eye(3)[codes])
+    found = gradient(rows_of(values, codes), coefficients, SoftmaxLoss(3)) / (UNIT * _CERTAIN)
+    assert np.allclose(found, wanted, atol=0.2)
+    wanted = constant.T @ (1 / (1 + np.exp(-constant @ coefficients[:, :1])) - (codes[:, np.newaxis] > 0))
+    found = gradient(rows_of(values, (codes > 0).astype(int)), coefficients[:, :1], BinaryLoss()) / (UNIT * _CERTAIN)
+    assert np.allclose(found, wanted, atol=0.2)
+
+
+def test_clipped_rows_are_no_longer_than_the_limit_and_point_the_same_way():
+    values = rng.uniform(-1, 1, (5_000, 2)) * rng.choice([1e-3, 1.0], (5_000, 2))
+    for limit in (1, UNIT**2 // 3, UNIT**2 + 1, 2 * UNIT**2 - 1, 2 * UNIT**2):
+        whole, cut = rows_of(values, np.zeros(5_000, int)), rows_of(values, np.zeros(5_000, int), limit)
+        squares = [sum(int(place) ** 2 for place in row) for row in cut.places]
+        assert whole.total(limit).tolist() == cut.places.sum(axis=0, dtype=int).tolist()
+        assert (cut.squares == squares).all()
+        assert max(squares) <= limit
+        long = whole.squares > limit
+        assert (cut.places[~long] == whole.places[~long]).all()
+        if limit > UNIT:
+            assert min(np.array(squares)[long], default=limit) > 0.99 * limit
+
+
+def test_a_row_changes_the_moments_by_its_own_and_no_more(monkeypatch):
+    monkeypatch.setattr(_rows, "_BLOCK", 7)
+    ends, starts = np.tile([-1.0, 1.0], (2, 1)), np.zeros(2)
+    for middle, limit in itertools.product([(0, 0), (UNIT - 1, 1 - UNIT), (17, -300)], [None, UNIT**2 // 2, UNIT**2]):
+        table = Rows.of(list(PAIRS.T), ends, starts, np.zeros(len(PAIRS), int)).centred(np.array(middle, np.int16))
+        table = (table if limit is None else table.clipped(limit)).with_constant(5)
+        whole = [[sum(int(row[i]) * int(row[j]) for row in table.places) for j in range(2)] for i in range(2)]
+        assert table.moments().tolist() == whole
+        changes = []
+        for place in range(len(PAIRS)):
+            fewer = replace(table, places=np.delete(table.places, place, axis=0))
+            changes.append((table.moments() - fewer.moments())[np.triu_indices(2)])
+        largest = max(sum(int(one) ** 2 for one in change) for change in changes)
+        bound = largest_moments(table.square - 5**2, 2 * UNIT)
+        assert largest <= bound
+        assert largest > 0.45 * bound  # reached by a single column, or by equal values of all
+
+
+def test_a_row_changes_one_number_of_rows_by_1_and_the_total_by_itself(monkeypatch):
+    given = []
+    monkeypatch.setattr(GaussianNoise, "add", lambda self, source, numbers: given.append(numbers) or numbers)
+    table = rows_of(rng.uniform(-1, 1, (30, 2)), np.zeros(30, int))
+    for row in PAIRS:
+        given.clear()
+        own = rows_of(row[np.newaxis], [0])
+        more = Rows(np.vstack([own.places, table.places]), np.zeros(31, int), table.square)
+        for rows in (table, more):
+            choose_limit(rows, GaussianNoise(1), 0.05, SeededSource(0))
+        change = np.subtract(given[1], given[0])
+        assert (np.sort(change) == [0] * 23 + [1]).all()
+        assert (more.total(2 * UNIT**2) - table.total(2 * UNIT**2)).tolist() == own.places[0].tolist()
+    few_are_longer = np.repeat([1.0, 0.3], [2, 48])
+    limit, n_rows = choose_limit(
+        Rows(few_are_longer[:, np.newaxis] * UNIT, None, UNIT**2), GaussianNoise(1), 0.05, None
+    )
+    assert n_rows == 50
+    assert 0.3 <= limit**0.5 / UNIT < 0.3 * 2 ** (1 / 6)
+
+
+def test_centred_rows_stay_within_their_bound():
+    for middle in ([0, 0], [UNIT - 1, 1 - UNIT], [17, -3]):
+        rows = Rows.of(list(PAIRS.T), np.tile([-1.0, 1.0], (2, 1)), np.zeros(2), np.zeros(len(PAIRS), int))
+        centred = rows.centred(np.array(middle, np.int16))
+        assert (centred.places == rows.places.astype(int) - middle).all()
+        assert centred.squares.max() <= centred.square
+
+
+def test_a_place_between_bounds_is_on_the_grid_whatever_the_bounds():
+    for low, high in [(1900, 2025), (-7.3, -7.1), (0.1, 0.3), (-0.1, 0.3), (1e-300, 2e-300), (-8e307, 9e307)]:
+        values = np.linspace(low, high, 1_001)
+        values = np.concatenate([[-1.7e308, np.nextafter(low, -np.inf)], values, [np.nextafter(high, np.inf), 1.7e308]])
+        for start in (0.0, np.clip(0.0, low, high)):
+            places = Rows.of([values], np.array([[low, high]]), np.array([start]), np.zeros(len(values), int)).places
+            assert np.abs(places).max() == UNIT
+            assert (np.diff(places[:, 0]) >= 0).all()
+            assert (places == np.trunc(places)).all()
+
+
+TRIPLES = np.array(list(itertools.product([-1.0, -0.3, 1.0], [-1.0, 0.4, 1.0], [-1.0, 0.7, 1.0])))
+
+
+ENDS = np.tile([-1.0, 1.0], (2, 1))
+
+
+def with_target(values):
+    """Place two columns and a target of bounds -1 and 1."""
+    return Rows.of(list(values[:, :2].T), ENDS, np.zeros(2), np.trunc(values[:, 2] * UNIT))
+
+
+@pytest.mark.parametrize("middle", [(0, 0), (UNIT - 1, 1 - UNIT), (17, -300)])
+@pytest.mark.parametrize("limit", [UNIT**2 // 3, 3 * UNIT**2, None])
+@pytest.mark.parametrize("constant", [UNIT // 3, 3 * UNIT])
+def test_a_row_changes_products_with_a_target_by_no_more_than_is_paid_for(middle, limit, constant, monkeypatch):
+    monkeypatch.setattr(_rows, "_BLOCK", 7)  # a row in front moves all others to another place of a block
+
+    def moments(values):
+        rows = with_target(values).centred(np.array(middle, np.int16))
+        return ExactMoments.of(rows, rows.square if limit is None else limit, constant, 2 * UNIT)
+
+    whole = moments(TRIPLES)
+    largest = [0, 0, 0]
+    for place in range(len(TRIPLES)):
+        change = whole.sums - moments(np.delete(TRIPLES, place, axis=0)).sums
+        assert (change == moments(TRIPLES[[place]]).sums).all()
+        assert (change == change.T).all()
+        parts = change[np.triu_indices(3)], change[:-1, -1], change[-1:, -1]
+        largest = [max(one, sum(int(x) ** 2 for x in part)) for one, part in zip(largest, parts, strict=True)]
+    bounds = largest_moments(whole.square, whole.largest), whole.square * UNIT**2, UNIT**4
+    assert all(one <= bound for one, bound in zip(largest, bounds, strict=True))
+    assert all(one > 0.1 * bound for one, bound in zip(largest, bounds, strict=True))
+
+
+def test_without_delta_a_row_changes_each_sum_by_1_at_most():
+    whole = ExactMoments.of(with_target(TRIPLES), 2 * UNIT**2, UNIT, UNIT)
+    assert whole.largest == UNIT
+    table = np.column_stack(
+        [np.trunc(TRIPLES[:, :2] * UNIT), np.full(len(TRIPLES), UNIT), np.trunc(TRIPLES[:, 2] * UNIT)]
+    )
+    assert (whole.sums == table.T @ table).all()
+    for place in range(len(TRIPLES)):
+        fewer = ExactMoments.of(with_target(np.delete(TRIPLES, place, axis=0)), 2 * UNIT**2, UNIT, UNIT)
+        assert np.abs(whole.sums - fewer.sums).max() == UNIT**2
+
+
+WIDE = np.array(list(itertools.product([-1.0, -0.3, 1.0], [-4.0, 1.7, 4.0], [-1.0, 0.7, 1.0])))
+
+
+WIDE_ENDS = np.array([[-1.0, 1.0], [-4.0, 4.0], [-1.0, 1.0]])
+
+
+UNITS = np.array([2.0, 4.0, 2.0])  # the roots of the half widths, times that of the largest
+
+
+def placed(values, units=UNITS):
+    return Rows.of(list(values.T), WIDE_ENDS, np.zeros(3), np.zeros(len(values), int), units)
+
+
+def test_the_units_of_columns_limit_their_places():
+    rows = placed(WIDE)
+    assert (np.abs(rows.places).max(axis=0) == rows.most).all()
+    assert rows.square == rows.squares.max() == UNIT**2 * 1.5
+    middle = np.array([UNIT // 2, 1 - UNIT, -17], np.int16)
+    moved = rows.centred(middle)
+    assert moved.square == moved.squares.max()
+
+
+@pytest.mark.parametrize("middle", [(0, 0, 0), (UNIT // 2, UNIT - 1, -300)])
+@pytest.mark.parametrize("limit", [UNIT**2 // 3, None])
+@pytest.mark.parametrize("constant", [UNIT // 4, 2 * UNIT])
+def test_a_row_changes_products_by_no_more_than_is_paid_for(middle, limit, constant, monkeypatch):
+    monkeypatch.setattr(_rows, "_BLOCK", 7)  # a row in front moves all others to another place of a block
+    middle, share = np.array(middle, np.int16), read_share(1.0)
+    whole = placed(WIDE).centred(middle)
+    limit = whole.square if limit is None else limit
+    sums = whole.shortened(limit, constant, codes=False)
+    pure = _noise_of_products(share, 4, limit + constant**2, 2 * UNIT).sensitivity
+    gaussian = _noise_of_products(read_share(Mu(1, delta=1e-6)), 4, limit + constant**2, 2 * UNIT).square
+    changes = []
+    for place in range(len(WIDE)):
+        fewer = placed(np.delete(WIDE, place, axis=0)).centred(middle).shortened(limit, constant, codes=False)
+        change = (sums - fewer)[np.triu_indices(4)].astype(object)
+        changes.append((np.abs(change).sum(), (change**2).sum()))
+    largest = np.max(changes, axis=0)
+    assert largest[0] <= pure
+    assert largest[1] <= gaussian
+    assert largest[0] > 0.4 * pure
+    assert largest[1] > 0.4 * gaussian
+
+
+def test_the_noise_of_the_mean_covers_any_row(monkeypatch):
+    asked, whole = [], _rows.integer_noise
+    monkeypatch.setattr(_rows, "integer_noise", lambda *what: asked.append(what) or whole(*what))
+    rows = placed(np.tile(WIDE, (20, 1)), None)
+    find_limits(rows, read_share(1e6), 0.5, SeededSource(0), centred=True)
+    (_, (_, sensitivity, square)) = asked
+    changes = [placed(WIDE[[place]], None).total(square).tolist() for place in range(len(WIDE))]
+    assert 0.9 * sensitivity < max(sum(map(abs, change)) for change in changes) <= sensitivity
+    assert 0.9 * square < max(sum(one**2 for one in change) for change in changes) <= square
+    fewer = placed(np.delete(np.tile(WIDE, (20, 1)), 5, axis=0), None).total(square)
+    assert (np.array(rows.total(square)) - fewer).tolist() == changes[5]
+
+
+def test_an_array_has_the_places_of_its_columns(monkeypatch):
+    monkeypatch.setattr(_rows, "_BLOCK", 7)
+    values = rng.normal(scale=4, size=(20, 3))
+    values[3:6, 1] = 1.7e308, -1.7e308, 4.0
+    apart = Rows.of([*map(np.array, values.T)], WIDE_ENDS, np.zeros(3), np.zeros(20, int), UNITS)
+    exact = np.trunc(np.clip(values, *WIDE_ENDS.T) / UNITS * UNIT)
+    for rows in (placed(values), apart, placed(np.asfortranarray(values))):
+        assert (rows.places == exact).all()
+    assert placed(values[:0]).places.shape == (0, 3)
+
+
+CODED = np.array(list(itertools.product([-1.0, -0.3, 1.0], [-1.0, 0.7, 1.0], [0, 1, 2])))
+
+
+@pytest.mark.parametrize(("counts", "copies"), [((3.0, 3.0, 3.0), 2), ((1_000.0, 40.0, 2.0), 1)])
+def test_a_row_changes_no_score_by_more_than_is_paid_for(counts, copies, monkeypatch):
+    monkeypatch.setattr(_rows, "_BLOCK", 7)  # a row in front moves all others to another place of a block
+
+    def scores(values):
+        rows = Rows.of(list(values[:, :2].T), np.tile([-1.0, 1.0], (2, 1)), np.zeros(2), values[:, 2])
+        target = Contrasts.of_classes(np.array(counts))
+        return np.array(target.scores(rows), object), target.square
+
+    values = np.tile(CODED[CODED[:, 2] > 0] if counts[0] > 3 else CODED, (copies, 1))
+    whole, square = scores(values)
+    bound = Fraction(UNIT**2 * square)
+    largest = 0
+    for place in range(len(values)):
+        fewer, _ = scores(np.delete(values, place, axis=0))
+        assert (max(abs(whole - fewer)) - 1) ** 2 <= bound  # the floor of a root may change by one more
+        largest = max(largest, *abs(whole - fewer))
+    assert largest**2 > 0.5 * bound
+
+
+def test_scores_of_numbers_change_by_a_row_at_most():
+    values = np.array(list(itertools.product([-1.0, 0.3, 1.0], repeat=2)))
+    ends = np.array([[-1.0, 1.0]])
+
+    def score(part):
+        target = Rows.of([part[:, 1]], ends, np.zeros(1), np.zeros(len(part)))
+        return NUMBERS.scores(Rows.of([part[:, 0]], ends, np.zeros(1), target.places[:, 0]))[0]
+
+    square = NUMBERS.square
+    changes = [abs(score(values) - score(np.delete(values, place, axis=0))) for place in range(len(values))]
+    assert 0.99 * UNIT**2 * square < max(changes) ** 2
+    assert (max(changes) - 1) ** 2 <= UNIT**2 * square

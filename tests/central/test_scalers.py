@@ -1,0 +1,205 @@
+"""Scaling by noisy means and variances, and by noisy or public ends."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from skdp import DPMinMaxScaler, DPStandardScaler
+from tests.conftest import often
+
+pytestmark = pytest.mark.filterwarnings("ignore:the columns .* are of dtype object:UserWarning")
+
+
+def table(n, columns=1, seed=0):
+    return np.random.default_rng(seed).beta(2, 5, size=(n, columns)) * 80 + 10
+
+
+def fits(X, repeats, **parameters):
+    return [DPStandardScaler(random_state=seed, **parameters).fit(X) for seed in range(repeats)]
+
+
+def closed_form_std(dimension, epsilon):
+    """The standard deviation of a coordinate of cube noise for a sensitivity of 1."""
+    return math.sqrt((dimension + 1) * (dimension + 2) / 3) / epsilon
+
+
+class TestAccuracy:
+    @pytest.mark.parametrize(
+        ("parameters", "n_columns", "dimension"),
+        [
+            pytest.param({}, 1, 3, marks=pytest.mark.long),
+            pytest.param({"missing": "error"}, 4, 9, marks=pytest.mark.long),
+            ({}, 4, 12),
+            pytest.param({"missing": "error", "with_std": False}, 4, 5, marks=pytest.mark.long),
+            pytest.param({"with_std": False}, 4, 8, marks=pytest.mark.long),
+        ],
+    )
+    @pytest.mark.parametrize("epsilon", often([0.5, 2.0], [0.5]))
+    def test_errors_are_those_of_the_closed_form(self, parameters, n_columns, dimension, epsilon):
+        """250 runs of 4 columns: the standard error of a root mean square is 5 to 7 %."""
+        n, (low, high) = 20_000, (20.0, 40.0)
+        X = np.tile(np.repeat([[low], [high]], n // 2, axis=0), n_columns)  # mean 30, standard deviation 10
+        runs = fits(X, 250, epsilon=epsilon, bounds=(0, 100), **parameters)
+        noise, t, s = closed_form_std(dimension, epsilon) / n, 30 / 50 - 1, 10 / 50
+        of_mean = 50 * noise * math.sqrt(1 + t**2)
+        errors = np.array([run.mean_ for run in runs]) - 30
+        assert np.sqrt(np.mean(errors**2, axis=0)) == pytest.approx(of_mean, rel=0.16)
+        assert np.mean([run.mean_std_error_ for run in runs], axis=0) == pytest.approx(of_mean, rel=0.01)
+        assert np.abs(errors.mean(axis=0)).max() < 5 * of_mean / math.sqrt(250)
+        if parameters.get("with_std", True):
+            of_variance = noise * math.sqrt(1 / 4 + 4 * t**2 + (t**2 - s**2 + 1 / 2) ** 2)
+            of_scale = 50 * of_variance / (2 * s)
+            errors = np.array([run.scale_ for run in runs]) - 10
+            assert np.sqrt(np.mean(errors**2, axis=0)) == pytest.approx(of_scale, rel=0.16)
+            assert np.mean([run.scale_std_error_ for run in runs], axis=0) == pytest.approx(of_scale, rel=0.02)
+            assert np.abs(errors.mean(axis=0)).max() < 5 * of_scale / math.sqrt(250)
+
+    def test_a_large_epsilon_gives_what_scikit_learn_gives(self):
+        X = table(2000, 3)
+        ours, theirs = DPStandardScaler(1e6, bounds=(0, 100)).fit(X), StandardScaler().fit(X)
+        for name in ("mean_", "var_", "scale_"):
+            assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=1e-5)
+        assert ours.transform(X) == pytest.approx(theirs.transform(X), abs=1e-4)
+
+
+class TestLittleData:
+    @pytest.mark.parametrize("missing", ["error", "ignore"])
+    @pytest.mark.parametrize("rows", [0, 1, 2])
+    def test_tables_of_no_rows_and_of_one_are_answered(self, rows, missing):
+        for seed in range(20):
+            scaler = DPStandardScaler(0.5, bounds=(-5, 5), missing=missing, random_state=seed)
+            with pytest.warns(UserWarning, match=r"drowns the variance of \['x0', 'x1'\]"):
+                scaler.fit(np.full((rows, 2), 3.0))
+            assert (np.abs(scaler.mean_) <= 5).all()
+            assert scaler.scale_ == pytest.approx(10 / math.sqrt(12))
+            assert scaler.drowned_.all()
+            assert (scaler.mean_std_error_ > 0).all()
+
+    def test_noise_as_large_as_the_variance_is_its_floor(self):
+        """A column of one value: its variance cannot be told from what the noise makes of it."""
+        for run in fits(np.full((5000, 1), 0.0), 100, bounds=(-1, 1)):
+            assert not run.drowned_.any()
+            floor = 2 * run.scale_[0] * run.scale_std_error_[0]
+            assert run.var_[0] >= floor * (1 - 1e-12) > 0
+        assert np.mean([run.var_[0] == pytest.approx(2 * run.scale_[0] * run.scale_std_error_[0]) for run in fits(
+            np.full((5000, 1), 0.0), 100, bounds=(-1, 1))]) > 0.5  # fmt: skip
+
+    def test_no_variance_is_larger_than_bounds_allow(self):
+        X = np.repeat([[0.0], [8.0]], 300, axis=0)
+        runs = fits(X, 100, epsilon=0.5, bounds=(0, 8))
+        variances = np.array([run.var_[0] for run in runs])
+        assert variances.max() <= 16
+        assert np.median(variances) > 15
+
+    def test_tiny_and_huge_epsilons(self):
+        for epsilon in (5e-324, 1e-300, 1e-9):
+            with pytest.warns(UserWarning, match="drowns"):
+                scaler = DPStandardScaler(epsilon, bounds=(0, 100), random_state=0).fit(table(50))
+            assert 0 <= scaler.mean_[0] <= 100
+            assert scaler.scale_[0] == pytest.approx(100 / math.sqrt(12))
+        scaler = DPStandardScaler(1e300, bounds=(0, 1), random_state=0).fit(np.full((50, 1), 0.25))
+        assert scaler.mean_[0] == pytest.approx(0.25, abs=1e-9)
+        assert 0 < scaler.scale_[0] < 1e-4
+        assert np.isfinite(scaler.transform([[0.3]])).all()
+
+    def test_any_bounds(self):
+        for low, high in [(-8e307, 8e307), (0, 1e-299), (1e15, 1e15 + 2e6), (-1000, -999)]:
+            X = low + (high - low) * (table(3000) / 100)
+            scaler = DPStandardScaler(5.0, bounds=(low, high), random_state=0).fit(X)
+            assert (scaler.mean_[0] - low) / (high - low) == pytest.approx(0.33, abs=0.01)
+            assert scaler.scale_[0] / (high - low) == pytest.approx(table(3000).std() / 100, abs=0.02)
+
+
+class TestData:
+    def test_one_column_may_lack_what_another_has(self):
+        X = table(4000, 2)
+        X[::2, 1] = np.nan
+        scaler = DPStandardScaler(20.0, bounds=(0, 100), missing="ignore", random_state=0).fit(X)
+        assert scaler.mean_ == pytest.approx(np.nanmean(X, axis=0), abs=0.3)
+        assert scaler.scale_ == pytest.approx(np.nanstd(X, axis=0), abs=0.5)
+
+    def test_both_sides_are_clipped(self):
+        X = np.full((3000, 1), 30.0)
+        for outlier in (-1e9, 1e9, np.inf, -np.inf):
+            scaler = DPStandardScaler(20.0, bounds=(0, 100), missing="ignore", random_state=0)
+            scaler.fit(np.vstack([X, [[outlier]]]))
+            assert abs(scaler.mean_[0] - 30) < 0.7
+            assert scaler.scale_[0] < 6
+
+    @pytest.mark.parametrize("kind", [{"with_mean": False}, {"with_std": False}])
+    def test_half_of_it(self, kind):
+        X = table(500)
+        scaler = DPStandardScaler(bounds=(0, 100), **kind).fit(X)
+        if scaler.with_std:
+            assert scaler.transform(X) == pytest.approx(X / scaler.scale_)
+        else:
+            assert scaler.transform(X) == pytest.approx(X - scaler.mean_)
+            assert scaler.var_ is scaler.scale_ is scaler.scale_std_error_ is scaler.drowned_ is None
+        assert scaler.inverse_transform(scaler.transform(X)) == pytest.approx(X)
+
+
+ATTRIBUTES = ["data_min_", "data_max_", "data_range_", "scale_", "min_"]
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).uniform([0, -3], [10, 5], (2_000, 2))
+
+
+@pytest.mark.parametrize("feature_range", [(0, 1), (-1, 1), (2.5, 10)])
+@pytest.mark.parametrize("clip", [False, True])
+def test_with_bounds_it_is_scikit_learns_on_the_bounds(rows, feature_range, clip):
+    ours = DPMinMaxScaler(feature_range=feature_range, bounds=[(0, 10), (-3, 5)], clip=clip).fit(rows)
+    theirs = MinMaxScaler(feature_range=feature_range, clip=clip).fit([[0, -3], [10, 5]])
+    for name in ATTRIBUTES:
+        assert getattr(ours, name) == pytest.approx(getattr(theirs, name))
+    wider = 2 * rows
+    assert ours.transform(wider) == pytest.approx(theirs.transform(wider))
+    assert ours.inverse_transform(ours.transform(rows)) == pytest.approx(rows)
+
+
+def test_with_quantiles_it_is_scikit_learns_on_the_released_ones(rows):
+    ours = DPMinMaxScaler(2.0, bounds=(-100, 100), quantile_range=(0.1, 0.9)).fit(rows)
+    assert ours.data_min_ == pytest.approx(np.quantile(rows, 0.1, axis=0), abs=0.3)
+    assert ours.data_max_ == pytest.approx(np.quantile(rows, 0.9, axis=0), abs=0.3)
+    theirs = MinMaxScaler().fit([ours.data_min_, ours.data_max_])
+    for name in ATTRIBUTES:
+        assert getattr(ours, name) == pytest.approx(getattr(theirs, name))
+    assert ours.transform(rows) == pytest.approx(theirs.transform(rows))
+
+
+def test_clipping_keeps_what_is_missing():
+    frame = pl.DataFrame({"age": [-5.0, None, 50.0, float("inf"), float("nan")]})
+    fitted = DPMinMaxScaler(bounds=(0, 100), clip=True).fit(frame)
+    assert fitted.transform(frame)["age"].to_list() == [0, None, 0.5, 1, None]
+    assert DPMinMaxScaler(bounds=(0, 100)).fit_transform(frame)["age"].to_list() == [-0.05, None, 0.5, math.inf, None]
+
+
+def test_quantiles_that_fall_together():
+    fitted = DPMinMaxScaler(1e6, bounds=(0, 10), quantile_range=(0.2, 0.8)).fit(np.full((100, 1), 3))
+    assert (fitted.data_range_.item(), fitted.scale_.item()) == (0, 1)
+    assert fitted.transform([[3], [4]]).ravel().tolist() == [0, 1]
+
+
+class TestInverse:
+    def test_takes_any_frame_or_array(self, make_frame, values_of):
+        frame = make_frame({"age": [17, 38, 90], "hours": [40, 35, 99]})
+        fitted = DPMinMaxScaler(bounds=(0, 128)).fit(frame)
+        back = fitted.inverse_transform(fitted.transform(frame))
+        assert type(back) is type(frame)
+        assert values_of(back, "age") == [17, 38, 90]
+        array = fitted.inverse_transform([[0.5, 0.25]])
+        assert array.tolist() == [[64, 32]]
+
+    def test_is_for_the_same_columns(self):
+        fitted = DPMinMaxScaler(bounds=(0, 1)).fit(pd.DataFrame({"a": [0.5], "b": [1]}))
+        with pytest.raises(ValueError, match="X has 1 features; transform makes 2"):
+            fitted.inverse_transform([[0.5]])
+        with pytest.raises(ValueError, match="X has the columns"):
+            fitted.inverse_transform(pd.DataFrame({"b": [0.5], "a": [1]}))

@@ -1,0 +1,343 @@
+"""What a record or a person changes in exact counts and sums, by brute force over small tables."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chisquare
+
+from skdp import DPCategoricalNB, DPSimpleImputer
+from skdp.central._supervised import Classes
+from skdp.central._target_encoder import _distances, _sum_of_squares
+from skdp.central.frameworks._chunks import random_chunks
+from skdp.central.frameworks._sample_and_aggregate import totals_noise
+from skdp.central.naive_bayes._gaussian import sums_by_class
+from skdp.central.statistics import (
+    GRID,
+    ColumnSums,
+    GroupSums,
+    _noise,
+    count_values,
+    join_codes,
+    query,
+    to_places,
+    two_sums,
+)
+from skdp.central.statistics._noise import LaplaceNoise, cube_quantile, cube_std
+from skdp.central.statistics._private_bounds import Cells
+from skdp.central.statistics._quantiles import count_below, scores
+from skdp.domain import Domain
+from skdp.frames import Table, read_table
+from skdp.privacy import Share
+from skdp.randomness import SeededSource
+from tests.conftest import each
+
+FALSE_ALARM = 1e-6
+
+
+class Recorder:
+    """Noise of 0, which keeps what it is added to."""
+
+    error = Fraction(1)
+
+    def add(self, source, numbers):
+        self.seen = np.array(list(numbers), object)
+        return self.seen.tolist()
+
+    def reach(self, *_):
+        return Fraction(0)
+
+
+def columns_of(rows):
+    one, two = zip(*rows, strict=True) if rows else ((), ())
+    return [ColumnSums.of(np.array(one, float), 0.0, 100.0), ColumnSums.of(np.array(two, float), -30.0, 10.0)]
+
+
+def largest_changes(numbers, *, missing=True):
+    """Return the largest change of each number by a record more."""
+    values = (0.0, 40.0, 100.0), (-30.0, 3.3, 10.0)
+    records = list(itertools.product(*((*each, math.nan) if missing else each for each in values)))
+    changes = []
+    for n in range(3):
+        for others in itertools.combinations_with_replacement(records[:: n + 1], n):
+            before = numbers(list(others))
+            changes += [np.abs(numbers([*others, record]) - before) for record in records]
+    return np.max(changes, axis=0).tolist()
+
+
+class TestSums:
+    """Of numbers between bounds."""
+
+    @pytest.mark.parametrize("shared_count", [False, True])
+    def test_two_sums(self, shared_count):
+        noise = Recorder()
+
+        def numbers(rows):
+            two_sums(columns_of(rows), noise, 0.95, None, shared_count=shared_count)
+            return noise.seen
+
+        # Turned by 45 degrees, each number changes by a width at most, which the densities of `joint_noise` are for.
+        assert largest_changes(numbers, missing=not shared_count) == [GRID] * (3 if shared_count else 4)
+
+    @pytest.mark.parametrize(
+        ("values", "n_columns", "most_rows"), [((-3.0, 0.0, 50.0, math.nan), 1, 4), ((0.0, 1.0, math.nan), 2, 3)]
+    )
+    @pytest.mark.parametrize("squares", [False, True])
+    def test_counts_and_sums(self, values, n_columns, most_rows, squares):
+        records = list(itertools.product(values, repeat=n_columns))
+
+        def numbers(rows, shared_count):
+            X = np.array(rows, float).reshape(len(rows), n_columns)
+            columns = [ColumnSums.of(column, 0.0, 2.0) for column in X.T]
+            return query(columns, squares=squares, shared_count=shared_count)
+
+        worst = []
+        for shared_count in (False, True):
+            usable = [record for record in records if not (shared_count and any(map(math.isnan, record)))]
+            for n in range(most_rows):
+                for rows in itertools.combinations_with_replacement(usable, n):
+                    before = numbers(rows, shared_count)
+                    after = {record: numbers((*rows, record), shared_count) for record in usable}
+                    for record, then in after.items():
+                        moved = [abs(b - a) for a, b in zip(before, then, strict=True)]
+                        worst.append(max(moved))
+                        if all(map(math.isnan, record)):
+                            assert moved == [0] * len(moved)
+                    for one, other in itertools.combinations(after.values(), 2):  # one record replaced
+                        assert max(abs(b - a) for a, b in zip(one, other, strict=True)) <= 2 * GRID
+        assert max(worst) == GRID
+
+    def test_sums_do_not_depend_on_the_order_of_rows_or_on_blocks(self):
+        rng = np.random.default_rng(0)
+        values = rng.normal(size=200_001) * 1e5
+        values[::7] = np.nan
+        one = ColumnSums.of(values, -1e5, 3e5).sums
+        assert ColumnSums.of(rng.permutation(values), -1e5, 3e5).sums == one
+        halves = [ColumnSums.of(part, -1e5, 3e5).sums for part in np.split(values, [777])]
+        assert tuple(a + b for a, b in zip(*halves, strict=True)) == one
+
+    @each("low, high", [(0.1, 0.7), (1e9, 1e9 + 2), (-1e-300, 1e-300), (-8e307, 8e307)])
+    def test_the_bounds_are_the_ends_of_the_grid(self, low, high):
+        column = ColumnSums.of(np.array([low, high]), low, high)
+        places = to_places(np.array([low, high, -np.inf, np.inf, np.nan]), low, high)
+        np.testing.assert_array_equal(places, [-GRID, GRID, -GRID, GRID, np.nan])
+        assert column.value(-GRID) == low
+        assert column.value(GRID) == pytest.approx(high, rel=1e-15)
+        assert column.value(Fraction(10**400)) <= high
+
+    def test_quantiles_of_cube_noise(self):
+        # In two dimensions z_1 + z_2 and z_1 - z_2 are independent Laplace numbers of scale 2.
+        for level in (0.5, 0.9, 0.99):
+            reach = cube_quantile(level, 2, 0.0)
+            assert 1 - math.exp(-reach) * (1 + reach / 2) == pytest.approx(level)
+            assert cube_quantile(level, 2, 1.0) == pytest.approx(-2 * math.log(1 - level))
+        assert cube_std(2) == pytest.approx(2.0)
+        rng = np.random.default_rng(0)
+        for dimension, slope in [(2, 0.3), (5, 0.0), (11, 0.5), (40, 0.999)]:
+            drawn = rng.gamma(dimension + 1, size=200_000) * (
+                rng.uniform(-1, 1, 200_000) - slope * rng.uniform(-1, 1, 200_000)
+            )
+            within = np.mean(np.abs(drawn) <= cube_quantile(0.95, dimension, slope))
+            assert within == pytest.approx(0.95, abs=5 * math.sqrt(0.05 * 0.95 / 200_000))
+
+
+class TestGroups:
+    """Of groups, classes and categories."""
+
+    @pytest.mark.parametrize("shared", [False, pytest.param(True, marks=pytest.mark.long)])
+    def test_a_record_or_a_person_moves_one_number_of_each_group_by_a_unit(self, shared):
+        """All tables of one other row, and persons of up to two rows; 2 is no declared key, nan is missing."""
+        records = list(
+            itertools.product((0, 2), range(2), (0.0, 7.0, 10.0, math.inf) + (() if shared else (math.nan,)))
+        )
+        domain = Domain({"a": [0, 1], "b": [0, 1]})
+
+        def numbers(rows):
+            codes = np.array([row[:2] for row in rows], np.uint8).reshape(-1, 2)
+            column = np.array([row[2] for row in rows], float)
+            sums = GroupSums.zeros(domain.size, 2)
+            sums.add(join_codes(domain, list(codes.T)), [column, 10 - column], [(0.0, 10.0)] * 2)
+            return sums.numbers(rows=True, shared=shared)
+
+        worst = {1: 0, 2: 0}
+        for other in records[::9]:
+            before = numbers([other])
+            for k in worst:
+                for person in itertools.combinations_with_replacement(records, k):
+                    moved = np.abs(numbers([other, *person]) - before)
+                    assert moved.max(axis=1).sum() <= k * GRID  # what the cubes are for
+                    assert (moved**2).sum() <= k**2 * moved.shape[1] * GRID**2  # and Gaussian noise
+                    worst[k] = max(worst[k], moved.max(axis=1).sum())
+        assert worst == {1: GRID, 2: 2 * GRID}
+
+    def test_a_record_or_a_person_moves_the_sums_by_two_numbers_a_column(self):
+        """All tables of two other rows, and persons of one and of two rows; code 2 is no declared value."""
+        records = list(itertools.product(range(3), range(3), (0.0, 0.3, 1.0, 7.0)))
+
+        def sums(rows):
+            codes, places = np.array([row[:2] for row in rows], int).reshape(-1, 2), [row[2] for row in rows]
+            placed = to_places(np.array(places, float), 0.0, 1.0).astype(np.int64)
+            return np.concatenate([_distances(column, placed, 2) for column in codes.T]), _sum_of_squares(placed)
+
+        worst = {1: 0, 2: 0}
+        for others in itertools.combinations(records[::7], 2):
+            before, square = sums(others)
+            for k in worst:
+                for person in itertools.combinations_with_replacement(records[:: 1 if k == 1 else 7], k):
+                    after, then = sums((*others, *person))
+                    moved = np.abs(after - before)
+                    assert moved.sum() <= 2 * 2 * GRID * k
+                    assert (moved.astype(float) ** 2).sum() <= 2 * (2 * GRID * k) ** 2
+                    assert 0 <= then - square <= GRID * k
+                    worst[k] = max(worst[k], moved.sum())
+        assert worst == {1: 4 * GRID, 2: 8 * GRID}
+
+    def test_persons_change_the_numbers_of_their_classes_by_their_rows(self):
+        """All tables of two other rows, and all persons of one and of two rows: in units, a class moves by its rows."""
+        records = list(itertools.product((-9.0, 0.3, 1.0), (0.0, 0.6, 1.0), (0, 1)))
+        classes = Classes(Domain({"y": [0, 1]}))
+
+        def released(rows):
+            columns = tuple(np.array([row[place] for row in rows], float) for place in range(3))
+            table = Table(("a", "b", "y"), (*columns[:2], columns[2].astype(int)), None)
+            sums = sums_by_class(table, None, classes, np.array([[0.0, 1.0]] * 2))
+            return np.array([query(one, squares=True, shared_count=True) for one in sums], object)
+
+        alone = {row: released([row]) for row in records}
+        assert all(np.abs(alone[row][row[2]]).max() == GRID for row in records)
+        assert all((alone[row][1 - row[2]] == 0).all() for row in records)
+        for others in itertools.combinations(records[::5], 2):
+            before = released(others)
+            for k in (1, 2):
+                for person in itertools.combinations_with_replacement(records[:: 2 * k - 1], k):
+                    moved = np.abs(released((*others, *person)) - before)
+                    of_class = [sum(row[2] == place for row in person) for place in range(2)]
+                    assert all(moved[place].max() <= GRID * of_class[place] for place in range(2))
+                    # In the norm of the cube noise of all classes, and in Euclidean norm.
+                    assert moved.max(axis=1).sum() <= GRID * k
+                    assert sum(int(one) ** 2 for one in moved.ravel()) <= 5 * (GRID * k) ** 2
+
+    def test_persons_change_a_count_of_each_pair_for_each_row(self, monkeypatch):
+        given = []
+        monkeypatch.setattr(LaplaceNoise, "add", lambda self, source, numbers: given.append(numbers) or numbers)
+        words = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
+        records = list(itertools.product(*words.values(), ["no", "yes"]))
+
+        def released(rows):
+            frame = pd.DataFrame(rows, columns=["job", "sex", "ill"]).astype(object)
+            DPCategoricalNB(1e3, categories=words, classes=["yes", "no"]).fit(frame[["job", "sex"]], frame["ill"])
+            return np.array(given.pop())
+
+        worst = {1: 0, 2: 0}
+        others = records[3], records[8]
+        before = released(others)
+        for k in worst:
+            for person in itertools.combinations_with_replacement(records[:: 3 * k - 2], k):
+                moved = released((*others, *person)) - before
+                assert (moved >= 0).all()
+                worst[k] = max(worst[k], moved.sum())
+                assert (moved**2).sum() <= 2 * k**2
+        assert worst == {1: 2, 2: 4}
+
+    def test_a_person_changes_each_number_by_at_most_the_number_of_rows(self):
+        """All tables of up to two other rows, and all persons of up to three."""
+        values = (0.0, 40.0, 100.0, math.nan)
+        candidates = np.array([0.0, 50.0, 100.0])
+
+        def numbers(rows):
+            column = np.array(rows, float)
+            sums = query([ColumnSums.of(column, 0.0, 100.0)], squares=True, shared_count=False)
+            (cells,) = count_values(read_table(column.reshape(-1, 1)), None, [0], [Cells(8, 50.0)])
+            return np.array(sums, object), cells, scores(*count_below(column, candidates), Fraction(1, 3))
+
+        worst = np.zeros(3)
+        for n in range(3):
+            for others in itertools.combinations_with_replacement(values, n):
+                before = numbers(others)
+                for person in itertools.combinations_with_replacement(values, 3):
+                    sums, cells, ranks = (
+                        after - one for after, one in zip(numbers((*others, *person)), before, strict=True)
+                    )
+                    found = max(map(abs, sums)) / GRID, np.abs(cells).sum(), np.ptp(ranks) / 2
+                    worst = np.maximum(worst, np.array(found, float))
+        assert worst[:2].tolist() == [3, 3]
+        assert worst[2] <= 3 * 2  # of thirds of a record; a row changes a score by at most two of them
+
+
+def counts_of(values, domain=("x", "y", "z")):
+    frame = pd.DataFrame({"a": pd.Series(values, dtype=object)})
+    table = read_table(frame)
+    imputer = DPSimpleImputer(strategy="most_frequent", categories={"a": domain}, handle_unknown="ignore")
+    ((kept,), (counts,)) = imputer._count(table, None)
+    return kept, counts.tolist()
+
+
+class TestMostFrequent:
+    """The mode, by permute-and-flip."""
+
+    def test_a_record_raises_one_count_by_one_or_none(self):
+        """Every table of up to 4 rows over three values, missing and an undeclared one."""
+        records = ["x", "y", "z", None, "?"]
+        for n in range(4):
+            for rows in itertools.combinations_with_replacement(records, n):
+                kept, before = counts_of(rows)
+                assert kept == ["x", "y", "z"]
+                assert before == [rows.count(value) for value in kept]
+                for record in records:
+                    moved = np.subtract(counts_of([*rows, record])[1], before).tolist()
+                    assert moved == [int(record == value) for value in kept]
+
+
+class TestChunks:
+    """Of sample and aggregate."""
+
+    @pytest.mark.parametrize("outputs", [1, 2])
+    def test_one_row_changes_one_chunk_for_every_chunking(self, monkeypatch, outputs):
+        # Whatever a chunk gives before and after: the loss of the noise on the sums and on their number.
+        epsilon, scales = Fraction(7, 10), []
+        monkeypatch.setattr(
+            _noise, "discrete_laplace", lambda source, scale, size: scales.append(scale) or np.zeros(size, int)
+        )
+        for noise in totals_noise(Share("epsilon", epsilon), outputs):
+            noise.add(None, [0])
+        values = [None, *itertools.product((-GRID, 0, GRID), repeat=outputs)]
+        losses = []
+        for old, new in itertools.product(values, repeat=2):
+            sums = [abs(a - b) for a, b in zip(old or [0] * outputs, new or [0] * outputs, strict=True)]
+            losses.append(sum(sums) / scales[0] + abs((old is None) - (new is None)) / scales[1])
+        assert max(losses) == epsilon
+
+    @pytest.mark.parametrize("outputs", [1, 2])
+    def test_one_row_has_the_mu_of_the_share(self, outputs):
+        of_sums, of_number = totals_noise(Share("mu", Fraction(1, 3)), outputs)
+        values = [None, *itertools.product((-GRID, 0, GRID), repeat=outputs)]
+        squares = []
+        for old, new in itertools.product(values, repeat=2):
+            sums = [(a - b) ** 2 for a, b in zip(old or [0] * outputs, new or [0] * outputs, strict=True)]
+            squares.append(sum(sums) / of_sums.variance + ((old is None) - (new is None)) ** 2 / of_number.variance)
+        assert max(squares) == Fraction(1, 3)
+
+    def test_a_row_is_in_one_chunk(self, scripted_source):
+        keys = np.array([3, 1, 2], "<u4").view(np.uint8)
+        for labels in itertools.product(range(2), repeat=3):
+            chunks = random_chunks(scripted_source(labels, keys, keys), 2, 3)
+            assert [chunk.tolist() for chunk in chunks] == [
+                [place for place in (1, 2, 0) if labels[place] == label] for label in sorted(set(labels))
+            ]
+
+    @pytest.mark.long
+    def test_all_orders_within_a_chunk_are_equally_likely(self):
+        counts = Counter(tuple(random_chunks(SeededSource(seed), 1, 3)[0].tolist()) for seed in range(1200))
+        assert len(counts) == 6
+        assert chisquare(list(counts.values())).pvalue > FALSE_ALARM
+
+    def test_equal_keys_are_drawn_again(self, scripted_source):
+        # Two rows of one chunk draw the same keys: their order would be that of the table.
+        equal, other = (np.array(keys, "<u4").view(np.uint8) for keys in ([7, 7], [2, 1]))
+        assert random_chunks(scripted_source([0, 0], equal, equal, other, equal), 1, 2)[0].tolist() == [1, 0]

@@ -1,0 +1,321 @@
+"""``skdp privatize`` and ``skdp estimate``."""
+
+import errno
+import stat
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skdp
+from skdp import Domain, PrivacyLedger, RandomizedResponseEncoder
+from skdp.cli import main
+from skdp.engines import estimate_file
+from skdp.local import RapporEncoder, ReportTransformer
+from tests.conftest import often
+
+TOML = """
+[columns.sex]
+values = ["F", "M"]
+
+[columns.age]
+low = 0
+high = 120
+bins = 12
+"""
+PAY = """
+[columns.pay]
+low = 0
+high = 100
+bins = 2
+missing = true
+"""
+ROWS = 6_000
+BASE = ["--domain", "domain.toml", "--epsilon", 4]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = pd.DataFrame({"id": range(ROWS), "sex": ["F", "M"] * (ROWS // 2), "age": np.arange(ROWS) % 121})
+    rows.assign(town="Lyon").to_csv("in.csv", index=False)
+    (tmp_path / "domain.toml").write_text(TOML)
+    return tmp_path
+
+
+def call(*words):
+    return main(list(map(str, words)))
+
+
+def run(command, *words):
+    return call(command, *words, "--domain", "domain.toml", "--epsilon", 1)
+
+
+def refuse(capsys, *words, status=2, run=run):
+    with pytest.raises(SystemExit) as caught:
+        run(*words)
+    assert caught.value.code == status
+    return capsys.readouterr().err
+
+
+def estimated(capsys, *words):
+    capsys.readouterr()
+    call("estimate", *words)
+    return capsys.readouterr().out
+
+
+def test_from_rows_to_reports_to_counts(files, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert run("privatize", "in.csv", "out.parquet", "--seed", 1, "--keep", "town") == 0
+    printed = capsys.readouterr()
+    assert "Released as they are: town" in printed.err
+    assert "Left out: id" in printed.err
+    assert "6.00k/" in printed.err or "6.00krows" in printed.err
+    assert printed.out.startswith("epsilon = 1, local model")
+    assert printed.out.endswith("Wrote out.parquet\n")
+    assert pd.read_parquet("out.parquet").columns.tolist() == ["sex", "age", "town"]
+    assert run("estimate", "out.parquet") == 0
+    text = capsys.readouterr().out
+    assert text.split()[:4] == ["count", "std_error", "lower", "upper"]
+    assert (
+        run("estimate", "out.parquet", "--out", "counts.csv", "--confidence", "0.99", "--postprocess", "simplex") == 0
+    )
+    encoder = RandomizedResponseEncoder(1.0, categories=Domain.from_toml(TOML))
+    expected = estimate_file("out.parquet", encoder, confidence_level=0.99, postprocess="simplex").reset_index()
+    pd.testing.assert_frame_equal(pd.read_csv("counts.csv"), expected, check_dtype=False)
+
+
+@pytest.mark.parametrize("strategy", often(["split", "joint", "sample"], ["split"]))
+@pytest.mark.parametrize("transformer", ["randomized_response", "unary", "subset", "local_hashing", "hadamard", "auto"])
+def test_every_transformer(files, capsys, transformer, strategy):
+    options = ["--transformer", transformer, "--strategy", strategy, "--columns", "age", "sex"]
+    run("privatize", "in.csv", "out.csv", *options, "--seed", 0)
+    capsys.readouterr()
+    run("estimate", "out.csv", *options)
+    cells = {"split": 14, "joint": 24, "sample": 14}[strategy]
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if "." in line]) == cells
+
+
+def test_a_stopped_run_is_resumed_and_charged_once(files, capsys, monkeypatch):
+    monkeypatch.setattr("skdp.cli._privatize.bar_of_rows", lambda options: lambda total: Stop())
+    assert run("privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 1.5) == 130
+    assert "out.csv.unfinished: --resume goes on" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.chdir(files)
+    assert "take it up with resume (--resume)" in refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger")
+    assert "another ledger" in refuse(capsys, "privatize", "in.csv", "out.csv", "--resume")
+    run("privatize", "in.csv", "out.csv", "--ledger", "ledger", "--resume")
+    assert len(PrivacyLedger("ledger").report()) == 1
+    assert len(pd.read_csv("out.csv")) == ROWS
+    assert sorted(path.name for path in files.iterdir()) == [
+        "domain.toml",
+        "in.csv",
+        "ledger",
+        "out.csv",
+        "out.csv.skdp.json",
+    ]
+
+
+def test_a_failure_names_resume(files, capsys, monkeypatch):
+    with monkeypatch.context() as broken:
+        broken.setattr("pyarrow.parquet.ParquetWriter.write_table", _full)
+        text = refuse(capsys, "privatize", "in.csv", "out.parquet", "--ledger", "ledger", "--budget", 1.5)
+    assert "No space left on device" in text
+    assert "out.parquet.unfinished: --resume goes on" in text
+    run("privatize", "in.csv", "out.parquet", "--ledger", "ledger", "--resume")
+    assert len(PrivacyLedger("ledger").report()) == 1
+
+
+def test_errors_name_the_options_of_the_command(files, capsys):
+    rows = pd.DataFrame({"sex": ["F"] * 9 + ["SECRET"], "age": 1})
+    rows.to_csv("in.csv", index=False)
+    text = refuse(capsys, "privatize", "in.csv", "out.csv")
+    assert "column 'sex' holds a value" in text
+    assert "--handle-unknown uniform" in text
+    assert "handle_unknown" not in text
+    assert "SECRET" not in text
+
+
+def test_the_check_before_the_charge_may_be_left_out(files, capsys):
+    pd.DataFrame({"sex": ["F"] * 9 + ["SECRET"], "age": 1}).to_csv("in.csv", index=False)
+    refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 9)
+    assert not (files / "ledger").exists()  # nothing is charged
+    refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 9, "--no-check")
+    assert PrivacyLedger("ledger").spent.epsilon > 0
+
+
+def _full(*args):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_the_version(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"skdp {skdp.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["privatize", "estimate"])
+def test_bars_are_for_terminals_and_not_for_the_quiet(files, capsys, monkeypatch, command):
+    seen = {}
+    run("privatize", "in.csv", "in.parquet", "--keep-all")
+    for terminal, quiet in [(True, False), (True, True), (False, False)]:
+        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
+        out = [f"{terminal}{quiet}.csv"] if command == "privatize" else []
+        capsys.readouterr()
+        run(command, "in.parquet", *out, *(["--quiet"] if quiet else []))
+        seen[terminal, quiet] = "rows" in capsys.readouterr().err
+    assert seen == {(True, False): True, (True, True): False, (False, False): False}
+
+
+class Stop:
+    def update(self, rows):
+        raise KeyboardInterrupt
+
+    def close(self):
+        pass
+
+
+def test_wrong_options(files, capsys):
+    wrong = {
+        "--columns must name distinct columns": ["in.csv", "out.csv", "--columns", "none"],
+        "must end in one of .csv": ["in.csv", "out.txt"],
+        "there is no file": ["none.csv", "out.csv"],
+        "nothing to resume": ["in.csv", "out.csv", "--resume"],
+        "--budget goes with --ledger": ["in.csv", "out.csv", "--budget", 1],
+        "not allowed with": ["in.csv", "out.csv", "--keep", "id", "--keep-all"],
+        "lacks the columns ['nothing']": ["in.csv", "out.csv", "--keep", "nothing"],
+        "invalid choice": ["in.csv", "out.csv", "--strategy", "apart"],
+        "exists already": ["in.csv", "in.csv"],
+    }
+    for text, words in wrong.items():
+        assert text in refuse(capsys, "privatize", *words)
+    assert "ledger has 0.5 of 0.5 left" in refuse(
+        capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 0.5, status=3
+    )
+    assert "lacks the columns" in refuse(capsys, "estimate", "in.csv", "--transformer", "unary")
+    (files / "headless.csv").write_text("1,SECRET,20,x\n")
+    assert "SECRET" not in refuse(capsys, "privatize", "headless.csv", "out.csv")
+    # Nothing was charged, so no ledger was made.
+    assert sorted(path.name for path in files.iterdir()) == ["domain.toml", "headless.csv", "in.csv"]
+
+
+# What is reported
+
+
+def test_numbers_are_reported(files, capsys):
+    words = ["--transformer", "numeric", "--columns", "age", "--mechanism", "laplace", "--grid-size", 60]
+    call("privatize", "in.csv", "out.parquet", *BASE, *words)
+    assert pd.read_parquet("out.parquet").columns.tolist() == ["age"]
+    text = estimated(capsys, "out.parquet")
+    assert abs(float(text.splitlines()[-1].split()[1]) - 59.5) < 6
+
+
+def test_declared_missing_numbers_are_reported_as_bins(files, capsys):
+    (files / "domain.toml").write_text(TOML + PAY)
+    rows = pd.read_csv("in.csv").assign(pay=lambda rows: rows["age"].where(rows["age"] < 100))
+    rows.to_csv("in.csv", index=False)
+    call("privatize", "in.csv", "out.csv", *BASE, "--columns", "pay")
+    assert 0.1 < pd.read_csv("out.csv")["pay"].isna().mean() < 0.5
+    assert len([line for line in estimated(capsys, "out.csv").splitlines() if "." in line]) == 3
+    words = ["privatize", "in.csv", "o.csv", *BASE, "--transformer", "numeric"]
+    text = refuse(capsys, *words, "--columns", "pay", run=call)
+    assert "reports no missing values, which the domain declares of 'pay'" in text
+    assert "numbers, and the domain declares other values of 'sex'" in refuse(capsys, *words, run=call)
+
+
+def test_text_that_is_not_declared_is_reported(files, capsys):
+    words = ["--epsilon", 2, "--transformer", "rappor", "--columns", "town", "--n-bits", 16, "--n-hashes", 1]
+    call("privatize", "in.csv", "out.parquet", *words, "--save", "town.json")
+    loaded = ReportTransformer.load("town.json")
+    assert isinstance(loaded, RapporEncoder)
+    assert (loaded.n_bits, loaded.n_hashes) == (16, 1)
+    assert abs(loaded.decode(pd.read_parquet("out.parquet"), ["Lyon"]).loc["Lyon", "count"] - ROWS) < 2_000
+    call("privatize", "in.csv", "again.parquet", "--load", "town.json")
+    text = refuse(capsys, "privatize", "in.csv", "other.csv", *words, "--domain", "domain.toml", run=call)
+    assert "--domain is of no use with --transformer rappor" in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*BASE, "--columns", "sex"],
+        [*BASE, "--columns", "age", "--transformer", "numeric", "--mechanism", "laplace"],
+        ["--epsilon", 3, "--columns", "town", "--transformer", "rappor", "--p", 0, "--q", 1],
+    ],
+    ids=["values", "numbers", "filters"],
+)
+def test_permanent_reports_are_repeated(files, words):
+    call("privatize", "in.csv", "may.csv", *words, "--record-id", "id", "--new-key", "key", "--save", "protocol")
+    if sys.platform != "win32":
+        assert stat.S_IMODE((files / "key").stat().st_mode) == 0o600
+    call("privatize", "in.csv", "june.csv", *words, "--record-id", "id", "--key", "key")
+    call("privatize", "in.csv", "july.csv", "--load", "protocol", "--record-id", "id", "--key", "key")
+    key = (files / "key").read_text().strip()
+    for name in ("protocol", "may.csv", "june.csv"):
+        assert key not in (files / name).read_text()
+    may = pd.read_csv("may.csv")
+    assert may.equals(pd.read_csv("june.csv"))
+    assert may.equals(pd.read_csv("july.csv"))
+
+
+def test_a_protocol_is_saved_and_loaded(files, capsys):
+    call("privatize", "in.csv", "one.csv", *BASE, "--columns", "sex", "age", "--strategy", "joint", "--save", "p.json")
+    saved = ReportTransformer.load("p.json")
+    assert isinstance(saved, RandomizedResponseEncoder)
+    assert saved.strategy == "joint"
+    call("privatize", "in.csv", "two.csv", "--load", "p.json", "--ledger", "ledger", "--budget", 9)
+    assert PrivacyLedger("ledger").spent.epsilon == saved.guarantee_.epsilon
+    assert skdp.read_protocol("two.csv").to_json() == saved.to_json()
+    (files / "bad.json").write_text("SECRET")
+    text = refuse(capsys, "privatize", "in.csv", "three.csv", "--load", "bad.json", run=call)
+    assert "--load bad.json: the text is no protocol" in text
+    assert "SECRET" not in text
+
+
+def test_options_that_do_not_go_together_are_refused_before_a_charge(files, capsys):
+    call("privatize", "in.csv", "one.csv", *BASE, "--columns", "sex", "--save", "p.json")
+    call("privatize", "in.csv", "memo.csv", *BASE, "--columns", "sex", "--record-id", "id", "--new-key", "key",
+        "--save", "m.json")  # fmt: skip
+    (files / "nokey").write_text("SECRET")
+    before = sorted(path.name for path in files.iterdir())
+    load, numeric, rappor = ["--load", "p.json"], ["--transformer", "numeric"], ["--transformer", "rappor"]
+    ages, towns = ["--columns", "age"], ["--columns", "town", "--epsilon", 1]
+    wrong = {
+        "--epsilon is in the protocol p.json": [*load, "--epsilon", 1],
+        "--domain is in the protocol": [*load, "--domain", "domain.toml"],
+        "--columns is in the protocol": [*load, "--columns", "sex"],
+        "--strategy is in the protocol": [*load, "--strategy", "split"],
+        "--transformer is in the protocol": [*load, *numeric],
+        "--mechanism is in the protocol": [*load, "--mechanism", "laplace"],
+        "--handle-unknown is in the protocol": [*load, "--handle-unknown", "error"],
+        "m.json is for permanent reports": ["--load", "m.json"],
+        "--epsilon is needed": ["--domain", "domain.toml"],
+        "--domain is needed": ["--epsilon", 1],
+        "--mechanism go with --transformer numeric": [*BASE, "--mechanism", "laplace"],
+        "--n-bits go with --transformer rappor": [*BASE, *numeric, *ages, "--n-bits", 8],
+        "--strategy goes with another --transformer": [*towns, *rappor, "--strategy", "split"],
+        "strategy must be 'split' or 'sample'": [*BASE, *numeric, *ages, "--strategy", "joint"],
+        "--handle-unknown goes with another": [*BASE, *numeric, *ages, "--handle-unknown", "uniform"],
+        "--columns is needed": ["--epsilon", 1, *rappor],
+        "--record-id goes with --key": [*BASE, "--record-id", "id"],
+        "and these with --record-id": [*BASE, "--key", "key"],
+        "not allowed with": [*BASE, "--record-id", "id", "--key", "key", "--new-key", "other"],
+        "--seed is of no use": [*BASE, "--record-id", "id", "--key", "key", "--seed", 1],
+        "key exists already": [*BASE, "--record-id", "id", "--new-key", "key"],
+        "there is no key none": [*BASE, "--record-id", "id", "--key", "none"],
+        "holds no key": [*BASE, "--record-id", "id", "--key", "nokey"],
+        "must name the column of the record ids": [*BASE, *ages, "--record-id", "nobody", "--key", "key"
+        ],
+        "p.json exists already": [*BASE, "--save", "p.json"],
+        "--format is of standard output": [*BASE, "--format", "csv"],
+        "nothing to resume": [*BASE, *ages, "--resume"],
+        "n_hashes": [*towns, *rappor, "--n-bits", 2, "--n-hashes", 8],
+    }  # fmt: skip
+    for text, words in wrong.items():
+        found = refuse(capsys, "privatize", "in.csv", "out.csv", *words, "--ledger", "ledger", "--budget", 9, run=call)
+        assert text in found, (text, found)
+        assert "SECRET" not in found
+    assert sorted(path.name for path in files.iterdir()) == before

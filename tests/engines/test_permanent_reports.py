@@ -1,0 +1,458 @@
+"""Permanent reports, batch by batch: those of `transform`, with no state in common but the key."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from skdp import (
+    Domain,
+    FrequencyOracleEncoder,
+    NumericPerturber,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.engines import privatize, privatize_file, tally
+from skdp.engines._randomness import KeyedRandomness
+from skdp.engines._record_ids import DistinctIds, DistinctInAll, digest_records
+from skdp.engines.backends import duckdb as _duckdb
+from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, RapporEncoder, SecretKey
+from tests.conftest import often
+
+DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
+KEY = SecretKey(b"a key of 32 bytes for the tests.")
+ENCODERS = [
+    RandomizedResponseEncoder,
+    UnaryEncodingTransformer,
+    LocalHashingEncoder,
+    SubsetSelectionEncoder,
+    HadamardResponseEncoder,
+    FrequencyOracleEncoder,
+]
+
+
+def encoder(make=RandomizedResponseEncoder, **params):
+    return make(**{"epsilon": 1.0, "categories": DOMAIN, "memoize": True, "secret_key": KEY} | params)
+
+
+def perturber(**params):
+    return NumericPerturber(
+        **{"mechanism": "laplace", "bounds": {"size": (0, 3)}, "grid_size": 16, "memoize": True, "secret_key": KEY}
+        | params
+    )
+
+
+def rappor(**params):
+    return RapporEncoder(**{"n_bits": 8, "secret_key": KEY} | params).fit(pd.DataFrame({"size": [0]}))
+
+
+MAKERS = [encoder, perturber, rappor]
+
+
+ROWS, BATCH = 600, 350
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(batch_rows):
+    batch_rows(BATCH)
+
+
+def persons(rows):
+    numbers = np.arange(rows)
+    return pa.table(
+        {
+            "color": pa.array(np.array(["red", "green", None, "blue", "red"], object)[numbers % 5], pa.string()),
+            "size": numbers // 3 % 4,
+            "number": numbers,
+            "person": [f"person {number % 7} {number}" for number in range(rows)],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def people():
+    return persons(ROWS)
+
+
+def memory(transformer, table):
+    names = [name for name in ("color", "size") if name in transformer.guarantee_.scope]
+    return transformer.transform(table.select(names), record_id=table["person"])
+
+
+# The reports
+
+
+@pytest.mark.parametrize("make", [encoder, perturber, lambda: rappor(p=0, q=1)])  # without a second round
+def test_they_are_those_of_transform_on_every_engine(every_engine, people, make):
+    check_they_are_those_of_transform(every_engine, people, make())
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+@pytest.mark.parametrize("strategy", often(["split", "joint", "sample"], ["sample"]))
+def test_they_are_those_of_every_encoder(engines, people, kind, strategy):
+    check_they_are_those_of_transform(engines["polars_lazy"], people, encoder(kind, strategy=strategy))
+
+
+def check_they_are_those_of_transform(engine, people, fitted):
+    if engine.name == "reader":
+        with pytest.raises(ValueError, match="read once"):
+            privatize(engine.frame(people), fitted, record_id="person")
+        return
+    found = engine.table(privatize(engine.frame(people), fitted, record_id="person", keep=["number"]))
+    expected = memory(fitted, people)
+    if engine.name == "spark":  # it has no unsigned numbers; those of 64 bits keep their bits
+        kinds = pa.schema([found.schema.field(name) for name in expected.column_names])
+        expected = expected.cast(kinds, safe=False)
+    assert found.drop_columns("number").to_pydict() == expected.to_pydict()
+    assert tally(engine.frame(found), fitted) == fitted.tally(memory(fitted, people))
+
+
+def test_ids_are_released_only_when_they_are_kept(engine, people):
+    if not engine.reads_twice:
+        return
+    found = engine.table(privatize(engine.frame(people), encoder(), record_id="person"))
+    assert found.column_names == ["color", "size"]
+    kept = engine.table(privatize(engine.frame(people), encoder(), record_id="person", keep=["number", "person"]))
+    assert kept.select(["number", "person"]).to_pydict() == people.select(["number", "person"]).to_pydict()
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pa.array(range(300)),
+        pa.array(range(300), pa.uint64()),
+        pa.array(range(300), pa.date32()),
+        pa.array(range(300), pa.timestamp("us")),
+        pa.array([f"{number}" for number in range(300)]).dictionary_encode(),
+        pa.array([number / 4 for number in range(300)]),
+    ],
+)
+def test_ids_of_any_kind_are_those_of_memory(engine, people, ids):
+    table = people.slice(0, 300).set_column(3, "person", ids)
+    if engine.name == "reader" or (engine.name == "dask" and pa.types.is_date(ids.type)):
+        return  # tests make Arrow's dates of them there, and pandas' own of those
+    found = engine.table(privatize(engine.frame(table), perturber(), record_id="person", keep=["number"]))
+    fitted = perturber().fit(people.select(["size"]))
+    assert found["size"].to_pylist() == memory(fitted, table)["size"].to_pylist()
+
+
+# The second round
+
+
+def second(**params):
+    return encoder(instantaneous_epsilon=0.5, **params)
+
+
+def test_seeded_second_rounds_are_the_same_on_every_engine(engine, people):
+    if not (engine.reads_twice and engine.numbers_rows):
+        return
+    found = engine.table(privatize(engine.frame(people), second(random_state=0), record_id="person"))
+    expected = privatize(people, second(random_state=0), record_id="person")
+    assert found.to_pydict() == expected.to_pydict()
+
+
+# The charge
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_the_guarantee_and_the_charge_are_those_of_transform(engine, people, make):
+    if not engine.reads_twice:
+        return
+    ledger, other = PrivacyLedger(epsilon=9), PrivacyLedger(epsilon=9)
+    fitted, expected = make(ledger=ledger), make(ledger=other)
+    privatize(engine.frame(people), fitted, record_id="person")
+    memory(expected.fit(people.select(list(fitted.guarantee_.scope))), people)
+    assert fitted.guarantee_ == expected.guarantee_
+    assert ledger.spent == other.spent
+    assert len(ledger.report()) == 1
+
+
+# What is refused, before any charge
+
+
+def refused(frame, make, error, message, **options):
+    ledger = PrivacyLedger(epsilon=100)
+    with pytest.raises(error, match=message) as caught:
+        privatize(frame, make(ledger=ledger), **options)
+    assert len(ledger.report()) == 0
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_wrong_columns_of_ids(engine, people, make):
+    frame = engine.frame(people)
+    refused(frame, make, ValueError, "record_id must name the column of the record ids$")
+    refused(
+        frame, make, ValueError, "record_id must name the column of the record ids, got 'nobody'", record_id="nobody"
+    )
+    refused(frame, make, ValueError, "record_id must not name a column that is privatised", record_id="size")
+    refused(frame, make, TypeError, "name of a column, got list", record_id=["person"])
+    fresh = {encoder: {"memoize": False, "secret_key": None}, perturber: {"memoize": False, "secret_key": None}}
+
+    def make_fresh(ledger):
+        return make(ledger=ledger, **fresh.get(make, {"secret_key": None}))
+
+    refused(frame, make_fresh, ValueError, "of use with a secret_key only", record_id="person")
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("place", [1, ROWS - 1])
+def test_a_person_who_comes_twice_wherever_in_the_table(engine, people, make, place):
+    """Different values of one record would cost more than the one charge of the call."""
+    if not engine.reads_twice:
+        return
+    ids = people["person"].to_pylist()
+    ids[place] = ids[0]
+    table = people.set_column(3, "person", pa.array(ids))
+    text = refused(engine.frame(table), make, ValueError, "record_id has repeated entries", record_id="person")
+    assert ids[0] not in text
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_missing_id(engine, people, make):
+    if not engine.reads_twice:
+        return
+    ids = people["person"].to_pylist()
+    table = people.set_column(3, "person", pa.array([*ids[:-1], None]))
+    refused(engine.frame(table), make, ValueError, "record_id holds missing values", record_id="person")
+
+
+@pytest.mark.parametrize(
+    ("odd", "match"),
+    [
+        (float("nan"), "record_id holds (missing|NaN|inf)"),
+        (float("inf"), "record_id holds (missing|NaN|inf)"),
+        (-0.0, "record_id has repeated entries"),
+    ],
+)
+def test_numbers_that_are_no_ids_or_one_id(engine, people, odd, match):
+    if not engine.reads_twice:
+        return
+    table = people.set_column(3, "person", pa.array([*map(float, range(ROWS - 1)), odd]))
+    refused(engine.frame(table), encoder, ValueError, match, record_id="person")
+
+
+def test_ids_are_counted_where_rows_are_not_checked(engine, people, request, tmp_path):
+    if not engine.reads_twice:
+        return
+    table = people.set_column(3, "person", pa.array([*range(ROWS - 1), 0]))
+    options = {"record_id": "person", "check": False}
+    if request.node.callspec.params["engine"] == "dask_cluster":
+        options["path"] = tmp_path / "out"  # other reports of a cluster may be computed again, which needs the check
+    refused(engine.frame(table), encoder, ValueError, "record_id has repeated entries", **options)
+
+
+def test_what_does_not_fit_into_memory_is_for_its_owner_only(people, monkeypatch):
+    folder = Path(_duckdb.connect().sql("SELECT current_setting('temp_directory')").fetchall()[0][0])
+    assert not folder.exists()  # the connection is gone
+    opened = []
+    monkeypatch.setattr(_duckdb, "connect", lambda real=_duckdb.connect: opened.append(real()) or opened[-1])
+    privatize(ds.dataset(people), encoder(), record_id="person")
+    (connection,) = opened
+    folder = Path(connection.sql("SELECT current_setting('temp_directory')").fetchall()[0][0])
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert folder.stat().st_uid == os.getuid()
+
+
+# Files
+
+
+def write(table, path):
+    if path.suffix == ".csv":
+        table.to_pandas().to_csv(path, index=False)
+    else:
+        pq.write_table(table, path, row_group_size=3_000)
+    return path
+
+
+def read(path):
+    return pl.read_csv(path).to_arrow() if path.suffix == ".csv" else pq.read_table(path)
+
+
+@pytest.mark.parametrize("before", ["csv", "parquet"])
+@pytest.mark.parametrize("after", ["csv", "parquet"])
+@pytest.mark.parametrize("make", [encoder, perturber])
+def test_files_have_the_reports_of_transform(people, tmp_path, make, before, after):
+    fitted = make()
+    target = tmp_path / f"out.{after}"
+    privatize_file(write(people, tmp_path / f"in.{before}"), target, fitted, record_id="person")
+    found, expected = read(target).to_pydict(), memory(fitted, people).to_pydict()
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        assert found[name] == (pytest.approx(values) if isinstance(values[0], float) else values)
+
+
+class StoppedBar:
+    """Stops a run after its first batch."""
+
+    def __init__(self, total=None):
+        pass
+
+    def update(self, rows):
+        raise KeyboardInterrupt
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("make", [encoder, perturber, rappor, second])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_run_that_is_stopped_and_resumed_reports_each_row_once(people, tmp_path, monkeypatch, make, form):
+    drawn, draw = {}, KeyedRandomness.draw
+
+    def noted(self, protocol, codes, place, records):
+        reports = draw(self, protocol, codes, place, records)
+        if records:  # a run rehearses without a row
+            drawn.setdefault(place.first, set()).add(repr([part.tolist() for part in reports]))
+        return reports
+
+    monkeypatch.setattr(KeyedRandomness, "draw", noted)
+    source, target = write(people, tmp_path / f"in.{form}"), tmp_path / "out.parquet"
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9)
+    options = {"record_id": "person", "keep": ["person"]}
+    with pytest.raises(KeyboardInterrupt):
+        privatize_file(source, target, make(ledger=ledger), progress=StoppedBar, **options)
+    assert drawn
+    privatize_file(source, target, make(ledger=ledger), resume=True, **options)
+    assert pq.read_table(target)["person"].to_pylist() == people["person"].to_pylist()
+    assert {len(reports) for reports in drawn.values()} == {1}  # what is drawn again is the same
+    assert len(ledger.report()) == 1
+
+
+def test_a_run_is_resumed_with_its_key_and_its_ids_only(people, tmp_path):
+    source, target = write(people, tmp_path / "in.parquet"), tmp_path / "out.parquet"
+    with pytest.raises(KeyboardInterrupt):
+        privatize_file(source, target, encoder(), record_id="person", progress=StoppedBar)
+    settings = (tmp_path / "out.parquet.unfinished" / "settings.json").read_text()
+    assert KEY.hex() not in settings
+    for params, ids, message in [
+        ({"secret_key": SecretKey.generate()}, "person", "another secret key"),
+        ({}, "number", "another column of record ids"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            privatize_file(source, target, encoder(**params), record_id=ids, resume=True)
+    changed = perturber(bounds={"size": (0, 4)})
+    with pytest.raises(ValueError, match="another domain"):
+        privatize_file(source, target, changed, record_id="person", resume=True)
+    privatize_file(source, target, encoder(), record_id="person", resume=True)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_wrong_ids_of_files_are_refused_before_any_charge(people, tmp_path, form):
+    ids = people["person"].to_pylist()
+    ids[-1] = ids[0]
+    twice = write(people.set_column(3, "person", pa.array(ids)), tmp_path / f"twice.{form}")
+    ids[-1] = None
+    missing = write(people.set_column(3, "person", pa.array(ids)), tmp_path / f"missing.{form}")
+    ledger = PrivacyLedger(epsilon=9)
+    for source, options, message in [
+        (twice, {"record_id": "person"}, "repeated entries"),
+        (missing, {"record_id": "person"}, "missing values"),
+        (twice, {"record_id": "nobody"}, "must name the column"),
+        (twice, {}, "must name the column"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            privatize_file(source, tmp_path / "out.parquet", encoder(ledger=ledger), **options)
+    assert len(ledger.report()) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([twice.name, missing.name])
+
+
+# Evaluations that differ in their ids
+
+
+@pytest.fixture
+def _distinct_when_counted(monkeypatch):
+    """The first evaluation of a lazy table counts the ids; here they are repeated in all later ones only."""
+    for module in ("_privatize", "files._privatize"):
+        monkeypatch.setattr(f"skdp.engines.{module}.check_distinct", lambda *args: None)
+
+
+def twice(people, place):
+    ids = people["person"].to_pylist()
+    ids[place] = ids[0]
+    return people.set_column(3, "person", pa.array(ids))
+
+
+@pytest.mark.usefixtures("_distinct_when_counted")
+@pytest.mark.parametrize("place", [1, BATCH, ROWS - 1])
+def test_an_id_that_is_repeated_when_the_rows_are_checked_costs_nothing(lazy_engine, people, tmp_path, place):
+    frame = lazy_engine.frame(twice(people, place))
+    for path in (None, tmp_path / "out"):
+        refused(frame, encoder, ValueError, "record_id has repeated entries", record_id="person", path=path)
+    if lazy_engine.name in ("polars_lazy", "dask"):
+        refused(frame, encoder, ValueError, "record_id has repeated entries", record_id="person", persist=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("_distinct_when_counted")
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("place", [1, BATCH, ROWS - 1])
+def test_an_id_that_is_repeated_when_the_rows_are_drawn_gives_no_reports(lazy_engine, people, tmp_path, make, place):
+    if lazy_engine.name == "spark":
+        pytest.skip("its tasks know their own partitions only")
+    frame = lazy_engine.frame(twice(people, place))
+    ledger = PrivacyLedger(epsilon=100)
+    # A path: a cluster that may compute reports again asks for it, or for the check.
+    with pytest.raises(ValueError, match="record_id has repeated entries"):
+        privatize(frame, make(ledger=ledger), record_id="person", check=False, path=tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+    assert ledger.spent.epsilon > 0
+
+
+@pytest.mark.usefixtures("_distinct_when_counted")
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_so_it_is_with_a_file_that_has_changed(people, tmp_path, form, check):
+    source = write(twice(people, ROWS - 1), tmp_path / f"in.{form}")
+    ledger = PrivacyLedger(epsilon=9)
+    with pytest.raises(ValueError, match="record_id has repeated entries"):
+        privatize_file(source, tmp_path / "out.csv", encoder(ledger=ledger), record_id="person", check=check)
+    assert (ledger.spent.epsilon > 0) == (not check)
+    assert list(tmp_path.iterdir()) == [source]
+
+
+@pytest.mark.parametrize("evaluation", [2, 3])
+@pytest.mark.parametrize("persist", [True, False])
+@pytest.mark.filterwarnings("ignore:the reports are computed again")
+def test_ids_of_a_lazy_frame_that_repeat_later(people, evaluation, persist):
+    evaluations = iter([people] * (evaluation - 1) + [twice(people, ROWS - 1)] * 9)
+    frame = pl.LazyFrame({"x": [0]}).map_batches(
+        lambda _: pl.from_arrow(next(evaluations)), schema=pl.from_arrow(people).schema
+    )
+    ledger = PrivacyLedger(epsilon=9)
+    message = "repeated entries" if persist or evaluation == 2 else "not those that were checked"
+    with pytest.raises(Exception, match=message):
+        privatize(frame, encoder(ledger=ledger), record_id="person", persist=persist).collect()
+    assert (ledger.spent.epsilon > 0) == (evaluation == 3)
+
+
+@pytest.mark.parametrize("kind", [DistinctIds, DistinctInAll])
+@pytest.mark.parametrize("early", [1, 10, 1_000])
+def test_ids_are_compared_with_those_of_all_batches(monkeypatch, kind, early):
+    """At once, or in the end at the latest."""
+    monkeypatch.setattr("skdp.engines._record_ids._EARLY", early)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        seen, ids = kind(), digest_records([f"{number}".encode() for number in rng.permutation(60)], bytes(32))
+        half = ids.copy()
+        half[:, 0] = ids[0, 0]  # ids that share a half are others
+        for batch in np.split(np.concatenate([ids[1:], half]), np.sort(rng.integers(0, 119, 6))):
+            seen.add(batch)
+        getattr(seen, "close", int)()
+        again = np.stack([np.zeros(2, np.uint64), ids[rng.integers(60)]])
+        with pytest.raises(ValueError, match="record_id has repeated entries"):
+            end_with(seen, again)
+
+
+def end_with(seen, digests):
+    seen.add(digests)
+    if isinstance(seen, DistinctInAll):
+        seen.close()

@@ -1,0 +1,324 @@
+"""What holds for every oracle, also for one that tightens no default of the base class."""
+
+from __future__ import annotations
+
+import math
+import time
+from fractions import Fraction
+from itertools import combinations, islice, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdp.exact import exp_bounds, log_upper
+from skdp.oracles import CountMeanSketch, FrequencyOracle, LocalHashing, RandomizedResponse, UnaryEncoding, two_rounds
+from skdp.randomness import SecureSource, SeededSource
+from tests.conftest import each
+from tests.oracles.conftest import ENUMERATED, ORACLES, all_reports, check_channel, floats
+
+SOME = [(2, 0.1), (3, 1.0), (5, 2.0), (6, 4.0)]
+TWO_ROUNDS = {
+    f"two rounds of {make.__name__}": lambda k, epsilon, make=make: two_rounds(make(k, 2 * epsilon), epsilon)
+    for make in (RandomizedResponse, UnaryEncoding, LocalHashing)
+}
+
+
+# The channel: privacy, draws, bias and variance, all exact.
+
+
+@each("k", [2, 3, 5])
+def test_every_report_keeps_the_promise(make_oracle, k, epsilon):
+    oracle = make_oracle(k, epsilon)
+    for channel in islice(oracle.channels(), 4):
+        assert all(len(row) == oracle.n_reports for row in channel)
+        ratio = check_channel(oracle, channel, epsilon)
+        assert oracle.shows_hash or ratio == oracle.worst_ratio
+    assert oracle.epsilon == log_upper(oracle.worst_ratio)
+
+
+@each("k", [2, 3, 4])
+def test_what_is_drawn_has_the_law_of_the_channel(make_enumerated, exact_law, k):
+    oracle = make_enumerated(k, 1.3)
+    if type(oracle) is RandomizedResponse:
+        return  # takes random words; all of them are counted in its own tests
+    reports = [tuple(np.ravel(report).tolist()) for report in all_reports(oracle)]
+    for code, row in enumerate(oracle.channel()):
+        law = exact_law(oracle, np.uint8(code))
+        assert [law[report] for report in reports] == row
+
+
+@each("k, epsilon", SOME)
+def test_estimates_have_no_bias_and_the_stated_variance(make_enumerated, k, epsilon):
+    """The support of a value is a sum of independent terms: one a record."""
+    oracle, counts = make_enumerated(k, epsilon), np.arange(k) ** 2
+    channel, values = floats(oracle.channel()), oracle.unbiased(all_reports(oracle))
+    assert channel @ values == pytest.approx(np.eye(k), abs=1e-9)
+    squares = channel @ values**2
+    assert pytest.approx(oracle.second_moments(), rel=1e-9) == squares.T
+    assert oracle.variance(counts, counts.sum()) == pytest.approx(counts @ (squares - np.eye(k)), rel=1e-9)
+
+
+def test_the_expected_tally_is_inverted(make_enumerated):
+    oracle, counts = make_enumerated(5, 1.0), np.array([70, 0, 20, 9, 1])
+    tallies = np.array([oracle.tally(report[np.newaxis]) for report in all_reports(oracle)])
+    expected = counts @ floats(oracle.channel()) @ tallies
+    assert oracle.estimate(expected, 100) == pytest.approx(counts, abs=1e-9)
+
+
+@given(st.data())
+def test_the_summed_variance_does_not_depend_on_the_data(data):
+    k, epsilon = data.draw(st.integers(2, 40)), data.draw(st.floats(0.01, 10))
+    counts = np.array(data.draw(st.lists(st.integers(0, 10**6), min_size=k, max_size=k)))
+    n = int(counts.sum())
+    for make in ORACLES.values():
+        oracle = make(k, epsilon)
+        if not oracle.is_signed:  # the blocks of the others differ in size
+            assert oracle.variance(counts, n).sum() == pytest.approx(n * k * oracle.mean_squared_error, rel=1e-9)
+
+
+@each("k", [2, 3, 6])
+def test_pairs_of_values_are_supported_as_in_the_channel(make_enumerated, k):
+    oracle = make_enumerated(k, 1.0)
+    channel, supports = floats(oracle.channel()), oracle.supports(all_reports(oracle))
+    own, other = oracle.pair_supports
+    assert math.isnan(own) or own == pytest.approx(channel[0] @ (supports[:, 0] & supports[:, 1]))
+    if k > 2:
+        assert math.isnan(other) or other == pytest.approx(channel[0] @ (supports[:, 1] & supports[:, 2]))
+
+
+def test_the_best_guess_is_that_of_the_channel(make_oracle):
+    prior, groups = np.array([0.1, 0.35, 0.05, 0.2, 0.3]), np.array([1, 0, 0, 2, 1])
+    for epsilon in (0.1, 1.0, 4.0):
+        oracle = make_oracle(5, epsilon)
+        if oracle.shows_hash:
+            assert oracle.guess_accuracy(prior) is None
+            continue
+        joint = floats(oracle.channel()) * prior[:, np.newaxis]
+        assert oracle.guess_accuracy(prior) == pytest.approx(joint.max(axis=0).sum(), rel=1e-12)
+        together = np.array([joint[groups == group].sum(axis=0) for group in range(3)])
+        assert oracle.guess_accuracy(prior, groups) == pytest.approx(together.max(axis=0).sum(), rel=1e-12)
+
+
+@each("k", [2, 3, 5])
+def test_the_total_variation_is_bounded(make_oracle, k):
+    oracle = make_oracle(k, 0.8)
+    distances = [
+        sum(abs(a - b) for a, b in zip(*rows, strict=True)) / 2
+        for channel in islice(oracle.channels(), 4)
+        for rows in combinations(channel, 2)
+    ]
+    default = (oracle.worst_ratio - 1) / (oracle.worst_ratio + 1)
+    assert max(distances) <= oracle.variation <= default
+    if not oracle.shows_hash and type(oracle).variation is not FrequencyOracle.variation:
+        assert max(distances) == oracle.variation
+
+
+@each("k", [2, 3, 9])
+def test_the_pair_for_shuffling_has_the_worst_ratio(make_oracle, k):
+    oracle = make_oracle(k, 1.3)
+    pair, worst = oracle.shuffle_pair(), oracle.worst_ratio
+    # Rounded up to 128 bits where nothing but the ratio is known.
+    assert worst <= pair.worst_ratio <= worst + Fraction(1, 1 << 120)
+    assert pair.swapped().worst_ratio == pair.worst_ratio
+    if type(oracle).shuffle_pair is not FrequencyOracle.shuffle_pair:
+        assert pair.worst_ratio == worst
+
+
+def chance(tails):
+    """The bound of the probability of the most extreme sum, corrected for all that were examined."""
+    return math.exp(min(0.0, min(tail + choices for tail, choices in tails) + math.log(len(tails))))
+
+
+def test_the_chance_of_any_table_is_at_most_what_is_stated(make_enumerated):
+    """All reports of all tables of three records, or of two where there are many reports."""
+    for k, epsilon in ((2, 2.0), (3, 0.3)):
+        oracle = make_enumerated(k, epsilon)
+        channel, reports = floats(oracle.channel()), all_reports(oracle)
+        n = 3 if len(reports) <= 8 else 2
+        drawn = np.array(list(product(range(len(reports)), repeat=n)))
+        chances = np.array([chance(oracle.tails(oracle.tally(reports[row]), n)) for row in drawn])
+        for codes in product(range(k), repeat=n):
+            shares = channel[np.array(codes), drawn].prod(axis=1)
+            for level in np.unique(chances[chances < 1].round(9)):
+                assert shares[chances <= level + 1e-9].sum() <= level + 1e-8
+
+
+# Parameters.
+
+
+@each("epsilon", [1e7, 1e300, 10**400, Fraction(10**400), np.float32(1e9), np.int64(10**9), 1000])
+def test_huge_requests_are_cut_at_once(make_oracle, epsilon):
+    start = time.perf_counter()
+    oracle = make_oracle(6, epsilon)
+    assert time.perf_counter() - start < 1
+    assert oracle.parameters() == make_oracle(6, 1000).parameters()
+    assert 0 < oracle.epsilon < 100
+
+
+@each("epsilon", [Fraction(1, 3), 1, np.float64(0.3), np.float32(0.3), np.float16(0.3), np.int8(2), np.uint64(3)])
+def test_epsilon_may_be_any_number(make_oracle, epsilon):
+    exact = Fraction(epsilon.item() if isinstance(epsilon, np.generic) else epsilon)
+    oracle = make_oracle(np.int16(6), epsilon)
+    assert oracle.worst_ratio <= exp_bounds(exact)[0]
+    assert oracle.parameters() == make_oracle(6, exact).parameters()
+
+
+@each("epsilon", [1e-300, 5e-324, Fraction(1, 10**400)])
+def test_tiny_requests_give_no_information_and_no_crash(make_oracle, epsilon):
+    oracle, codes = make_oracle(6, epsilon), np.arange(6, dtype=np.uint8)
+    assert (oracle.worst_ratio, oracle.epsilon, oracle.mean_squared_error) == (1, 0, math.inf)
+    reports = oracle.report(codes, SecureSource())
+    tally = oracle.tally(reports)
+    for unknown in (oracle.estimate(tally, 6), oracle.unbiased(reports), oracle.maximum_likelihood(tally, 6, reports)):
+        assert np.isnan(unknown).all()
+    assert np.isinf(oracle.variance(codes, 6)).all()
+    assert np.isinf(oracle.second_moments()).all()
+
+
+@each("k, error", [(1, ValueError), (2**32, ValueError), (4.0, TypeError), (np.True_, TypeError), ("4", TypeError)])
+def test_sizes_out_of_range_are_refused(make_oracle, k, error):
+    with pytest.raises(error):
+        make_oracle(k, 1)
+
+
+REFUSED = [(0, ValueError), (-(10**400), ValueError), (math.nan, ValueError), (math.inf, ValueError)]
+
+
+@each("epsilon, error", [*REFUSED, ("1", TypeError), (True, TypeError), ([1], TypeError)])
+def test_epsilons_out_of_range_are_refused(make_oracle, epsilon, error):
+    with pytest.raises(error):
+        make_oracle(4, epsilon)
+
+
+def test_parameters_are_plain(make_oracle):
+    """They go into JSON, and distinguish every choice that matters."""
+    parameters = make_oracle(6, 1.0).parameters()
+    assert all(type(value) in (str, int) for value in parameters.values())
+    assert parameters["k"] == 6
+    assert make_oracle(7, 1.0).parameters() != parameters != make_oracle(6, 1.1).parameters()
+
+
+# Reports.
+
+
+class NoSource:
+    def bytes(self, size):
+        raise AssertionError("bytes were drawn")
+
+
+@each(
+    "codes",
+    [
+        np.array([0, 6], np.uint8),
+        np.array([0, 255], np.uint8),
+        np.array([-1, 2]),
+        np.array([2**32]),
+        np.array([0.0, np.nan]),
+        np.array([[0], [1]]),
+        np.array(3),
+        np.array([True, False]),
+        np.array(["0"]),
+        np.array([None]),
+    ],
+)
+def test_codes_that_cannot_be_hidden_are_refused_before_a_draw(make_oracle, codes):
+    with pytest.raises(ValueError, match="codes must be"):
+        make_oracle(6, 1.0).report(codes, NoSource())
+
+
+def test_the_bytes_that_are_read_do_not_depend_on_the_codes(make_oracle):
+    """Nor does the time: of each code, the same bytes give a report, and the next ones are the same."""
+    oracle, positions = make_oracle(5, 1.0), set()
+    for code in range(5):
+        source = SeededSource("bytes")
+        oracle.report(np.full(1_000, code, np.uint8), source)
+        positions.add(source.bytes(8).tobytes())
+    assert len(positions) == 1
+
+
+DTYPES = [np.uint8, np.uint16, np.uint32, np.uint64, np.int16, np.int64]
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_every_report_is_accepted_and_alike_whatever_the_dtype(data):
+    make = ORACLES[data.draw(st.sampled_from(sorted(ORACLES)))]
+    k, epsilon = data.draw(st.integers(2, 200)), data.draw(st.floats(1e-3, 50))
+    codes = np.array(data.draw(st.lists(st.integers(0, k - 1), max_size=40)), np.uint8)
+    codes.setflags(write=False)
+    oracle, key = make(k, epsilon), data.draw(st.integers(0, 9))
+    reports = oracle.report(codes, SeededSource(key))
+    assert reports.shape == ((codes.size,) if oracle.width == 1 else (codes.size, oracle.width))
+    assert oracle.tally(reports).shape == (k,)
+    assert oracle.supports(reports).shape == (codes.size, k)
+    others = codes.astype(data.draw(st.sampled_from(DTYPES))), np.repeat(codes, 2)[::2]
+    assert all((oracle.report(other, SeededSource(key)) == reports).all() for other in others)
+
+
+def test_the_tally_adds_over_reports(make_oracle):
+    oracle = make_oracle(9, 1.0)
+    reports = oracle.report((np.arange(1_000) % 9).astype(np.uint8), SeededSource("chunks"))
+    tally = oracle.tally(reports)
+    assert tally.dtype == np.int64
+    assert sum(oracle.tally(part) for part in np.array_split(reports, 7)).tolist() == tally.tolist()
+    assert oracle.tally(reports[:0]).tolist() == [0] * 9
+    assert oracle.estimate(tally, 1_000) == pytest.approx(oracle.unbiased(reports).sum(axis=0), abs=1e-6)
+    counted = [oracle.part_counts(part) for part in (reports, reports[::-1], reports[:500], reports[500:])]
+    assert counted[0].shape == (oracle.n_part_counts,)
+    assert (counted[0] == counted[1]).all()
+    assert (counted[0] == counted[2] + counted[3]).all()
+
+
+@each("name", [*ORACLES, *TWO_ROUNDS])
+def test_columns_of_whole_numbers_are_read_as_reports(name):
+    oracle = (ORACLES | TWO_ROUNDS)[name](6, 1.0)
+    fields = oracle.fields("abcdef")
+    assert fields == ([*"abcdef"] if oracle.has_bits else list(oracle.field_names))
+    assert oracle.width == len(fields)
+    assert oracle.n_states(7) == (oracle.n_buckets if oracle.state == "bucket" else 7)
+    reports = oracle.report((np.arange(600) % 6).astype(np.uint8), SeededSource(name))
+    for dtype in (np.int64, np.uint64):
+        read = oracle.read(reports.reshape(600, -1).astype(dtype))
+        assert np.array_equal(read, reports)
+        assert oracle.tally(read).tolist() == oracle.tally(reports).tolist()
+        assert len(oracle.read(np.empty((0, oracle.width), dtype))) == 0
+    block = np.array([[False, True], [True, True]])
+    block = np.resize(block, (2, oracle.width))
+    assert np.array_equal(oracle.read(block), oracle.read(block.astype(int).tolist()))
+    for other in (np.zeros((3, oracle.width + 1), int), np.zeros(3, int), np.zeros((3, oracle.width))):
+        with pytest.raises(ValueError, match="reports must be whole numbers of shape"):
+            oracle.read(other)
+    largest = 1 if oracle.has_bits else oracle.n_reports - 1
+    for number in (-1, largest + 1, 1 << 63):
+        block = np.zeros((3, oracle.width), np.int64 if number < 0 else np.uint64)
+        block[1, -1] = number
+        with pytest.raises(ValueError, match=r"not (ones|those) of this|zeros and ones|between 0 and"):
+            oracle.read(block)
+
+
+def test_the_report_without_noise_supports_the_value_alone(make_oracle):
+    oracle, codes = make_oracle(6, 1.0), np.arange(6, dtype=np.uint8)
+    if oracle.is_encodable:
+        assert oracle.supports(oracle.encode(codes)).tolist() == np.eye(6, dtype=bool).tolist()
+        with pytest.raises(ValueError, match="codes must be"):
+            oracle.encode(codes + 1)
+    else:
+        with pytest.raises(ValueError, match=f"{type(oracle).__name__} has no encoding without noise"):
+            oracle.encode(codes)
+
+
+@each("name", [name for name in ENUMERATED if ORACLES[name](2, 1.0).has_bits])
+def test_bits_beyond_the_memory_are_refused_with_their_size(name):
+    with pytest.raises(ValueError, match="20,000 reports of 1,000,000 cells would need 20,000,000,000 bytes"):
+        ORACLES[name](1_000_000, 1.0).report(np.zeros(20_000, np.uint32), NoSource())
+
+
+@each("make, itemsize", [(LocalHashing, 8), (CountMeanSketch, 4)])
+def test_the_size_of_hashed_reports_counts_bytes(monkeypatch, make, itemsize):
+    monkeypatch.setattr(f"{FrequencyOracle.__base__.__module__}.MAX_REPORT_BYTES", 2 * itemsize * 10)
+    oracle = make(6, 1.0)
+    assert oracle.report(np.zeros(10, np.uint8), SecureSource()).nbytes == 2 * itemsize * 10
+    with pytest.raises(ValueError, match=rf"11 reports of 2 cells would need {2 * itemsize * 11} bytes"):
+        oracle.report(np.zeros(11, np.uint8), NoSource())

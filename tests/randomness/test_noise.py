@@ -1,0 +1,252 @@
+"""Noise has its law, of any scale, and is as much as was asked for."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from scipy.stats import gamma, laplace, norm, t
+
+from skdp.randomness import (
+    SecureSource,
+    SeededSource,
+    cube_noise,
+    discrete_gaussian,
+    discrete_laplace,
+    geometric,
+    rounded_gaussian,
+    rounded_laplace,
+    rounded_student_t,
+)
+from tests.conftest import each, often
+
+FALSE_ALARM = 1e-6
+SCALES = [Fraction(1, 700), Fraction(1, 5), Fraction(1, 2), 1, Fraction(7, 3), 18, 19, 100, 1000, 2**20]
+VARIANCES = [Fraction(1, 25), Fraction(1, 2), 1, Fraction(49, 9), 100, Fraction(10**6 + 1, 3)]
+CENTERS = [0, 5, Fraction(1, 3), Fraction(-7, 2), Fraction(-17, 20)]
+# Each kind of noise, of a scale, as a vector of some length.
+KINDS = {
+    "geometric": geometric,
+    "discrete_laplace": discrete_laplace,
+    "discrete_gaussian": lambda source, scale, size: discrete_gaussian(source, scale**2, size),
+    "rounded_gaussian": lambda source, scale, size: rounded_gaussian(source, scale**2, size),
+    "cube_noise": lambda source, scale, size: cube_noise(source, scale, 1, size)[:, 0],
+    "rounded_laplace": lambda source, scale, size: np.array([rounded_laplace(source, 0, scale) for _ in range(size)]),
+    "rounded_student_t": lambda source, scale, size: np.array(
+        [rounded_student_t(source, 0, scale, 3) for _ in range(size)]
+    ),
+}
+VECTORS = list(KINDS)[:5]
+
+
+def edges(scale):
+    """Single numbers first, then cells that grow, far into the tail."""
+    ends = [*range(40), *(40 + math.ceil(scale * step / 4) for step in range(1, 120)), 2**62]
+    return sorted(set(ends))
+
+
+@each("scale", SCALES)
+def test_geometric_numbers_have_their_law(fits, scale):
+    n = 200_000
+    drawn = geometric(SeededSource("geometric", str(scale)), scale, n)
+    assert drawn.dtype == np.int64
+    law = [math.exp(-left / scale) - math.exp(-right / scale) for left, right in pairwise(edges(scale))]
+    observed, _ = np.histogram(drawn, edges(scale))
+    assert observed.sum() == n
+    assert fits(observed, law, n) > FALSE_ALARM
+
+
+@each("scale", SCALES)
+def test_discrete_laplace_has_its_law_on_both_sides(fits, scale):
+    n = 200_000
+    drawn = discrete_laplace(SeededSource("laplace", str(scale)), scale, n)
+    a = math.exp(-1 / scale)
+    side = [(math.exp(-left / scale) - math.exp(-right / scale)) / (1 + a) for left, right in pairwise(edges(scale))]
+    above, _ = np.histogram(drawn, edges(scale))
+    below, _ = np.histogram(-1 - drawn, edges(scale))
+    assert above.sum() + below.sum() == n
+    # -1 - z >= 0 stands for z < 0, whose law begins at a**1.
+    assert fits([*above, *below], [*side, *(share * a for share in side)], n) > FALSE_ALARM
+
+
+@each("variance", VARIANCES)
+@each("draw", [discrete_gaussian, rounded_gaussian])
+def test_gaussian_noise_has_its_law(fits, draw, variance):
+    """Of the integers alone, or of real numbers that are rounded."""
+    n, deviation = 200_000, math.sqrt(variance)
+    drawn = draw(SeededSource("gaussian", str(variance)), variance, n)
+    assert drawn.dtype == np.int64
+    reach = math.ceil(12 * deviation) + 2
+    values = np.arange(-reach, reach + 1)
+    if draw is discrete_gaussian:
+        law = np.exp(-(values**2) / (2 * float(variance)))
+        law /= law.sum()
+    else:
+        below = norm.cdf(-(np.abs(values) - 0.5) / deviation)  # of the tail, on the side where it is small
+        law = np.where(
+            values == 0, 1 - 2 * norm.cdf(-0.5 / deviation), below - norm.cdf(-(np.abs(values) + 0.5) / deviation)
+        )
+    width = max(1, reach // 60)  # several numbers a cell, where there are many
+    starts = range(0, values.size, width)
+    counts = np.bincount(drawn + reach, minlength=values.size)
+    shares = [law[start : start + width].sum() for start in starts]
+    assert fits([counts[start : start + width].sum() for start in starts], shares, n) > FALSE_ALARM
+
+
+def counted(draws, cells):
+    drawn = np.array(draws, float)
+    return [((drawn >= left) & (drawn < right)).sum() for left, right in pairwise(cells)]
+
+
+@pytest.mark.parametrize("scale", often([Fraction(1, 7), Fraction(5, 2), 10**6], [Fraction(5, 2)]))
+@each("center", CENTERS)
+@each("degrees", [None, 1, 5])
+def test_noise_about_a_center_has_the_real_law(fits, center, scale, degrees):
+    """Of Laplace, or of Student for some degrees of freedom."""
+    n, source = 400, SeededSource("real", str(center), str(scale))
+    if degrees is None:
+        drawn, real = [rounded_laplace(source, center, scale) for _ in range(n)], laplace(float(center), float(scale))
+    else:
+        drawn = [rounded_student_t(source, center, scale, degrees) for _ in range(n)]
+        real = t(degrees, float(center), float(scale))
+    assert {type(value) for value in drawn} == {int}
+    step = max(1, int(scale) // 3)
+    cells = np.arange(math.floor(center) - 24 * step, math.floor(center) + 24 * step, step)
+    assert fits(counted(drawn, cells), np.diff(real.cdf(cells)), n) > FALSE_ALARM
+
+
+@each("scale", [Fraction(1, 5), 1, Fraction(7, 3)])
+@each("dimension", [1, 2, 3])
+def test_cube_noise_has_its_law_at_every_point(fits, scale, dimension):
+    n, reach, a = 100_000, 6, math.exp(-1 / scale)
+    drawn = cube_noise(SeededSource("cube", str(scale), dimension), scale, dimension, n)
+    assert drawn.shape == (n, dimension)
+    assert drawn.dtype == np.int64
+    shells = [(2 * m + 1) ** dimension - (2 * m - 1) ** dimension if m else 1 for m in range(400)]
+    total = sum(points * a**m for m, points in enumerate(shells))
+    points = np.array(list(product(range(-reach, reach + 1), repeat=dimension)))
+    law = a ** np.abs(points).max(axis=1) / total
+    inside = np.abs(drawn).max(axis=1) <= reach
+    index = np.ravel_multi_index((drawn[inside] + reach).T, [2 * reach + 1] * dimension)
+    assert fits(np.bincount(index, minlength=len(points)), law, n) > FALSE_ALARM
+
+
+@each("scale, dimension", [(2**40, 11), (2**40, 2), (2**30, 100), (10**30, 3), (10**300, 2)])
+def test_large_noise_has_the_continuous_law(fits, scale, dimension):
+    """The maximum norm of density e^(-max |z|) has the gamma law of shape D, the parts are uniform, given the norm."""
+    n = 1_000
+    drawn = cube_noise(SeededSource("large", scale, dimension), scale, dimension, n)
+    assert drawn.dtype == (np.int64 if scale <= 2**40 else object)
+    norm = np.array([float(Fraction(int(value), scale)) for value in np.abs(drawn).max(axis=1)])
+    cells = gamma.ppf(np.linspace(0.01, 0.99, 12), dimension)
+    assert fits(np.histogram(norm, cells)[0], np.diff(gamma.cdf(cells, dimension)), n) > FALSE_ALARM
+    # A part reaches the norm with probability 1 / D, and is uniform otherwise.
+    first = np.array([float(Fraction(int(value), scale)) for value in drawn[:, 0]]) / norm
+    law = [(1 - 1 / dimension) / 10] * 10
+    assert fits(np.histogram(first[np.abs(first) < 1], np.linspace(-1, 1, 11))[0], law, n) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("name", often(KINDS, ["discrete_laplace", "discrete_gaussian", "rounded_gaussian"]))
+@pytest.mark.parametrize("scale", often([2**52 + 1, 2**60, 10**30, Fraction(10**300, 7)], [10**30]))
+def test_enormous_noise_is_of_python_integers_and_has_the_continuous_law(fits, name, scale):
+    n = 100 if name.startswith("rounded_") and name != "rounded_gaussian" else 1_500
+    drawn = KINDS[name](SeededSource("enormous", name, str(scale)), scale, n)
+    assert drawn.dtype == object or scale < 2**62
+    continuous = norm if "gaussian" in name else t(3) if "student" in name else laplace
+    cells = np.linspace(0 if name == "geometric" else -6, 6, 25)
+    law = np.diff(continuous.cdf(cells)) * (2 if name == "geometric" else 1)
+    assert fits(counted([float(Fraction(int(value)) / scale) for value in drawn], cells), law, n) > FALSE_ALARM
+    assert 0.3 < np.mean([int(value) & 1 for value in drawn]) < 0.7  # down to the last bit
+
+
+def test_the_type_of_the_numbers_follows_from_the_scale():
+    assert {type(value) for value in discrete_laplace(SecureSource(), 2**52 + 1, 9)} == {int}
+    assert discrete_gaussian(SecureSource(), 2**90, 9).dtype == np.int64
+    assert rounded_gaussian(SecureSource(), 2**90, 9).dtype == np.int64
+    assert cube_noise(SecureSource(), 2**51, 1).dtype == np.int64
+    assert cube_noise(SecureSource(), 2**51, 2).dtype == object  # sums could outgrow int64
+    assert cube_noise(SecureSource(), 5, 3, 0).shape == (0, 3)
+
+
+@each("name", KINDS)
+@each("scale", [Fraction(1, 100), Fraction(1, 10**30), Fraction(1, 10**300)])
+def test_tiny_noise_is_0(name, scale):
+    """But for a number below 0, which is rounded down, and the long tails of Student."""
+    drawn = KINDS[name](SecureSource(), scale, 200)
+    assert np.isin(drawn, [-1, 0] if name in ("rounded_laplace", "rounded_student_t") else [0]).all()
+
+
+def test_small_noise_of_many_dimensions_is_0():
+    """The radius is drawn without rejection, which would accept 0 once in 2^D D!."""
+    assert not cube_noise(SecureSource(), Fraction(1, 100), 30, 50).any()
+
+
+@each("name", VECTORS)
+@each("size", [0, 1, 2, (1 << 14) + 1, (1 << 16) + 3])
+def test_there_is_as_much_noise_as_asked_for(name, size):
+    drawn = KINDS[name](SeededSource(size), 1000, size)
+    assert drawn.shape == (size,)
+    assert size < 1000 or len(set(drawn[-100:].tolist())) > 50
+
+
+@each("draw", [rounded_laplace, lambda *args: rounded_student_t(*args, 3)])
+def test_the_center_shifts_the_draw(draw):
+    for seed in range(50):
+        base = draw(SeededSource(seed), Fraction(1, 3), 100)
+        assert draw(SeededSource(seed), Fraction(1, 3) + 10**40, 100) == base + 10**40
+
+
+def test_draws_of_many_threads_are_reproducible():
+    scales = [Fraction(i, 7) for i in range(1, 60)]  # more than are kept
+
+    def draw(scale):
+        return discrete_laplace(SeededSource("threads"), scale, 5_000).tolist()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(draw, scales * 2)) == [draw(scale) for scale in scales] * 2
+
+
+WRONG = [(0, ValueError), (Fraction(-1, 3), ValueError)]
+WRONG += [(value, TypeError) for value in (1.0, math.nan, True, np.True_, np.float64(2), "1", None)]
+# What takes a scale or a variance, of other numbers that are right.
+SCALED = {
+    "scale": [
+        lambda source, scale: geometric(source, scale, 1),
+        lambda source, scale: discrete_laplace(source, scale, 1),
+        lambda source, scale: cube_noise(source, scale, 1),
+        lambda source, scale: rounded_laplace(source, 0, scale),
+        lambda source, scale: rounded_student_t(source, 0, scale, 3),
+    ],
+    "variance": [
+        lambda source, variance: discrete_gaussian(source, variance, 1),
+        lambda source, variance: rounded_gaussian(source, variance, 1),
+    ],
+}
+
+
+@each("name", SCALED)
+@each("value, error", WRONG)
+def test_a_scale_that_is_none_is_refused_before_any_draw(scripted_source, name, value, error):
+    for draw in SCALED[name]:
+        with pytest.raises(error, match=f"{name} must be"):
+            draw(scripted_source(), value)
+
+
+@each(
+    "draw, error, name",
+    [
+        (lambda source: cube_noise(source, 1, 0), ValueError, "dimension"),
+        (lambda source: cube_noise(source, 1, 2.0), TypeError, "dimension"),
+        (lambda source: rounded_laplace(source, 0.5, 1), TypeError, "center"),
+        (lambda source: rounded_student_t(source, True, 1, 3), TypeError, "center"),
+        (lambda source: rounded_student_t(source, 0, 1, 0), ValueError, "degrees_of_freedom"),
+        (lambda source: rounded_student_t(source, 0, 1, 3.0), TypeError, "degrees_of_freedom"),
+    ],
+)
+def test_other_parameters_are_refused_before_any_draw(scripted_source, draw, error, name):
+    with pytest.raises(error, match=name):
+        draw(scripted_source())

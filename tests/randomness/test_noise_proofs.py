@@ -1,0 +1,381 @@
+"""Proofs that noise has its exact law: of digits, coins and rejection, with the numbers that the code computes."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from skdp.exact import exp_bounds, exp_minus_bounds
+from skdp.randomness import (
+    SeededSource,
+    _discrete_noise,
+    _real,
+    discrete_gaussian,
+    rounded_gaussian,
+    rounded_laplace,
+    rounded_student_t,
+)
+from skdp.randomness import _rounded_noise as module
+from skdp.randomness._cube import _eulerian_numbers, _shares
+from skdp.randomness._discrete_noise import GeometricDigits
+from skdp.randomness._real import Uniform
+from skdp.randomness._rounded_noise import _is_inside, _rounded
+from tests.conftest import each, often
+
+SCALES = [Fraction(1, 700), Fraction(1, 5), Fraction(1, 2), 1, Fraction(7, 3), 18, 19, 100, 1000, 2**20]
+VARIANCES = [Fraction(1, 25), Fraction(1, 2), 1, Fraction(49, 9), 100, Fraction(10**6 + 1, 3)]
+ODD_VARIANCES = [Fraction(1, 10**400), Fraction(1, 10**20), Fraction(10**35, 3), 10**700]
+
+
+# Geometric numbers, digit by digit.
+
+
+@each("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 100])
+@each("number", [0, 1, 2, 3, 7, 40])
+def test_the_digits_multiply_to_the_law(scale, number):
+    """P(g) by the bounds of the coins, digit by digit, is (1 - a) a^g; the coins themselves are tested elsewhere."""
+    digits = GeometricDigits(Fraction(scale))
+    high, low = divmod(number, 1 << len(digits._coins))
+    bits = 1_300
+    lower = upper = Fraction(1)
+    coins = [*((coin, low >> place & 1) for place, coin in enumerate(digits._coins))]
+    coins += [(digits._more, True)] * high + [(digits._more, False)]
+    for coin, heads in coins:
+        bounds = [Fraction(bound, 1 << bits) for bound in coin._bounds(bits)]
+        ends = bounds if heads else [1 - bounds[1], 1 - bounds[0]]
+        lower, upper = lower * ends[0], upper * ends[1]
+    exact = math.exp(-number / scale) * -math.expm1(-1 / scale)
+    assert float(lower) <= float(upper) <= float(lower) * (1 + 1e-15)
+    assert float(lower) == pytest.approx(exact, rel=1e-12, abs=0)
+
+
+@each("scale", SCALES)
+def test_the_sign_has_the_odds_of_a_step(scale):
+    """a / (1 + a): the numbers -1 - g < 0 begin one step further from 0 than the numbers g."""
+    lower, upper = (Fraction(bound, 2**1_200) for bound in GeometricDigits(Fraction(scale))._sign._bounds(1_200))
+    odds = math.exp(-1 / scale)
+    assert float(lower) == float(upper) == pytest.approx(odds / (1 + odds), rel=1e-12, abs=0)
+
+
+def head(coin):
+    """The bytes, first zeros, after which a coin shows heads."""
+    zeros = next(place for place in range(1_000) if coin._digit(place))
+    return [0] * (zeros + 1)
+
+
+@each("scale", [Fraction(1, 5), 1, Fraction(7, 3), 100, 2**30])
+def test_each_digit_and_the_sign_have_their_place(scripted_source, scale):
+    digits = GeometricDigits(Fraction(scale))
+    n_digits = len(digits._coins)
+    for place in range(n_digits):
+        script = [byte for i in reversed(range(n_digits)) for byte in (head(digits._coins[i]) if i == place else [255])]
+        assert digits.draw(scripted_source(script, [255]), 1).tolist() == [1 << place]
+        assert digits.draw(scripted_source(script, [255], [255]), 1, signed=True).tolist() == [1 << place]
+        turned = digits.draw(scripted_source(script, [255], head(digits._sign)), 1, signed=True)
+        assert turned.tolist() == [-1 - (1 << place)]
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 100])
+@pytest.mark.parametrize("times", [1, 30])
+def test_the_tail_goes_on_for_ever(scripted_source, scale, times):
+    digits = GeometricDigits(Fraction(scale))
+    low = [255] * len(digits._coins)
+    far = digits.draw(scripted_source(low, head(digits._more) * times, [255], head(digits._sign)), 1, signed=True)
+    assert far.tolist() == [-1 - times * 2 ** len(digits._coins)]
+    assert far.dtype == np.int64
+
+
+def test_numbers_that_outgrow_int64_become_pythons(scripted_source):
+    digits = GeometricDigits(Fraction(2**52))
+    assert digits.dtype == np.int64
+    assert len(digits._coins) == 56
+    low = [255] * 56
+    for times in (63, 64, 200):
+        drawn = digits.draw(scripted_source(low, head(digits._more) * times, [255]), 1)
+        assert drawn.tolist() == [times << 56]
+        assert drawn.dtype == (object if times > 63 else np.int64)
+
+
+# The discrete Gaussian.
+
+
+@pytest.mark.parametrize("variance", [*VARIANCES, *ODD_VARIANCES])
+def test_acceptance_turns_laplace_into_gaussian_exactly(monkeypatch, variance):
+    """With the exponents x(z) that are asked for, e^(-|z| / t) e^(-x(z)) is a constant times e^(-z^2 / 2 variance)."""
+    drawn, rounded, exact, scales = [], [], [], []
+
+    class Laplace:
+        dtype = object
+
+        def __init__(self, scale):
+            scales.append(scale)
+
+        def draw(self, source, size, signed):
+            assert signed
+            near = [0, 1, -1, 2, -7, int(scales[0]), -int(variance / scales[0]), int(scales[0] * 40)]
+            drawn.append(np.array((near * size)[:size], object))
+            return drawn[-1]
+
+    def capture(source, approximate, exactly):
+        rounded.extend(approximate.tolist())
+        exact.extend(exactly(index) for index in range(approximate.size))
+        return np.ones(approximate.size, bool)
+
+    monkeypatch.setattr(_discrete_noise, "geometric_digits", Laplace)
+    monkeypatch.setattr(_discrete_noise, "exp_coins", capture)
+    numbers = discrete_gaussian(None, variance, 8).tolist()
+    assert numbers == drawn[0][:8].tolist()
+    rest = {x + abs(z) / scales[0] - Fraction(z) ** 2 / (2 * variance) for z, x in zip(drawn[0], exact, strict=True)}
+    assert len(rest) == 1
+    for approximate, x in zip(rounded, exact, strict=True):
+        assert x >= 0
+        if approximate < 2**10 or x < 2**10:
+            assert abs(Fraction(approximate) - x) <= max(1, x) / 2**40
+    # About the standard deviation, which makes tries few.
+    assert scales[0] ** 2 > variance
+    assert variance < 1 or scales[0] ** 2 <= variance * Fraction(102, 100)
+
+
+# The rounded Gaussian.
+
+
+def law(edges, deviation):
+    """The probabilities of the intervals between edges."""
+    ends = np.asarray(edges, float) / deviation
+    right = ends[:-1] > 0
+    return np.where(right, -np.diff(norm.sf(ends)), np.diff(norm.cdf(ends)))
+
+
+@each("variance", [Fraction(256), Fraction(1000, 3), Fraction(1023), Fraction(10**9)])
+def test_what_is_accepted_has_the_normal_density_exactly(variance):
+    """The proposal e^(-k / t) times the coin e^-f is a constant times e^(-(k + U)^2 / 2s), and f is at least 0."""
+    scale = math.isqrt(math.floor(variance))
+    rest = set()
+    for cell in [0, 1, 2, scale - 1, scale, scale + 1, 7 * scale, 10**30]:
+        for place in [Fraction(0), Fraction(1, 3), Fraction(1, 2), 1 - Fraction(1, 2**200)]:
+            f = module._exponent(cell, place, variance, scale)
+            assert f >= 0
+            rest.add(f + Fraction(cell, scale) - (cell + place) ** 2 / (2 * variance))
+    assert len(rest) == 1
+
+
+@pytest.mark.parametrize("variance", often([Fraction(256), Fraction(1000, 3), Fraction(100, 3)], [Fraction(100, 3)]))
+def test_the_coins_of_all_places_make_up_the_normal_probability_of_a_cell(variance):
+    """All places of 6 bits: the coins that their first bits settle, and those that they leave open, enclose the law."""
+    bits, digits, scale = 6, 40, math.isqrt(math.floor(variance))
+    deviation = math.sqrt(variance)
+    constant = math.exp(-variance / (2 * scale**2)) * math.sqrt(2 * math.pi * variance)
+    for cell in range(8 * scale):
+        accepted = undecided = 0
+        for value in range(1 << bits):
+            place = Uniform(None, value << digits, bits + digits)  # its first bits, and any others
+            least = module._acceptance_bounds(cell, place, variance, scale, digits)[1]
+            place = Uniform(None, (value + 1 << digits) - 1, bits + digits)
+            most = module._acceptance_bounds(cell, place, variance, scale, digits)[0]
+            assert most <= least
+            accepted, undecided = accepted + most, undecided + least - most
+        accepted, undecided = accepted / 2.0 ** (bits + digits), undecided / 2.0 ** (bits + digits)
+        exact = constant * math.exp(cell / scale) * law([cell, cell + 1], deviation)[0]
+        margin = 1e-9 * exact
+        assert accepted - margin <= exact <= accepted + undecided + margin
+        assert undecided <= 0.02 * exact + 1e-10
+
+
+@each("variance", [Fraction(256), Fraction(2000, 7)])
+@each("bits", [1, 3, 5, 64])
+def test_a_coin_is_certain_only_if_it_is_so_for_the_whole_interval_of_places(scripted_source, variance, bits):
+    scale = math.isqrt(math.floor(variance))
+    for cell in [0, 1, scale, 3 * scale]:
+        for value in range(1 << min(bits, 5)):
+            place = Uniform(scripted_source(), value, bits)  # which has no more bits to give
+            lower, upper = module._acceptance_bounds(cell, place, variance, scale, bits)
+            for end in (0, 1):
+                x = module._exponent(cell, Fraction(value + end, 1 << bits), variance, scale)
+                witness = exp_bounds(x)
+                assert lower * witness[1] <= 1 << bits
+                assert upper * witness[0] >= 1 << bits
+            assert 0 <= upper - lower <= 4
+
+
+@pytest.mark.parametrize("variance", [1, Fraction(1, 10**400), Fraction(10**12, 7), 10**31, 10**700])
+def test_exponents_are_rounded_as_little_as_claimed(monkeypatch, variance):
+    known = {}
+    original = module._accepted
+
+    def capture(source, cells, places, variance, scale):
+        known.update(variance=variance, scale=scale, dtype=cells.dtype)
+        return original(source, cells, places, variance, scale)
+
+    monkeypatch.setattr(module, "_accepted", capture)
+    rounded_gaussian(SeededSource(0), variance, 1)
+    variance, scale = known["variance"], known["scale"]
+    assert variance >= 256
+    assert scale**2 <= variance < (scale + 1) ** 2
+    near = [0, 1, 2, 9, scale // 2, scale - 1, scale, scale + 1, 3 * scale, 7 * scale, 40 * scale, 300 * scale]
+    ends = [0, 1, 2**62 - 1, 2**62, 2**63 - 2, 2**63 - 1]
+    cells = np.array(near, known["dtype"]).repeat(len(ends))
+    places = np.array(ends * len(near), np.int64)
+
+    def check(rounded):
+        for x, cell, place in zip(rounded.tolist(), cells, places, strict=True):
+            for end in (0, 1):
+                f = module._exponent(int(cell), Fraction(int(place) + end, 2**63), variance, scale)
+                assert abs(Fraction(x) - f) < max(1, f) / 2**42
+        return np.ones(rounded.size)
+
+    monkeypatch.setattr(_real, "_exp_minus", check)
+    assert original(SeededSource(0), cells, places, variance, scale).sum() > cells.size - 2
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 25), 1, 10**6])
+def test_proven_digits_decide_every_coin_as_floats_do(monkeypatch, variance):
+    n = 1_000
+    drawn = rounded_gaussian(SeededSource("settle"), variance, n)
+    settled, bounds = [], module._acceptance_bounds
+    monkeypatch.setattr(module, "_acceptance_bounds", lambda *args: settled.append(1) or bounds(*args))
+    monkeypatch.setattr(_real, "_UNDECIDED", math.inf)
+    assert rounded_gaussian(SeededSource("settle"), variance, n).tolist() == drawn.tolist()
+    assert len(settled) > n
+
+
+@each("cell", [0, 5, 16, 40])
+@each("place", [2**57, 2**61 + 12345, 2**63 - 1])
+def test_coins_at_the_bound_are_settled_by_more_bits_of_both_numbers(scripted_source, cell, place):
+    variance, scale = Fraction(2000, 7), 16
+    middle = module._exponent(cell, Fraction(2 * place + 1, 2**64), variance, scale)
+    bound = exp_minus_bounds(middle, 96)[0]
+    first, rest = divmod(bound, 1 << 64)
+    for word in range(max(0, first - 3), min(first + 4, 1 << 32)):
+        # In the middle of the interval of places: whether the coin is heads depends on the next bit of the place.
+        for next_place, below in ((0, True), (255, False)):
+            script = [np.array([word], "<u4").view(np.uint8), list(rest.to_bytes(8, "big")), [next_place] * 8]
+            source = scripted_source(*script)
+            heads = module._accepted(source, np.array([cell]), np.array([place]), variance, scale)[0]
+            assert heads == (below if word == first else word < first)
+            assert source.used == (20 if word == first else 4)
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 10**400), Fraction(1, 100), 1, 50, 10**5])
+def test_a_cell_rounds_to_the_nearest_integer(monkeypatch, scripted_source, variance):
+    cells, m = [], []
+
+    class Geometric:
+        dtype = np.int64
+
+        def draw(self, source, size):
+            cells.append(np.arange(size) * 3)
+            return cells[-1]
+
+    def accept(source, drawn, places, finer, scale):
+        m.append(math.isqrt(int(finer / variance)))
+        assert m[-1] ** 2 * variance == finer
+        return np.ones(drawn.size, bool)
+
+    monkeypatch.setattr(module, "geometric_digits", lambda scale: Geometric())
+    monkeypatch.setattr(module, "_accepted", accept)
+    for filler, sign in ((0, 1), (255, -1)):
+        drawn = rounded_gaussian(scripted_source(filler=filler), variance, 200)
+        for z, cell in zip(drawn.tolist(), cells[-1][:200].tolist(), strict=True):
+            for place in (0, Fraction(1, 2), 1 - Fraction(1, 2**100)):
+                assert sign * z == math.floor(Fraction(cell + place) / m[-1] + Fraction(1, 2))
+
+
+# Laplace and Student about a center.
+
+
+@each("center", [Fraction(1, 3), Fraction(-17, 20)])
+@each("scale", [Fraction(1, 7), Fraction(5, 2)])
+def test_the_first_cell_is_left_with_the_exact_probability(scripted_source, center, scale):
+    first = math.floor(center)
+    for side, width in ((0, first + 1 - center), (255, center - first)):
+        bits, rest = divmod(exp_minus_bounds(width / scale, 96)[0], 1 << 64)
+        words = [(bits, rest - 1, True), (bits, rest + 2, False), (bits - 5, 0, True), (bits + 5, 0, False)]
+        for word, more, left in words:
+            script = [side, *word.to_bytes(4, "little"), *(more.to_bytes(8, "big") if word == bits else ())]
+            drawn = rounded_laplace(scripted_source(script, filler=255), center, scale)
+            assert drawn == (first if not left else first + 1 if side == 0 else first - 1)
+
+
+@pytest.mark.parametrize("center", [0, 7, -3])
+def test_a_whole_center_has_no_first_cell(scripted_source, center):
+    """From there down is the cell below: a real number is never exactly the center."""
+    assert rounded_laplace(scripted_source([0], filler=255), center, 1) == center
+    assert rounded_laplace(scripted_source([255], filler=255), center, 1) == center - 1
+
+
+@pytest.mark.parametrize("degrees", [1, 3, 5, 7])
+def test_a_square_is_inside_if_all_its_points_are(degrees):
+    """For odd degrees u^2 <= f(v / u) is rational; the region is convex, so the corners speak for the square."""
+
+    def within(u, v):
+        if u == 0:
+            return v == 0 if degrees > 1 else v <= 1  # the limit of the polynomial condition
+        return u**2 * (1 + (v / u) ** 2 / degrees) ** ((degrees + 1) // 2) <= 1
+
+    left_open = {}
+    for bits in (3, 5):
+        size, answers = 1 << bits, []
+        for u, v in product(range(size), repeat=2):
+            answers.append(_is_inside(Uniform(None, u, bits), Uniform(None, v, bits), degrees))
+            corners = {within(Fraction(u + i, size), Fraction(v + j, size)) for i in (0, 1) for j in (0, 1)}
+            assert answers[-1] is None or corners == {answers[-1]}
+        assert bits == 3 or set(answers) == {True, False, None}
+        left_open[bits] = answers.count(None) / len(answers)
+    assert left_open[5] < left_open[3] / 2
+
+
+@pytest.mark.parametrize("center", [0, Fraction(-17, 20)])
+@pytest.mark.parametrize("scale", [Fraction(5, 2), Fraction(-5, 2), -40])
+def test_an_integer_is_certain_if_all_points_of_a_square_give_it(center, scale):
+    known = 0
+    for u, v in product(range(1, 64), range(64)):
+        rounded = _rounded(Uniform(None, u, 6), Uniform(None, v, 6), Fraction(center), Fraction(scale))
+        corners = [math.floor(center + scale * Fraction(v + j, u + i)) for i in (0, 1) for j in (0, 1)]
+        assert rounded == (corners[0] if min(corners) == max(corners) else None)
+        known += rounded is not None
+    assert known > 20
+    assert _rounded(Uniform(None, 0, 6), Uniform(None, 5, 6), Fraction(center), Fraction(scale)) is None
+
+
+def test_more_bits_are_drawn_until_the_condition_and_the_integer_are_certain(scripted_source):
+    # u = v = 0: nothing is known of the ratio; the next bits are far inside.
+    source = scripted_source([255], [0] * 8, [0] * 8, [0] * 7, [2], [0] * 7, [1], filler=1)
+    drawn = rounded_student_t(source, 0, 10**6, 1)
+    assert source.used > 1 + 32
+    assert abs(drawn - 10**6 / 2) < 10**6
+    assert drawn != 0
+
+
+# Cubes.
+
+
+@each("dimension", range(1, 8))
+def test_the_radius_is_a_number_of_type_b_plus_geometric_numbers(dimension):
+    """(2 M + 1)^D a^M = sum_k B(D, k) a^k C(M - k + D, D) a^(M - k): the second power is D + 1 geometric numbers'."""
+    numbers = _eulerian_numbers(dimension)
+    assert sum(numbers) == 2**dimension * math.factorial(dimension)
+    for radius in range(20):
+        ways = (
+            number * math.comb(radius - k + dimension, dimension) for k, number in enumerate(numbers) if k <= radius
+        )
+        assert (2 * radius + 1) ** dimension == sum(ways)
+
+
+@each("dimension", [1, 2, 5, 30])
+@each("exponent", [Fraction(1, 2**40), Fraction(1, 3), Fraction(5), Fraction(1000)])
+@each("bits", [62, 126])
+def test_the_shares_are_enclosed_tightly(dimension, exponent, bits):
+    with decimal.localcontext(prec=600):
+        a = (-decimal.Decimal(exponent.numerator) / decimal.Decimal(exponent.denominator)).exp()
+        weights = [number * a**k for k, number in enumerate(_eulerian_numbers(dimension))]
+        shares = [sum(weights[: k + 1]) / sum(weights) * 2**bits for k in range(dimension + 1)]
+        bounds = _shares(exponent, dimension, bits)
+        assert bounds[-1] == (1 << bits, 1 << bits)
+        for (lower, upper), share in zip(bounds[:-1], shares[:-1], strict=True):
+            assert lower <= share <= upper <= lower + 2

@@ -1,0 +1,275 @@
+"""Draws of real probability: coins of e^-x, of any real number, categories and uniform numbers."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdp.exact import exp_minus_bounds
+from skdp.randomness import SecureSource, SeededSource, bernoulli_exp
+from skdp.randomness import _real as module
+from skdp.randomness._draws import uniform_below
+from skdp.randomness._real import RealCoin, Uniform, real_categories
+from tests.conftest import each, often
+
+
+def test_the_power_is_as_exact_as_it_claims():
+    """At the steps of the table, just below them, in between, and beyond the table."""
+    steps = np.arange(0, 33, 1 / 64)
+    points = np.concatenate([steps, np.nextafter(steps[1:], 0), np.linspace(0, 40, 5_000), [1e-300, 33.0, 1024.0]])
+    computed = module._exp_minus(points)
+    with decimal.localcontext(prec=40):
+        exact = [(-decimal.Decimal(float(x))).exp() for x in points]
+        errors = [abs(decimal.Decimal(float(p)) - q) for p, q in zip(computed, exact, strict=True)]
+        assert max(errors) < decimal.Decimal(2) ** -36
+        # Otherwise the test could not see a term that is missing.
+        assert max(errors) > decimal.Decimal(2) ** -38
+
+
+@given(
+    st.one_of(st.integers(0, 60), st.integers(0, 2**63 - 1), st.integers(0, 10**330)),
+    st.one_of(st.fractions(0, 10), st.fractions(0, 10**9), st.just(Fraction(10**400)), st.just(Fraction(1, 10**400))),
+)
+def test_exponents_are_rounded_as_little_as_claimed(exponent, rate):
+    rounded, exact = [], []
+
+    def capture(source, approximate, exactly):
+        rounded.extend(approximate.tolist())
+        exact.append(exactly(0))
+        return np.ones(1, bool)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "exp_coins", capture)
+        bernoulli_exp(None, [exponent], rate)
+    assert exact == [exponent * rate]
+    assert rounded[0] == rounded[0] >= 0
+    if rounded[0] < 2**10 or exact[0] < 2**10:
+        assert abs(Fraction(rounded[0]) - exact[0]) <= max(1, exact[0]) / 2**40
+
+
+def words(*values):
+    return np.array(values, "<u4").view(np.uint8)
+
+
+@each("exponent", [Fraction(1, 1000), Fraction(1, 2), 1, Fraction(16, 7), 10, 20])
+def test_every_first_half_of_a_word_is_decided_rightly(scripted_source, exponent):
+    low = exp_minus_bounds(Fraction(exponent), 32)[0]
+    drawn = np.arange(1 << 16, dtype="<u4") << np.uint32(16)
+    blocks = drawn.reshape(-1, module._BLOCK)
+    bound, extra = 1 << 16, []
+    # A word within 2 of the bound is settled by 8 more bytes, at the end of its block.
+    for block in blocks:
+        tied = np.abs(block.astype(np.int64) - low) <= 2
+        extra += [block.view(np.uint8), np.zeros(8 * int(tied.sum()), np.uint8)]
+    source = scripted_source(*extra, filler=0)
+    coins = bernoulli_exp(source, np.ones(bound, np.int64), exponent)
+    assert coins.tolist() == (drawn <= low).tolist()  # after the word low, the zeros that follow decide for heads
+
+
+@each("exponent", [Fraction(1, 10**6), Fraction(1, 3), 1, 7, 22, 31, Fraction(64, 2)])
+def test_words_at_the_bound_are_settled_by_proven_digits(scripted_source, exponent):
+    low = exp_minus_bounds(Fraction(exponent), 32)[0]
+    more = exp_minus_bounds(Fraction(exponent), 96)[0] - (low << 64)
+    for word in range(max(0, low - 3), min(low + 4, 1 << 32)):
+        for rest, below in ((more - 1, True), (more + 2, False)):
+            if 0 <= rest < 1 << 64:
+                source = scripted_source(words(word), list(rest.to_bytes(8, "big")), filler=0)
+                expected = word < low or (word == low and below)
+                assert bernoulli_exp(source, [1], exponent)[0] == expected
+                assert source.used in (4, 12)
+
+
+def test_what_is_undecided_is_looked_up_in_its_own_block(scripted_source):
+    exponents = np.append(np.zeros(module._BLOCK, np.int64), [1, 2])
+    low = exp_minus_bounds(Fraction(2), 32)[0]
+    above = exp_minus_bounds(Fraction(2), 96)[0] - (low << 64) + 2
+    source = scripted_source(words(*[0] * module._BLOCK), words(0, low), list(above.to_bytes(8, "big")))
+    assert bernoulli_exp(source, exponents)[-2:].tolist() == [True, False]
+
+
+def test_the_tail_has_no_end(scripted_source):
+    """e^-50 = 2**-72.1: heads need 72 zero bits, and then the right ones."""
+    bits = exp_minus_bounds(Fraction(50), 96)[0]
+    assert 0 < bits < 1 << 24
+    for rest, expected in ((bits - 1, True), (bits + 1, False)):
+        script = [0] * 4 + list(rest.to_bytes(8, "big"))
+        assert bernoulli_exp(scripted_source(script), [50])[0] == expected
+    assert not bernoulli_exp(scripted_source([0] * 200, [1] * 8), [10**4])[0]
+
+
+@each("exponents", [np.zeros(3, np.int64), np.array([0, 0, 0], object), [0, 0, 0]])
+def test_the_exponent_0_is_certain(scripted_source, exponents):
+    assert bernoulli_exp(scripted_source(filler=255), exponents, 5).all()
+    assert bernoulli_exp(scripted_source(filler=255), np.array([1, 5, 2**62]), 0).all()
+
+
+def test_huge_exponents_of_tiny_rates_are_of_any_size():
+    n = 4_000
+    for exponent, rate in [(2**62, 1), (10**400, 1), (1, 10**400), (10**400, Fraction(1, 10**9))]:
+        assert not bernoulli_exp(SecureSource(), [exponent] * 100, rate).any()
+    assert bernoulli_exp(SecureSource(), []).shape == (0,)
+    for scale in (10**30, 10**400):
+        heads = bernoulli_exp(SeededSource("huge"), [scale] * n, Fraction(1, scale)).mean()
+        assert abs(heads - math.exp(-1)) < 5 * math.sqrt(0.25 / n)
+
+
+@each("dtype", [np.int8, np.uint16, np.int64, np.uint64, object])
+def test_coins_have_their_probabilities(fits, dtype):
+    n = 4_000 if dtype in (np.uint64, object) else 40_000
+    exponents = np.repeat(np.arange(12), n).astype(dtype)
+    heads = bernoulli_exp(SeededSource("exp", str(dtype)), exponents, Fraction(2, 7)).reshape(12, n).sum(axis=1)
+    for exponent, count in enumerate(heads):
+        share = math.exp(-exponent * 2 / 7)
+        assert fits([count], [share], n) > 1e-6
+    assert heads[0] == n
+
+
+@each(
+    "exponents, rate, error, name",
+    [
+        ([-1], 1, ValueError, "exponents"),
+        ([[1]], 1, ValueError, "exponents"),
+        (1, 1, ValueError, "exponents"),
+        ([1.0], 1, TypeError, "exponents"),
+        ([True], 1, TypeError, "exponents"),
+        (np.array([1, True], object), 1, TypeError, "exponents"),
+        (["1"], 1, TypeError, "exponents"),
+        ([1], -1, ValueError, "rate"),
+        ([1], 0.5, TypeError, "rate"),
+        ([1], True, TypeError, "rate"),
+        ([1], math.nan, TypeError, "rate"),
+    ],
+)
+def test_what_is_no_exponent_is_refused_before_any_draw(scripted_source, exponents, rate, error, name):
+    with pytest.raises(error, match=name):
+        bernoulli_exp(scripted_source(), exponents, rate)
+
+
+EXPONENTS = [Fraction(1, 2**30), Fraction(1, 3), Fraction(1), Fraction(27, 5), Fraction(9), Fraction(700)]
+
+
+def digits_of(exponent, places):
+    """The digits of e^-x to the base 256, by the decimal module."""
+    with decimal.localcontext(prec=3 * places + 400):
+        power = (-decimal.Decimal(exponent.numerator) / decimal.Decimal(exponent.denominator)).exp()
+        return list(int(power * 256**places).to_bytes(places, "big"))
+
+
+@pytest.mark.parametrize("exponent", often(EXPONENTS, EXPONENTS[1::3]))
+@each("filler", [0, 255])
+def test_a_real_coin_compares_all_digits_for_every_pair_of_bytes(scripted_source, exponent, filler):
+    coin = RealCoin(partial(exp_minus_bounds, exponent))
+    digits = digits_of(exponent, 130)
+    first, second = np.divmod(np.arange(1 << 16), 256)
+    # The coins of the first digit are tied: they alone draw a second byte.
+    drawn = coin.draw(scripted_source(first, second[first == digits[0]], filler=filler), 1 << 16)
+    lower, upper = exp_minus_bounds(exponent, 16 + 1040)
+    words = [(int(pair) << 1040) + (filler == 255) * ((1 << 1040) - 1) for pair in range(1 << 16)]
+    assert all(coin == (word < lower) for coin, word in zip(drawn, words, strict=True))
+    assert not any(lower <= word <= upper for word in words)
+    assert drawn.sum() - digits[0] * 256 - digits[1] in (0, 1)
+
+
+@each("exponent", EXPONENTS)
+@each("place", [0, 1, 7, 8, 9, 40])
+def test_a_tie_goes_on_beyond_the_digits_that_are_kept(scripted_source, exponent, place):
+    coin = RealCoin(partial(exp_minus_bounds, exponent))
+    digits = digits_of(exponent, 41)
+    for step in (-1, 1):
+        if 0 <= digits[place] + step < 256:
+            source = scripted_source([*digits[:place], digits[place] + step])
+            assert coin.draw(source, 1)[0] == (step < 0)
+            assert source.used == place + 1
+
+
+@each("share", [Fraction(1, 3), Fraction(2, 7), Fraction(1, 10**9), 1 - Fraction(1, 10**12)])
+def test_bounds_are_tightened_until_a_digit_is_certain(scripted_source, share):
+    def bounds(bits):
+        slack = 1 << max(0, min(bits - 40, 200 - bits))  # they tell 40 bits; beyond 120, ever more
+        return max(0, int(share * 2**bits) - slack), min(1 << bits, int(share * 2**bits) + slack)
+
+    coin = RealCoin(bounds)
+    digits = int(share * 256**20).to_bytes(20, "big")
+    for place in range(20):
+        assert coin.draw(scripted_source([*digits[:place], max(0, digits[place] - 1)], filler=0), 1)[0]
+        assert not coin.draw(scripted_source([*digits[:place], min(255, digits[place] + 1)], filler=255), 1)[0]
+
+
+def coarse(shares, bits):
+    """Bounds that tell little in 62 bits, and all in more."""
+    slack = 1 << bits - 5 if bits <= 62 else 1
+    one = 1 << bits
+    return [(max(0, int(one * share) - slack), min(one, int(one * share) + slack)) for share in shares[:-1]] + [
+        (one, one)
+    ]
+
+
+@pytest.mark.parametrize("shares", [[1], [Fraction(1, 3), 1], [Fraction(1, 7), Fraction(1, 5), Fraction(2, 3), 1]])
+def test_categories_are_settled_by_more_bits_where_bounds_leave_it_open(scripted_source, shares):
+    words = (np.arange(1 << 12, dtype="<u8") << np.uint64(52)) + np.uint64(0xFFF << 40)
+    drawn = real_categories(scripted_source(words.view(np.uint8), filler=77), partial(coarse, shares), words.size)
+    expected = [next(i for i, share in enumerate(shares) if Fraction(int(word), 2**64) < share) for word in words]
+    assert drawn.tolist() == expected
+
+
+def test_categories_at_the_very_bounds(scripted_source):
+    share = Fraction(1, 3)
+
+    def bounds(bits):
+        return [(int(share * 2**bits), int(share * 2**bits) + 1), (1 << bits, 1 << bits)]
+
+    third = int(share * 2**62)  # 0101…01
+    words = [third - 1, third, third, third + 1, 2**62 - 1]
+    script = np.array([word << 2 for word in words], "<u8").view(np.uint8)
+    # Two words are tied: of the digits that follow, 0x55… are those of 1/3.
+    source = scripted_source(script, [0x55] * 7 + [0x54], [0x55] * 7 + [0x56])
+    assert real_categories(source, bounds, 5).tolist() == [0, 0, 1, 1, 1]
+    assert source.used == source.script.size
+
+
+def test_a_uniform_number_is_below_a_bound_with_its_probability(scripted_source):
+    uniform = Uniform(scripted_source([0] * 6, [1, 2]), value=5, bits=3)
+    uniform.extend()
+    assert (uniform.value, uniform.bits) == ((5 << 64) + 258, 67)
+    for value in range(16):
+        assert Uniform(scripted_source(), value, 4).is_below(lambda bits: (7, 7)) == (value < 7)
+
+
+def test_integers_below_bounds_are_drawn_again_above_them(scripted_source):
+    words = np.arange(32, dtype="<i8")
+    rejected = (words & 15) >= 10
+    source = scripted_source(words.view(np.uint8), np.full(int(rejected.sum()), 3, "<i8").view(np.uint8))
+    drawn = uniform_below(source, np.full(32, 10))
+    assert drawn.tolist() == np.where(rejected, 3, words & 15).tolist()
+    assert source.used == source.script.size
+    high = np.array([-1, -1], "<i8").view(np.uint8)  # all bits are 1
+    assert uniform_below(scripted_source(high), np.array([1, 1 << 62])).tolist() == [0, (1 << 62) - 1]
+
+
+def test_python_integers_below_bounds_are_equally_likely(scripted_source):
+    kept = [uniform_below(scripted_source([byte, 0]), np.array([10], object))[0] for byte in range(256)]
+    assert np.bincount(kept).tolist() == [16 + 256 - 160, *[16] * 9]  # what is rejected draws a 0
+    assert uniform_below(scripted_source(), np.array([1], object)).tolist() == [0]
+    assert uniform_below(scripted_source(), np.array([], object)).dtype == object
+
+
+@each("bound", [3, 1000, 2**40 + 1, 2**62 - 1, 2**63 - 1, 2**64 + 5, 10**100])
+def test_integers_below_a_bound_are_uniform(fits, bound):
+    n = 20_000
+    dtype = np.int64 if bound < 2**63 else object
+    drawn = uniform_below(SeededSource("below", bound), np.full(n, bound, dtype))
+    assert drawn.min() >= 0
+    assert drawn.max() < bound
+    cells = min(bound, 20)
+    edges = [-(-bound * i // cells) for i in range(cells + 1)]
+    counts = [int(((drawn >= left) & (drawn < right)).sum()) for left, right in pairwise(edges)]
+    assert fits(counts, [(right - left) / bound for left, right in pairwise(edges)], n) > 1e-6
+    assert bound < 2**40 or 0.4 < np.mean([int(value) & 1 for value in drawn]) < 0.6  # the last bit is random too

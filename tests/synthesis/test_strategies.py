@@ -1,0 +1,243 @@
+"""What every way of choosing marginals keeps: sound models, zeros, limits, promises, and what it says of itself."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp.domain import Domain
+from skdp.synthesis.model import MOST_CELLS
+from skdp.synthesis.selection import STRATEGIES, NoiseBudget, Plan, read_plan
+from skdp.synthesis.selection import given as given_cliques
+from tests.conftest import counted_draws, each
+from tests.synthesis.budgets import dependent_rows, make_budget, private_table
+
+METHODS = list(STRATEGIES)
+N = 2000
+rng = np.random.default_rng(0)
+A = rng.integers(0, 4, N)
+TABLE = pd.DataFrame(
+    {"a": A, "b": (A + rng.integers(0, 2, N)) % 5, "c": A % 2, "d": rng.integers(0, 3, N), "e": A // 2}
+)
+DOMAIN = {"a": range(4), "b": range(5), "c": range(2), "d": range(3), "e": range(2)}
+
+
+def fitted(X=TABLE, domain=DOMAIN, **parameters):
+    domain = {name: list(values) if isinstance(values, range) else values for name, values in domain.items()}
+    return DPMarginalSynthesizer(**{"random_state": 0, "domain": domain, "max_iter": 50} | parameters).fit(X)
+
+
+def check_model(model):
+    for belief in (*model.beliefs, *model.separators):
+        assert np.isfinite(belief).all()
+        assert (belief >= 0).all()
+        assert belief.sum() == pytest.approx(1, abs=1e-9)
+
+
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    st.sampled_from([*METHODS, "list"]),
+    st.sampled_from([1e-6, 0.01, 0.3, 3, 1000, 1e4]),
+    st.sampled_from([0, 1e-9, 0.1]),
+    st.sampled_from([0, 1, 2, 40]),
+    st.integers(0, 2**20),
+)
+def test_tiny_tables_never_hang_and_give_distributions(sizes, method, epsilon, delta, n, seed):
+    values = np.random.default_rng(seed)
+    X = np.array([values.integers(0, size, n) for size in sizes]).T.reshape(n, len(sizes))
+    domain = [list(range(size)) for size in sizes]
+    marginals = [tuple(f"x{place}" for place in range(len(sizes)))[-2:]] if method == "list" else method
+    synthesizer = DPMarginalSynthesizer(
+        epsilon, delta=delta, domain=domain, marginals=marginals, random_state=seed, max_iter=20
+    ).fit(X)
+    check_model(synthesizer.model_)
+    assert synthesizer.n_rows_ >= 1
+    assert math.isfinite(synthesizer.n_rows_std_error_)
+    rows = synthesizer.sample(30)
+    assert ((rows >= 0) & (rows < sizes)).all()
+    assert np.isfinite(synthesizer.score_samples(rows)).all()  # what is drawn can occur
+    table = synthesizer.marginal([f"x{place}" for place in range(len(sizes))])
+    assert (table["count"] >= 0).all()
+    assert table["count"].sum() == pytest.approx(synthesizer.n_rows_)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("delta", [0, 1e-9])
+def test_where_all_noisy_counts_are_negative(method, delta, monkeypatch):
+    for kind in NoiseBudget.__subclasses__():
+        counts = kind.counts
+        monkeypatch.setattr(kind, "counts", lambda *given, counts=counts: counts(*given) - 10**7)
+    synthesizer = fitted(marginals=method, delta=delta)
+    assert all((marginal.counts < 0).all() for marginal in synthesizer.marginals_)
+    assert synthesizer.n_rows_ == 1
+    check_model(synthesizer.model_)
+    assert len(synthesizer.sample(20)) == 20
+    assert len(synthesizer.sample()) == 1
+
+
+class TestWhatIsMeasured:
+    def test_a_list_in_any_order_and_all_with_the_same_noise(self):
+        synthesizer = fitted(marginals=[("b", "a"), ["c"], ("a", "b"), ("e", "d", "c")])
+        assert synthesizer.selected_cliques_ == [("a", "b"), ("c",), ("c", "d", "e")]
+        assert len(set(synthesizer.noise_scale_.values())) == 1
+
+    @pytest.mark.filterwarnings("ignore:pairs of columns with more than max_cells")
+    @pytest.mark.filterwarnings("ignore:by their noisy scores, some pairs of columns depend strongly")
+    @pytest.mark.parametrize("max_cells", [4, 12])
+    def test_no_clique_is_larger_than_allowed(self, max_cells):
+        for delta in (0, 1e-6):
+            synthesizer = fitted(epsilon=1000, delta=delta, max_cells=max_cells)
+            tree = synthesizer.model_.tree
+            assert max(map(tree.n_cells, tree.cliques)) <= max(max_cells, 5)
+            largest = max(math.prod(len(DOMAIN[name]) for name in clique) for clique in synthesizer.selected_cliques_)
+            assert largest <= max(max_cells, 5)
+
+    @pytest.mark.parametrize("method", [*METHODS, [("a", "c")]])
+    def test_measurements_are_what_they_say(self, method):
+        # With hardly any noise, every measured count is the true one, by groups where values are grouped.
+        synthesizer = fitted(marginals=method, epsilon=1e5)
+        for marginal in synthesizer.marginals_:
+            if marginal.groups is not None:
+                continue
+            names = [TABLE.columns[column] for column in marginal.clique]
+            true = np.zeros(marginal.counts.shape)
+            np.add.at(true, tuple(TABLE[name].to_numpy() for name in names), 1)
+            np.testing.assert_array_equal(marginal.counts, true)
+
+    @pytest.mark.parametrize("method", ["full", "auto"])
+    def test_with_little_noise_the_model_is_the_table(self, method):
+        synthesizer = fitted(marginals=method, epsilon=1e4, max_iter=1000)
+        found = synthesizer.marginal(["a", "c"]).set_index(["a", "c"])["count"]
+        true = TABLE.groupby(["a", "c"]).size()
+        assert (found - true.reindex(found.index, fill_value=0)).abs().max() < 10
+
+
+class TestStructuralZeros:
+    ZEROS = ({"a": 0, "c": 1}, {"a": [1, 3], "c": 0}, {"b": (3, None), "d": 2})
+
+    @pytest.mark.parametrize("method", [*METHODS, [("a",), ("c",)]])
+    @pytest.mark.parametrize("delta", [0, 1e-9])
+    def test_what_cannot_occur_is_never_drawn(self, method, delta):
+        synthesizer = fitted(marginals=method, structural_zeros=list(self.ZEROS), delta=delta, epsilon=0.3)
+        check_model(synthesizer.model_)
+        made = synthesizer.sample(20_000)
+        assert not ((made["a"] == 0) & (made["c"] == 1)).any()
+        assert not (made["a"].isin([1, 3]) & (made["c"] == 0)).any()
+        assert not ((made["b"] >= 3) & (made["d"] == 2)).any()
+        assert synthesizer.count({"a": 0, "c": 1}) == 0
+        assert np.isneginf(synthesizer.score_samples(pd.DataFrame({"a": [0], "b": 0, "c": 1, "d": 0, "e": 0}))).all()
+
+    @each(
+        "zeros",
+        [
+            [{"a": [0, 1, 2, 3]}],
+            [{"a": [0, 1]}, {"a": [2, 3]}],
+            [{"a": [1, 2, 3]}, {"a": 0, "b": [0, 1, 2, 3, 4]}],
+            [{"a": [0, 1], "b": [0, 1, 2, 3, 4]}, {"a": [2, 3], "c": 0}, {"c": 1, "d": [0, 1, 2]}],
+        ],
+    )
+    def test_if_nothing_could_occur_it_costs_nothing(self, zeros):
+        ledger = PrivacyLedger(epsilon=10)
+        with counted_draws() as drawn, pytest.raises(ValueError, match="leave nothing that could occur"):
+            fitted(structural_zeros=zeros, ledger=ledger)
+        assert (drawn[0], ledger.spent) == (0, (0, 0))
+
+    def test_half_a_bin_is_no_zero(self):
+        domain = DOMAIN | {"a": Interval(0, 4, bins=2)}
+        with pytest.raises(ValueError, match="whole bins"):
+            fitted(domain=domain, structural_zeros=[{"a": (0, 1)}])
+        made = fitted(domain=domain, structural_zeros=[{"a": (0, 2)}]).sample(100)
+        assert (made["a"] >= 2).all()
+
+
+def test_each_marginal_gets_the_same_share_of_what_is_left():
+    sizes = (2, 3, 4)
+    table = private_table(dependent_rows(sizes, 50), sizes, make_budget("gaussian", 4))
+    table.budget._spend(Fraction(1, 10))
+    given_cliques([(0,), (1, 2), (0, 2)]).measure(table, Plan(sizes, (False,) * 3, 100))
+    errors = {marginal.std_error for marginal in table.marginals}
+    assert errors == {table.budget.std_error(Fraction(3, 10))}
+    assert [marginal.clique for marginal in table.marginals] == [(0,), (1, 2), (0, 2)]
+    assert table.budget.left == 0
+
+
+LINE = re.compile(r"\[DPMarginalSynthesizer\] +\d+\.\d s  (.*)")
+
+
+def fit_aloud(rows=500, **options):
+    table = TABLE[["a", "b", "c", "d"]].head(rows)
+    options = {"delta": 1e-6, "domain": dict.fromkeys("abcd", range(5)), "verbose": True} | options
+    return fitted(table, epsilon=10.0, **options)
+
+
+def lines_of(capsys):
+    out, err = capsys.readouterr()
+    assert out == ""
+    return [LINE.fullmatch(line)[1] for line in err.splitlines()]
+
+
+@pytest.mark.parametrize("method", STRATEGIES)
+def test_every_method_says_what_it_does(method, capsys):
+    synthesizer = fit_aloud(marginals=method)
+    lines = lines_of(capsys)
+    steps = rf"fitted a model: \d+ steps, {synthesizer.model_.tree.cells:,} cells"
+    assert re.fullmatch(steps, lines.pop())
+    shares = [float(re.search(r"\(([\d.]+) % of the budget\)", line)[1]) for line in lines]
+    assert sum(shares) == pytest.approx(100, abs=1)  # rounded to three digits each
+    kinds = [number for line in lines for number in re.findall(r"(\d+) (?:column|pair|triple|table of \d)", line)]
+    assert sum(map(int, kinds)) == len(synthesizer.marginals_)
+
+
+def test_what_is_said_is_of_noise_and_of_what_is_public(capsys):
+    """With fixed marginals it is the same for every table, but for the steps of the descent."""
+    said = set()
+    for rows in (0, 3, 777, 1500):
+        fit_aloud(rows, marginals="independent")
+        said.add(re.sub(r"\d+ steps?", "", "".join(lines_of(capsys))))
+    assert said == {"measured 4 columns (100 % of the budget)fitted a model: , 20 cells"}
+
+
+@pytest.mark.filterwarnings("ignore:pairs of columns with more than max_cells")
+@pytest.mark.parametrize("max_cells", [2, 23, 24])
+@pytest.mark.parametrize("marginals", [*METHODS, [("a", "b"), ("c",)]], ids=str)
+def test_zeros_above_the_largest_size_are_refused_before_the_charge(marginals, max_cells):
+    ledger = PrivacyLedger(epsilon=100)
+    given = {"marginals": marginals, "max_cells": max_cells, "structural_zeros": [{"a": 0, "d": 1, "e": 1}]}
+    if marginals == "auto" and max_cells < 24:
+        with pytest.raises(ValueError, match=r"structural_zeros take a clique of 24 cells.*max_cells"):
+            fitted(ledger=ledger, **given)
+        assert ledger.spent.epsilon == 0
+    else:
+        assert len(fitted(ledger=ledger, **given).sample(3)) == 3
+
+
+def test_no_model_is_allowed_more_cells_than_are_computed():
+    options = {"marginals": "auto", "workload": None, "target": None, "structural_zeros": None, "max_iter": 1}
+    domain = Domain({name: list(values) for name, values in DOMAIN.items()})
+    plan, _ = read_plan(domain, ordered=(False,) * 5, max_cells=10**9, tol=0.5, **options)
+    assert plan.max_cells == MOST_CELLS
+
+
+@pytest.mark.parametrize("marginals", ["auto", "full"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-300, 0), (1e-300, 1e-300), (1e-31, 1e-31)])
+def test_noise_without_end_is_refused(marginals, epsilon, delta):
+    """Its variance overflowed, when it was charged."""
+    ledger = PrivacyLedger(epsilon=100)
+    with pytest.raises(ValueError, match="too small"):
+        fitted(marginals=marginals, epsilon=epsilon, delta=delta, ledger=ledger)
+    assert ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("marginals", ["auto", "full"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-29, 0), (1e-29, 1e-29), (1e300, 0), (1e300, 0.999)])
+def test_extreme_promises_are_kept(marginals, epsilon, delta):
+    synthesizer = fitted(epsilon=epsilon, delta=delta, marginals=marginals, max_iter=2)
+    assert len(synthesizer.sample(3)) == 3

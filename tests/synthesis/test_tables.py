@@ -1,0 +1,254 @@
+"""Declared values as codes and back: targets, undeclared values, dtypes, numbers and dates within bins."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from datetime import date, datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from skdp.coding import to_dates
+from skdp.domain import Domain, Interval
+from skdp.frames import Table, read_table
+from skdp.synthesis.tables import decode, public_template, read_codes, with_target
+from tests.conftest import each
+
+BINS = Interval(0, 100, bins=4)
+FEATURES = {"a": [1, 2, 3]}
+
+
+@each(
+    "columns, name, called",
+    [
+        ("ab", "c", "c"),
+        ("ab", "a", "target"),
+        (["a", "target"], "a", "target_2"),
+        (["target", "target_2"], None, "target_3"),
+    ],
+)
+def test_a_target_with_the_name_of_a_column_gets_another(columns, name, called):
+    table = with_target(
+        read_table(pd.DataFrame([[0] * len(columns)] * 3, columns=list(columns))), pd.Series([1, 0, 0], name=name)
+    )
+    assert table.names == (*columns, called)
+    assert list(table.columns[-1]) == [1, 0, 0]
+
+
+def codes_of(values, attribute, policy):
+    return read_codes(read_table(pd.DataFrame({"x": values})), Domain({"x": attribute}), policy)[0].tolist()
+
+
+@each("value", [-0.001, 100.001, math.inf, -math.inf, math.nan])
+def test_numbers_beyond_the_ends(value):
+    with pytest.raises(ValueError, match="column 'x' holds a value, or a NaN or inf"):
+        codes_of([50.0, value], BINS, "error")
+    assert codes_of([50.0, value], BINS, "ignore") == [2, 4]
+    assert codes_of([50.0, value], BINS, {"x": 30}) == [2, 1]
+    if math.isnan(value):
+        with pytest.raises(ValueError, match="NaN"):
+            codes_of([50.0, value], BINS, "clip")
+    else:
+        assert codes_of([50.0, value], BINS, "clip") == [2, 0 if value < 0 else 3]
+
+
+@each("dtype", [int, float, "float32", "Int64", "int64[pyarrow]", object])
+def test_clipping_reads_numbers_of_all_dtypes(dtype):
+    # Fractional ends must not be cut to whole ones on the way.
+    frame = pd.DataFrame({"x": pd.Series([-3, -2, 0, 2, 3], dtype=dtype)})
+    codes = read_codes(read_table(frame), Domain({"x": Interval(edges=[-2.5, 0, 2.5])}), "clip")
+    assert codes[0].tolist() == [0, 0, 1, 1, 1]
+
+
+def test_a_value_that_stands_for_others():
+    values = ["a", "zzz", None, "b"]
+    assert codes_of(values, ["a", "b", "other"], {"x": "other"}) == [0, 2, 2, 1]
+    assert codes_of(values, ["a", "b", "other", None], {"x": "other"}) == [0, 2, 3, 1]
+    assert codes_of(values, ["a", "b", None], {"x": None}) == [0, 2, 2, 1]
+
+
+@pytest.mark.parametrize("values", [["1", "0"], [True, False], [1.0, 0.0]])
+def test_kinds_are_never_taken_for_one_another(values):
+    for declared in (["1", "0"], [True, False], [1, 0]):
+        alike = type(values[0]) is type(declared[0]) or {type(values[0]), type(declared[0])} == {int, float}
+        expected = [0, 1] if alike else [2, 2]
+        assert codes_of(pd.Series(values, dtype=object), declared, "ignore") == expected
+
+
+DAYS = Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2)
+WITH_MISSING = Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2, missing=True)
+
+
+@each("dtype", [object, "datetime64[s]", "datetime64[ns]", "date32[pyarrow]"])
+def test_dates_beyond_the_ends(dtype):
+    values = pd.Series([date(2019, 12, 31), date(2020, 1, 1), date(2022, 1, 1), date(2022, 1, 2)]).astype(dtype)
+    with pytest.raises(ValueError, match="column 'x' holds a value") as caught:
+        codes_of(values, DAYS, "error")
+    assert "2019" not in str(caught.value)
+    assert "2022-01-02" not in str(caught.value)
+    assert codes_of(values, DAYS, "clip") == [0, 0, 1, 1]
+    assert codes_of(values, DAYS, "ignore") == [2, 0, 1, 2]
+    for value in (date(2021, 5, 5), datetime(2021, 5, 5), pd.Timestamp("2021-05-05"), np.datetime64("2021-05-05")):
+        assert codes_of(values, DAYS, {"x": value}) == [1, 0, 1, 1]
+    assert codes_of(values, WITH_MISSING, {"x": None}) == [2, 0, 1, 2]
+    for value in (date(2023, 1, 1), 5, "2021-05-05", None):
+        with pytest.raises(ValueError, match="handle_unknown of column 'x' must be one of its declared"):
+            codes_of(values, DAYS, {"x": value})
+
+
+SECRET = "hunter2hunter2"
+N = 1237
+
+
+def leaky_tables():
+    values = ["a", "b"] * (N // 2) + [SECRET]
+    frame = pd.DataFrame({"job": values})
+    named = frame.set_axis(pd.Index(range(N), name=SECRET))
+    noted = frame.copy()
+    noted.attrs["note"] = SECRET
+    table = pa.table({"job": values})
+    field = pa.schema([pa.field("job", pa.string(), metadata={"note": SECRET})])
+    return {
+        "pandas": frame,
+        "pandas object": frame.astype(object),
+        "pandas nullable": frame.convert_dtypes(),
+        "pandas arrow": frame.convert_dtypes(dtype_backend="pyarrow"),
+        "pandas category": frame.astype("category"),
+        "pandas attrs": noted,
+        "pandas index": frame.set_axis([f"{SECRET}{place}" for place in range(N)]),
+        "pandas index name": named,
+        "polars": pl.DataFrame({"job": values}),
+        "polars categorical": pl.DataFrame({"job": values}, schema={"job": pl.Categorical}),
+        "polars enum": pl.DataFrame({"job": values}, schema={"job": pl.Enum(["a", "b", SECRET])}),
+        "pyarrow": table,
+        "pyarrow chunks": pa.concat_tables([table, table]),
+        "pyarrow dictionary": pa.table({"job": pa.array(values).dictionary_encode()}),
+        "pyarrow view": pa.table({"job": pa.array(values).cast(pa.string_view())}),
+        "pyarrow metadata": table.replace_schema_metadata({"note": SECRET}),
+        "pyarrow field metadata": table.cast(field),
+        "array of text": np.array(values)[:, np.newaxis],
+        "array of bytes": np.array(values, "S")[:, np.newaxis],
+        "array of objects": np.array(values, object)[:, np.newaxis],
+    }
+
+
+def template_of(data):
+    table = read_table(data)
+    return public_template(table, Domain({name: ["a", "b"] for name in table.names}))
+
+
+@each("kind", leaky_tables())
+def test_the_template_holds_no_value_and_not_how_many_rows_there_were(kind):
+    # A slice of no rows fails this: Arrow pickles all of the memory behind it, and a dtype carries all categories.
+    table = leaky_tables()[kind]
+    template = template_of(table)
+    assert SECRET.encode() not in pickle.dumps(template)
+    fewer = template_of(table[:5] if not isinstance(table, pa.Table) else table.slice(0, 5))
+    assert len(pickle.dumps(template)) == len(pickle.dumps(fewer))
+
+
+def numbers(dtype, edges, n=4000, seed=0):
+    interval = Interval(edges=edges)
+    codes = np.arange(n) % len(interval)
+    template = read_table(pd.DataFrame({"x": pd.Series([], dtype=dtype)}))
+    (column,) = decode(template, Domain({"x": interval}), [codes], np.random.default_rng(seed))
+    return interval, codes, pd.Series(column)
+
+
+@each(
+    "dtype",
+    ["int8", "int64", "uint16", "Int32", "float64", "float32", "Float64", "int64[pyarrow]", "double[pyarrow]", object],
+)
+def test_numbers_keep_their_dtype_and_stay_in_their_bin(dtype):
+    interval, codes, column = numbers(dtype, [0, 7, 30, 31, 100])
+    assert column.dtype == dtype
+    np.testing.assert_array_equal(interval.encode(column), codes)
+    assert column.nunique() > (90 if "int" in str(dtype).lower() else 2000)
+
+
+@each("edges", [[0.2, 0.4, 0.6, 3], [0.5, 0.7, 3], [-5, -0.5, -0.25, 2.5], [0, 1000, 2000]])
+def test_a_bin_without_a_whole_number_gives_one_of_the_domain(edges):
+    interval, _, column = numbers("int8", edges)
+    assert column.dtype == np.int8
+    assert (interval.encode(column) < len(interval)).all()
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("int64", 2**63 - 1), ("uint64", 2**64 - 1)])
+def test_ends_beyond_what_a_dtype_holds_are_cut(dtype, most):
+    _, _, column = numbers(dtype, [-1e30, 0, 1e30])
+    assert column.dtype == dtype
+    assert int(column.max()) <= most
+    assert int(column.min()) >= np.iinfo(dtype).min
+
+
+def empty(dtype):
+    return lambda: pd.Series([], dtype=dtype)
+
+
+# A column without rows, and the step of its dates.
+DATE_COLUMNS = {
+    **{f"numpy {unit}": (lambda unit=unit: np.array([], f"datetime64[{unit}]")) for unit in ("D", "h", "s", "ns")},
+    "numpy object": lambda: np.array([], object),
+    **{f"pandas {unit}": empty(f"datetime64[{unit}]") for unit in ("s", "ms", "us", "ns")},
+    "pandas object": empty(object),
+    "pandas date32": empty("date32[pyarrow]"),
+    "pandas arrow s": empty("timestamp[s][pyarrow]"),
+    "pandas arrow ns": empty("timestamp[ns][pyarrow]"),
+    "polars Date": lambda: pl.Series([], dtype=pl.Date),
+    **{f"polars {unit}": (lambda unit=unit: pl.Series([], dtype=pl.Datetime(unit))) for unit in ("ms", "us", "ns")},
+    "pyarrow date32": lambda: pa.chunked_array([], pa.date32()),
+    "pyarrow date64": lambda: pa.chunked_array([], pa.date64()),
+    **{f"pyarrow {unit}": (lambda unit=unit: pa.chunked_array([], pa.timestamp(unit))) for unit in ("s", "us", "ns")},
+    "pyarrow null": lambda: pa.chunked_array([], pa.null()),
+}
+
+WHOLE_DAYS = (" D", "date32", "Date", "date64")
+
+
+def dtype_of(column):
+    return column.type if isinstance(column, pa.ChunkedArray) else column.dtype
+
+
+def drawn(like, interval, codes, seed=0):
+    """Draw, and read what came as microseconds."""
+    frame = pd.DataFrame({"x": like}) if isinstance(like, pd.Series) else pd.DataFrame()
+    (column,) = decode(Table(("x",), (like,), frame), Domain({"x": interval}), [codes], np.random.default_rng(seed))
+    column = pd.Series(column, dtype=column.dtype) if isinstance(like, pd.Series) else column
+    return column, to_dates(column, "datetime64[us]")
+
+
+@pytest.mark.parametrize("kind", DATE_COLUMNS)
+@pytest.mark.parametrize("missing", [False, True])
+def test_dates_keep_their_dtype_stay_in_their_bin_and_cover_it(kind, missing):
+    like = DATE_COLUMNS[kind]()
+    edges = [date(1969, 12, 1), date(1969, 12, 2), date(1970, 1, 1), date(1970, 1, 11)]
+    for interval in (
+        Interval(edges=edges, missing=missing),
+        Interval(edges=[datetime(day.year, day.month, day.day) for day in edges], missing=missing),
+    ):
+        codes = np.arange(4000) % len(interval)
+        column, times = drawn(like, interval, codes)
+        np.testing.assert_array_equal(interval.encode(column), codes)
+        if "null" not in kind:
+            assert dtype_of(column) == dtype_of(like)
+        if interval.edges[0] == edges[0] or kind.endswith(WHOLE_DAYS):
+            whole = np.arange("1969-12-01", "1970-01-12", dtype="datetime64[D]").astype("datetime64[us]")
+            assert np.unique(times[~np.isnat(times)]).tolist() == whole.tolist()
+        elif kind != "numpy h":
+            assert (times.astype("datetime64[s]") == times)[~np.isnat(times)].all()
+            assert np.unique(times).size > 0.7 * times.size  # a whole second of several days is seldom drawn twice
+
+
+def test_every_day_of_a_bin_is_as_likely_the_last_bins_end_included():
+    interval = Interval(edges=[date(2020, 2, 28), date(2020, 3, 1), date(2020, 3, 3)])
+    codes = np.arange(80_000) % 2
+    _, times = drawn(pd.Series([], dtype="datetime64[ns]"), interval, codes)
+    found = [pd.Series(times[codes == code]).value_counts(normalize=True) for code in (0, 1)]
+    assert [sorted(shares.index.day) for shares in found] == [[28, 29], [1, 2, 3]]
+    for shares in found:
+        # 40,000 draws: 5.5 standard deviations.
+        assert all(abs(share - 1 / len(shares)) < 5.5 * 0.5 / 200 for share in shares)
