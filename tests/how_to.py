@@ -17,6 +17,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,4 +108,14 @@ def scratch_copy(folder: Path) -> Path:
     for path in ROOT.iterdir():
         if path.is_file() and not path.name.startswith("."):
             shutil.copy(path, root / path.name)
+    return root
+
+
+def copy_of(files: Iterable[str], folder: Path) -> Path:
+    """Copy some files of the repository, those that exist."""
+    root = folder / "skdp"
+    for name in files:
+        if (ROOT / name).exists():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, root / name)
     return root

@@ -7,20 +7,22 @@ import sys
 
 import pytest
 
-from tests.how_to import PAGES, Step, scratch_copy, steps
+from tests.how_to import PAGES, ROOT, Step, copy_of, scratch_copy, steps
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_how_to_fits_the_files_of_today(page, tmp_path):
-    root = scratch_copy(tmp_path)
     of_page = steps(page)
     edits = [step for step in of_page if step.file is not None]
     assert edits, "it shows no code"
     assert len(edits) < len(of_page), "it runs no test"
+    root = copy_of({"pyproject.toml", *(step.file for step in edits)}, tmp_path)
     for step in edits:
         step.apply(root)
     python = sorted({step.file for step in edits if step.file.endswith(".py")})
-    for command in (["check"], ["format", "--diff"]):
+    # Which modules are ours, ruff looks up where they are.
+    places = f"src = ['.', '{ROOT.as_posix()}']"
+    for command in (["check", "--config", places], ["format", "--diff"]):
         process = subprocess.run(
             [sys.executable, "-m", "ruff", *command, *python], cwd=root, capture_output=True, text=True, check=False
         )
