@@ -7,7 +7,7 @@ HYPOTHESIS_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbits(
 # The Pythons of `make test-versions`.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
-.PHONY: report docs test lint types layers pytest notebooks-write test-long test-versions release-check bench clean
+.PHONY: report docs test lint types layers pytest notebooks-write test-long test-versions release-check bench bench-stale clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
@@ -41,11 +41,15 @@ pytest: .venv/installed
 notebooks-write: .venv/installed
 	$(BIN)/jupytext --to ipynb --execute notebooks/*.py
 
-# All notebooks, the studies that take minutes, and the property tests on random examples. The printed command shows
-# the seed.
+# All notebooks, the studies that take minutes, and the property tests on random examples (the printed command shows the
+# seed). The quick tests run once more for the branches that all tests together take.
 test-long: .venv/installed .venv/spark docs
-	$(BIN)/pytest -n 2 -m long --secure
-	$(BIN)/pytest -n 2 -m "hypothesis and not long" --hypothesis-profile=search --hypothesis-seed=$(HYPOTHESIS_SEED) --secure tests
+	$(BIN)/coverage erase
+	$(BIN)/pytest -n 2 -m long --secure --cov --cov-append --cov-fail-under=0 --cov-report=
+	$(BIN)/pytest -n 2 -m "hypothesis and not long" --hypothesis-profile=search --hypothesis-seed=$(HYPOTHESIS_SEED) --secure \
+		--cov --cov-append --cov-fail-under=0 --cov-report= tests
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --cov --cov-append --cov-fail-under=0 --cov-report= tests skdp
+	$(BIN)/coverage report
 
 # The newest dependencies on each installed Python of the list, and the oldest ones on the first.
 test-versions:
@@ -95,6 +99,10 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/shuffle.py
 	$(BIN)/python benchmarks/shares.py
 	$(BIN)/python benchmarks/synthetic_inference.py
+
+# Results that are older than the last change of their script or of the code that they measure.
+bench-stale: .venv/installed
+	$(BIN)/python .ci/bench_stale.py
 
 # uv takes a sixth of the time of pip, which steps in where uv cannot be had, or finds no packages as it does not read
 # pip's settings. Compiled on all cores, without the tests of others and what is hardly used; ours, too, or each process

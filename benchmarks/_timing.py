@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import subprocess
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
@@ -81,6 +83,32 @@ def installed(package: str) -> str:
         return "not installed"
 
 
+def processor() -> str:
+    """Return the name of the machine's processor and the number of its cores."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # no Linux
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else name}, {os.cpu_count()} cores"
+
+
+def commit() -> str:
+    """Return the commit of the code, and whether files of it are changed."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", *arguments]
+        return subprocess.run(command, cwd=RESULTS.parent, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        name = git("rev-parse", "--short=10", "HEAD")
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", "../skdp", "*.py")
+    except (OSError, subprocess.CalledProcessError):  # a source distribution is no repository
+        return "unknown"
+    return f"{name} with changes" if changed else name
+
+
 def verdict(met: bool) -> str:
     """Return what the table says of a target."""
     return "yes" if met else "**no**"
@@ -91,7 +119,8 @@ def write_results(
 ) -> None:
     """Print tables as Markdown, and keep them in ``results/<name>.md``."""
     versions = ", ".join(f"{package} {installed(package)}" for package in packages)
-    lines = [f"# {title}", "", f"Python {platform.python_version()}, {versions}.", "", notes]
+    machine = f"Measured at commit {commit()} on {processor()}."
+    lines = [f"# {title}", "", f"Python {platform.python_version()}, {versions}.", "", machine, "", notes]
     for heading, (columns, rows) in tables.items():
         lines += ["", f"## {heading}", ""]
         lines += ["| " + " | ".join(row) + " |" for row in [columns, ["---"] * len(columns), *rows]]

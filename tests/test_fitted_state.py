@@ -50,6 +50,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.randomness import SecureSource, SeededSource
+from tests.central.estimators import EVERY, made
 from tests.conftest import each
 
 NUMBERS = np.linspace(1, 99, 80).reshape(-1, 2)
@@ -104,6 +105,8 @@ SUBJECTS = [
     (PosteriorFeatures(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
     (FINDER, FINDER.report(["ab", "a"] * 30)),
 ]
+NAMES = {type(estimator).__name__ for estimator, _ in SUBJECTS}
+SUBJECTS += [(made(name), EVERY[name][1]) for name in EVERY if name not in NAMES]
 IDS = [f"{place}-{type(estimator).__name__}" for place, (estimator, _) in enumerate(SUBJECTS)]
 
 pytestmark = pytest.mark.filterwarnings("ignore:the noise (drowns|hides):UserWarning")

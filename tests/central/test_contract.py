@@ -34,6 +34,7 @@ from skdp import (
 )
 from skdp.privacy import Mu, Rho
 from skdp.testing import curator_checks
+from tests.central.estimators import EVERY, whole
 
 rng = np.random.default_rng(0)
 NUMBERS = pd.DataFrame({"age": rng.integers(17, 90, 16).astype(float), "hours": rng.integers(1, 99, 16).astype(float)})
@@ -47,7 +48,7 @@ CODES = pd.DataFrame({"age": rng.integers(0, 4, 16), "job": rng.integers(0, 3, 1
 FOURTHS = Interval(-10, 10, bins=4)
 GAPPY_DECLARED = {name: [*values, None] for name, values in DECLARED.items()}
 
-# One of each class, and of a choice.
+# One of each class, and of a choice; of a class that is not among them, the one that other tests take.
 QUICK = [
     (DPMean(bounds=BOUNDS), NUMBERS),
     (DPStandardScaler(Mu(0.5, delta=1e-6), bounds=BOUNDS), NUMBERS),
@@ -72,6 +73,8 @@ QUICK = [
     (DPTargetEncoder(categories=FOURTHS, bounds=(0, 1)), CODES),
     (DPMarginalSynthesizer(max_iter=5, domain=DECLARED), WORDS),
 ]
+NAMES = {type(estimator).__name__ for estimator, _ in QUICK}
+QUICK += [(EVERY[name][0], whole(name)) for name in EVERY if name not in NAMES]
 # With other mechanisms and parameters.
 LONG = [
     (DPStandardScaler(bounds=BOUNDS, missing="error"), NUMBERS),
@@ -91,7 +94,6 @@ LONG = [
     (DPPCA(epsilon=Mu(0.5, delta=1e-6), bounds=BOUNDS), NUMBERS),
 ]
 SUBJECTS = QUICK + LONG
-KINDS = {type(estimator) for estimator, _ in QUICK}
 
 
 def cases():

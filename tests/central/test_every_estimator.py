@@ -28,7 +28,6 @@ from skdp import PrivacyLedger, central, privacy_statement
 from skdp.base import rows_and_target
 from skdp.evaluation import audit_epsilon
 from skdp.privacy import Mu, Rho
-from tests.central import test_contract, test_sklearn_contract
 from tests.central.estimators import (
     EVERY,
     FREE,
@@ -57,13 +56,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:the noise:UserWarning"),  # there are few rows
     pytest.mark.filterwarnings("ignore:the columns .* are of dtype object:UserWarning"),
 ]
-
-
-def test_each_is_in_the_lists_of_the_contract_and_of_scikit_learn():
-    """With the contract, the noise is replayed on neighbours."""
-    kinds = {type(estimator) for estimator, _ in EVERY.values()}
-    assert kinds <= test_contract.KINDS
-    assert kinds <= test_sklearn_contract.KINDS
 
 
 @each("name", list(EVERY))

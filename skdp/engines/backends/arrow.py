@@ -20,7 +20,7 @@ from skdp.engines._record_ids import count_ids
 from skdp.engines._source_file import SourceFile
 from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
 from skdp.engines.backends.memory import MemoryTable
-from skdp.engines.backends.persons import mark_rows
+from skdp.engines.backends.persons import keep_marked, mark_rows
 from skdp.frames import Releases, Summary, joined_releases, releases_of, text_of
 from skdp.local import ReportProtocol
 
@@ -101,7 +101,7 @@ class ArrowTable(Engine):
     def _tables(self, names: list[str]) -> Iterator[Any]:
         """Read the rows that are kept, always in the same order."""
         tables, kept = self._read(names), self._kept
-        return tables if kept is None else _marked(tables, kept)
+        return tables if kept is None else keep_marked(tables, kept)
 
     def _read(self, names: list[str]) -> Iterator[Any]:
         return (table.select(names) for table in arrow_tables(report_batches(self._frame, names)))
@@ -145,19 +145,6 @@ class StreamedTable(ArrowTable):
             return _ipc_tables(SourceFile(self._frame.filesystem, file), names)
         delimiter = self._frame.format.parse_options.delimiter
         return text_batches(SourceFile(self._frame.filesystem, file, delimiter), names)
-
-
-def _marked(tables: Iterable[Any], marks: NDArray[np.bool_]) -> Iterator[Any]:
-    """Keep the rows that are marked."""
-    start = 0
-    for table in tables:
-        marked = marks[start : start + len(table)]
-        start += len(table)
-        if start > marks.size:
-            break
-        yield table.filter(pyarrow.array(marked))
-    if start != marks.size:
-        raise RuntimeError("the table has changed since the rows of persons were counted")
 
 
 def _files(frame: Any) -> list[Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,19 @@ def mark_rows(read: Callable[[], Iterable[Any]], most: int, seed: int) -> NDArra
                 marks[places[_chosen(words, most, seed)]] = True
         part += 1
     return marks
+
+
+def keep_marked(tables: Iterable[Any], marks: NDArray[np.bool_]) -> Iterator[Any]:
+    """Keep the rows of a stream of tables that are marked."""
+    start = 0
+    for table in tables:
+        marked = marks[start : start + len(table)]
+        start += len(table)
+        if start > marks.size:
+            break
+        yield table.filter(pyarrow.array(marked))
+    if start != marks.size:
+        raise RuntimeError("the table has changed since the rows of persons were counted")
 
 
 def _of_part(words: Words, places: NDArray[np.int64], parts: int, part: int) -> tuple[Words, NDArray[np.int64]]:
