@@ -13,10 +13,10 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp import DPCategoricalNB, DPSimpleImputer
+from skdp.central._chunks import random_chunks
+from skdp.central._sample_and_aggregate import totals_noise
 from skdp.central._supervised import Classes
 from skdp.central._target_encoder import _distances, _sum_of_squares
-from skdp.central.frameworks._chunks import random_chunks
-from skdp.central.frameworks._sample_and_aggregate import totals_noise
 from skdp.central.naive_bayes._gaussian import sums_by_class
 from skdp.central.statistics import (
     GRID,

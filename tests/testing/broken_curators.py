@@ -20,7 +20,6 @@ from skdp.randomness import (
     exponential_mechanism,
     permute_and_flip,
     rounded_gaussian,
-    rounded_laplace,
 )
 
 TOP = 10
@@ -117,8 +116,7 @@ class ScaleOfTheData(Curator):
     """The noise of a mean has the scale 10 / n."""
 
     def answer(self, values):
-        place = rounded_laplace(self._source, Fraction(int(1000 * values.mean())), Fraction(1000 * TOP, len(values)))
-        return place / 1000
+        return self.noisy([1000 * values.sum() // len(values)], Fraction(1000 * TOP, len(values)))
 
 
 class BoundsOfTheData(Curator):

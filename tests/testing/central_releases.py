@@ -35,7 +35,7 @@ from skdp import (
     Interval,
     SyntheticResampler,
 )
-from skdp.central import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
+from skdp.central import sample_and_aggregate
 from skdp.privacy import Mu, Rho
 
 BOUNDS = (0.0, 100.0)
@@ -144,28 +144,6 @@ PERSONS = CODED.assign(person=[1, 1, 2, 3, 3, 4, 4])
 def mean_in_chunks(rows):
     return sample_and_aggregate(
         lambda chunk: float(chunk["age"].mean()), rows, bounds=BOUNDS, n_chunks=4, epsilon=1.0, random_state=0
-    )
-
-
-def proposed(rows):
-    bound = max(len(rows) - 2, 0) + 1
-    return propose_test_release(
-        float(rows["age"].sum() / max(len(rows), 3)),
-        bound,
-        sensitivity=100.0,
-        bounds=BOUNDS,
-        epsilon=1.0,
-        delta=1e-6,
-        random_state=0,
-    )
-
-
-def smooth(rows):
-    n, beta = len(rows), 0.002
-    sensitivity = 100 * max(1 / max(n, 1), float(np.exp(-beta * (max(n, 1) - 1))))
-    mean = float(rows["age"].mean()) if n else 50.0
-    return smooth_sensitivity_release(
-        mean, sensitivity, beta=beta, bounds=BOUNDS, epsilon=1.0, delta=1e-6, random_state=0
     )
 
 
@@ -285,8 +263,6 @@ RELEASES = {
     ),
     "histogram of persons": (partial(statistic_of_persons, DPHistogram(domain=CODES)), PERSONS),
     "sample and aggregate": (mean_in_chunks, WHOLE),
-    "propose-test-release": (proposed, WHOLE),
-    "smooth sensitivity": (smooth, WHOLE),
     "synthesizer, private bins": (
         synthesizer(domain=Domain({"age": EIGHTHS, "hours": EIGHTHS}), marginals="independent"),
         WHOLE,
