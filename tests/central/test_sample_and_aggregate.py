@@ -219,13 +219,6 @@ class TestSampleAndAggregate:
         assert kinds == {type(table)}
         assert release.value == pytest.approx(2, abs=0.2)
 
-    def test_a_row_goes_with_its_target(self):
-        y = np.arange(500.0)
-        mismatched = sample_and_aggregate(
-            lambda X, y: np.abs(X[:, 0] - y).max(), y[:, np.newaxis], y, bounds=(0, 1), n_chunks=7, epsilon=500.0
-        )
-        assert mismatched.value == pytest.approx(0, abs=0.01)
-
 
 @each(
     "parameters message",
