@@ -25,8 +25,6 @@ from skdp.randomness import (
     discrete_laplace,
     exponential_mechanism,
     permute_and_flip,
-    rounded_laplace,
-    rounded_student_t,
 )
 
 SIZE = 1_000_000
@@ -128,8 +126,6 @@ def singles() -> list[list[str]]:
         "discrete_laplace, size 2": lambda scale: discrete_laplace(source, scale, 2),
         "discrete_gaussian, size 2": lambda scale: discrete_gaussian(source, scale**2, 2),
         "cube_noise of 11 dimensions": lambda scale: cube_noise(source, scale, 11),
-        "rounded_laplace": lambda scale: rounded_laplace(source, scale / 7, scale),
-        "rounded_student_t of 3 degrees": lambda scale: rounded_student_t(source, scale / 7, scale, 3),
     }
     calls = {name: partial(again, draw, fresh) for name, draw in draws.items()}
     times = {name: time * 1e3 / SINGLE_TIMES for name, time in best_of(calls, TURNS).items()}

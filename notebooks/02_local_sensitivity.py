@@ -18,7 +18,7 @@
 # the textbooks use the second number, the *local* sensitivity, without revealing it: propose-test-release, smooth
 # sensitivity, and sample-and-aggregate. The usual code for them does not satisfy what it claims. Here each claim is
 # checked exactly, the failures are shown with numbers, and at the end all mechanisms are compared on the mean of the
-# ages in Adult. Each takes a dozen lines here; for other statistics, `skdp.central` has the corrected forms as functions.
+# ages in Adult. Each takes a dozen lines here.
 #
 # Throughout, neighbours are tables that differ by one person added or removed, ages are clipped to [0, 100], and δ = 10⁻⁶.
 
@@ -33,12 +33,7 @@ import pandas as pd
 from scipy.stats import t
 
 from skdp import DPMean
-from skdp.central import (
-    laplace_divergence,
-    propose_test_release,
-    sample_and_aggregate,
-    smooth_sensitivity_release,
-)
+from skdp.central import sample_and_aggregate
 from skdp.datasets import load_adult
 
 ages = load_adult().frame[["age"]]
@@ -99,7 +94,37 @@ print("clipped on both sides:", round(np.clip(one_outlier, 0, 100).mean(), 4))
 # noise of scale b/ε.
 #
 # What this guarantees can be computed exactly: the output is a refusal, or the mean plus noise, and both have a closed
-# form. `exact_delta` is the smallest δ at which (ε, δ) holds for two neighbours.
+# form. `laplace_divergence` is the smallest δ at which (ε, δ) holds for two Laplace laws, and `exact_delta` for two neighbours. The logarithm of
+# the ratio of two Laplace densities is linear on each of three pieces, so that on each the part above ε is an interval.
+
+
+# %%
+def mass(low, high, scale):
+    """Return the mass of a Laplace law about 0 between two numbers on one side of 0."""
+    near, far = sorted((abs(low), abs(high)))
+    return (math.exp(-near / scale) - math.exp(-far / scale)) / 2
+
+
+# %%
+def laplace_divergence(epsilon, scale, shift, other_scale):
+    """Return the integral of (p - e^epsilon q)+ for the Laplace laws p about 0 and q about the shift."""
+    start = math.log(other_scale / scale) - epsilon
+    pieces = [
+        (-math.inf, 0, start + shift / other_scale, 1 / scale - 1 / other_scale),
+        (0, shift, start + shift / other_scale, -1 / scale - 1 / other_scale),
+        (shift, math.inf, start - shift / other_scale, 1 / other_scale - 1 / scale),
+    ]
+    total = 0.0
+    for low, high, intercept, slope in pieces:
+        if slope > 0:
+            low = max(low, -intercept / slope)
+        elif slope < 0:
+            high = min(high, -intercept / slope)
+        elif intercept <= 0:
+            continue
+        if low < high:
+            total += mass(low, high, scale) - math.exp(epsilon) * mass(low - shift, high - shift, other_scale)
+    return max(total, 0.0)
 
 
 # %%
@@ -114,7 +139,7 @@ def exact_delta(epsilon, distances, passes, shift, scale):
     first, second = (passes(distance) for distance in distances)
     refused = max(0.0, (1 - first) - math.exp(epsilon) * (1 - second))
     released = laplace_divergence(epsilon + math.log(second / first), scale, shift, scale)
-    return refused + first * float(released)
+    return refused + first * released
 
 
 # %% [markdown]
@@ -152,31 +177,13 @@ pd.DataFrame(rows)
 # probability 0.2. And the threshold is half of what it should be: a table right at the edge passes with probability
 # √(δ/8), not δ.
 #
-# `propose_test_release` gives the test a tenth of ε, the release the rest, and takes the smallest threshold at which a table at the edge passes
-# with probability δ. It takes any statistic, with its distance. For the mean, propose a number of people, 20,000, which stands for the
-# bound w / 20,000: the distance is how many people have to leave until fewer are left.
+# The corrected form gives the test a tenth of ε, the release the rest, and takes the smallest threshold at which a table at the edge passes
+# with probability δ. Propose a number of people, 20,000, which stands for the bound w / 20,000: the distance is how many people have to
+# leave until fewer are left. (The noise in this cell and in others below is that of NumPy: good for the size of errors, but the last bits
+# of its floats reveal what they are added to. The mechanisms of skdp draw exactly.)
 
 # %%
 guess = 20_000
-
-
-def proposed_mean(epsilon):
-    distance = max(0, n - guess + 1)
-    return propose_test_release(
-        true, distance, sensitivity=width / guess, bounds=(0, width), epsilon=epsilon, delta=delta
-    )
-
-
-release = proposed_mean(1.0)
-print(f"{release.value:.4f}, standard error {release.std_error:.4f}")
-print(release.guarantee)
-
-# %% [markdown]
-# Nothing has to be proposed if the noise is for a private lower bound of n, which is too large with probability δ only. This
-# form never refuses. (The noise in this cell and in others below is that of NumPy: good for the size of errors, but the last bits of
-# its floats reveal what they are added to. The functions of skdp draw exactly.)
-
-# %%
 rng = np.random.default_rng(0)
 
 
@@ -184,9 +191,30 @@ def discrete_laplace(epsilon):
     return int(np.diff(rng.geometric(-math.expm1(-epsilon), 2))[0])
 
 
+def pass_threshold(test):
+    """Return the least integer that discrete Laplace noise reaches with a probability of at most δ."""
+    return math.ceil(math.log(1 / (1 + math.exp(-test)) / delta) / test)
+
+
+def proposed_mean(epsilon):
+    test, release = 0.1 * epsilon, 0.9 * epsilon
+    distance = max(0, n - guess + 1)
+    if distance + discrete_laplace(test) < pass_threshold(test):
+        return math.nan  # refused: the budget is spent all the same
+    return true + rng.laplace(scale=width / guess / release)
+
+
+print(f"{proposed_mean(1.0):.4f}")
+
+# %% [markdown]
+# Nothing has to be proposed if the noise is for a private lower bound of n, which is too large with probability δ only. This
+# form never refuses.
+
+
+# %%
 def adaptive_mean(epsilon):
     test, release = 0.1 * epsilon, 0.9 * epsilon
-    margin = math.ceil(math.log(1 / (1 + math.exp(-test)) / delta) / test) - 1
+    margin = pass_threshold(test) - 1
     at_least = max(1, n + discrete_laplace(test) - margin)
     return true + rng.laplace(scale=width / at_least / release)
 
@@ -200,8 +228,7 @@ print(f"{adaptive_mean(1.0):.4f}")
 # %%
 def corrected(epsilon, delta, left, right, min_n):
     test, release = 0.1 * epsilon, 0.9 * epsilon
-    share = 1 / (1 + math.exp(-test))
-    threshold = math.ceil(math.log(share / delta) / test)
+    share, threshold = 1 / (1 + math.exp(-test)), pass_threshold(test)
 
     def passes(distance):
         need = threshold - distance
@@ -232,7 +259,7 @@ print("the largest exact δ, as a share of the stated one:", {e: round(v, 3) for
 # %%
 def adaptive_delta(epsilon, delta, left, right):
     test, release = 0.1 * epsilon, 0.9 * epsilon
-    margin = math.ceil(math.log(1 / (1 + math.exp(-test)) / delta) / test) - 1
+    margin = pass_threshold(test) - 1
     noise = np.arange(-math.ceil(50 / test), math.ceil(50 / test) + 1)
     masses = math.tanh(test / 2) * np.exp(-test * np.abs(noise))
     bounds = np.arange(1, max(left, right) - margin + noise[-1] + 1)
@@ -280,7 +307,7 @@ plt.show()
 jump = [naive[size - 2] for size in (199, 200)]
 found = laplace_divergence(0.1, 2 * jump[0] / 0.1, width / 200, 2 * jump[1] / 0.1)
 print(f"199 or 200 people: the textbook's S is {jump[0]:.1f} or {jump[1]:.1f}; smooth: a ratio of {math.exp(beta):.4f}")
-print(f"exact δ of its release at ε = 0.1: {float(found):.3f}")
+print(f"exact δ of its release at ε = 0.1: {found:.3f}")
 
 # %% [markdown]
 # The noise that is usually added, of scale 2S/ε, is a second matter. The exact δ of the worst two neighbours shows that for a small ε it is nearly
@@ -290,61 +317,50 @@ print(f"exact δ of its release at ε = 0.1: {float(found):.3f}")
 rows = []
 for epsilon in (0.1, 1, 5, 10, 16, 20):
     beta = epsilon / (2 * math.log(2 / delta))
-    worst_delta = float(laplace_divergence(epsilon, 2 / epsilon * math.exp(beta), 1, 2 / epsilon))
+    worst_delta = laplace_divergence(epsilon, 2 / epsilon * math.exp(beta), 1, 2 / epsilon)
     rows.append((epsilon, f"{worst_delta / delta:.3g}", worst_delta <= delta))
 pd.DataFrame(rows, columns=["ε", "exact δ as a multiple of the stated one", "keeps its promise"])
 
 # %% [markdown]
-# `smooth_sensitivity_release` finds the least scale whose exact δ is the stated one. With `delta=0` the noise is Student's t, and there is
-# no δ at all. A public guess of the number of people sets β, and the guarantee does not depend on it:
+# The worst two neighbours differ by S in the statistic and by e^β in the scale. Bisection finds the least multiple of S at which their exact
+# δ is the stated one. For Student's t with five degrees of freedom the multiple has a closed form, and there is no δ at all (Bun and Steinke
+# 2019). A public guess of the number of people sets β, and the guarantee does not depend on it:
 
 # %%
 beta = 2 * math.log(guess) / guess
 smooth_mean = width * max(1 / n, math.exp(-beta * (n - 1)))
 
 
-def smooth_release(epsilon, delta):
-    return smooth_sensitivity_release(true, smooth_mean, beta=beta, bounds=(0, width), epsilon=epsilon, delta=delta)
+def worst_delta(epsilon, factor):
+    pairs = [(math.exp(beta), 1), (1, math.exp(beta)), (1, 1)]
+    return max(laplace_divergence(epsilon, factor * left, 1, factor * right) for left, right in pairs)
 
 
-for one in (smooth_release(1.0, delta), smooth_release(1.0, 0.0)):
-    print(round(one.value, 4), "-", one.guarantee)
+def laplace_factor(epsilon):
+    enough, short = 4 / epsilon, 0.5 / epsilon
+    for _ in range(40):
+        middle = (short + enough) / 2
+        if worst_delta(epsilon, middle) <= delta:
+            enough = middle
+        else:
+            short = middle
+    return enough
+
+
+def student_factor(epsilon):
+    return 6 / (2 * math.sqrt(5)) / (epsilon - 5 * beta)
+
 
 # %% [markdown]
-# Which scale is that? The worst two neighbours differ by S in the statistic and by e^β in the scale. Bisection finds the least multiple of
-# S at which their exact δ is the stated one. For Student's t with five degrees of freedom the multiple has a closed form; its density must never
-# be e^ε times larger under one table than under the other. What the function draws has these scales:
-
+# The density of Student's t must never be e^ε times larger under one table than under the other:
 
 # %%
-def worst_delta(factor):
-    pairs = [(math.exp(beta), 1), (1, math.exp(beta)), (1, 1)]
-    return max(float(laplace_divergence(1.0, factor * left, 1, factor * right)) for left, right in pairs)
-
-
-enough, short = 2.0, 0.5
-for _ in range(40):
-    middle = (short + enough) / 2
-    if worst_delta(middle) <= delta:
-        enough = middle
-    else:
-        short = middle
-found = worst_delta(enough)
-scale = 6 / (2 * math.sqrt(5)) / (1 - 5 * beta)
+enough, scale = laplace_factor(1.0), student_factor(1.0)
+found = worst_delta(1.0, enough)
 places = np.concatenate([np.linspace(-40, 40, 80_001), np.geomspace(40, 1e8, 1000), -np.geomspace(40, 1e8, 1000)])
 losses = t.logpdf(places, 5, 0, scale * math.exp(beta)) - t.logpdf(places, 5, 1, scale)
 print(f"Laplace: scale {enough:.4f} S, not 2 S; exact δ as a share of the stated one: {found / delta:.6f}")
 print(f"Student's t: scale {scale:.4f} S; largest logarithm of a ratio of densities: {np.abs(losses).max():.4f}")
-
-# %%
-drawn = {
-    noise: np.abs([smooth_release(1.0, at).value - true for _ in range(4000)]) / smooth_mean
-    for noise, at in (("Laplace", delta), ("Student's t", 0.0))
-}
-mean_size = {"Laplace": enough, "Student's t": scale * t.expect(abs, (5,))}
-pd.DataFrame({"mean size of the noise drawn, in S": {name: sizes.mean() for name, sizes in drawn.items()}}).assign(
-    expected=mean_size
-).round(3)
 
 # %% [markdown]
 # ## Sample and aggregate
@@ -450,12 +466,16 @@ def chunk_mean(epsilon, k=3000):
 
 
 runs = 200
+factors = {epsilon: laplace_factor(epsilon) for epsilon in (0.1, 1)}
 mechanisms = {
     "two sums (DPMean)": (lambda epsilon: DPMean(epsilon, bounds=(0, width)).fit(ages).mean_[0], 0),
-    "smooth sensitivity, Laplace": (lambda epsilon: smooth_release(epsilon, delta).value, delta),
+    "smooth sensitivity, Laplace": (lambda epsilon: true + rng.laplace(scale=factors[epsilon] * smooth_mean), delta),
     "propose-test-release, adaptive": (adaptive_mean, delta),
-    "smooth sensitivity, Student's t": (lambda epsilon: smooth_release(epsilon, 0.0).value, 0),
-    "propose-test-release, 20,000 proposed": (lambda epsilon: proposed_mean(epsilon).value, delta),
+    "smooth sensitivity, Student's t": (
+        lambda epsilon: true + student_factor(epsilon) * smooth_mean * rng.standard_t(5),
+        0,
+    ),
+    "propose-test-release, 20,000 proposed": (proposed_mean, delta),
     "noisy sum over noisy count": (sum_over_count, 0),
     "sample and aggregate, 3,000 chunks": (chunk_mean, 0),
 }
@@ -493,9 +513,8 @@ plt.show()
 #
 # ## What is guaranteed, and what is not
 #
-# - Each fit, and each release of a function of skdp, is (ε, δ)-differentially private for adding or removing one person, with
-#   the ε and δ of its guarantee; the table's curator is trusted. The functions take the distance, or the smooth
-#   sensitivity, from the caller: they cannot check it. What this notebook draws with NumPy's floats shows errors only.
+# - `DPMean` and `sample_and_aggregate` are ε-differentially private for adding or removing one person, with the ε of their
+#   guarantee; the table's curator is trusted. What this notebook draws with NumPy's floats shows errors only.
 # - This notebook made thousands of releases of the same people, and their ε add up: it shows errors, and is not an
 #   example of a budget. `PrivacyLedger` keeps one.
 # - The bounds, the guess of 20,000 people and the number of chunks were chosen without looking at the data. Tuning them on the data would

@@ -7,7 +7,7 @@ from warnings import catch_warnings
 import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
-from scipy.stats import binom, gamma, norm, t
+from scipy.stats import binom, gamma, norm
 from sklearn.base import clone
 
 from skdp import DPPCA, DPGaussianNB, DPHistogram, DPMean, DPOneHotEncoder, DPQuantileBinarizer, DPSelectKBest
@@ -179,36 +179,6 @@ def aggregate():
     axes.axhline(float(np.median(incomes)), color="C1", linestyle="--", label="true median")
     axes.set(xlabel="chunks", ylabel="released median")
     axes.legend()
-
-
-def propose_test():
-    """Draw the probability that a noisy distance reaches the threshold."""
-    epsilon, delta = 1.0, 1e-6
-    threshold = math.ceil(-math.log(delta * (1 + math.exp(-epsilon))) / epsilon)
-    distances = np.arange(0, 31)
-    below = np.exp(-epsilon * np.maximum(threshold - distances, 0)) / (1 + math.exp(-epsilon))
-    above = 1 - np.exp(-epsilon * np.maximum(distances - threshold + 1, 0)) / (1 + math.exp(-epsilon))
-    axes = plt.subplots()[1]
-    axes.plot(distances, np.where(distances < threshold, below, above), "o-", markersize=4)
-    axes.axvline(threshold, color="C1", linestyle="--", label=f"threshold {threshold}")
-    axes.set(xlabel="distance to a table of larger sensitivity", ylabel="probability to pass")
-    axes.legend()
-
-
-def smooth():
-    """Draw densities of neighbours under scaled noise."""
-    numbers = np.linspace(-12, 14, 400)
-    panels = plt.subplots(1, 2, figsize=(7.6, 3.2), sharey=True)[1]
-    laws = {
-        "Laplace": lambda x, scale: np.exp(-np.abs(x) / scale) / (2 * scale),
-        "Student's t, 5 degrees": lambda x, scale: t.pdf(x / scale, 5) / scale,
-    }
-    for axes, (title, density) in zip(panels, laws.items(), strict=True):
-        axes.plot(numbers, density(numbers, 2.0), label="a table")
-        axes.plot(numbers, density(numbers - 1.0, 2.4), "--", label="a neighbour")
-        axes.set(title=title, xlabel="released value")
-    panels[0].set_ylabel("density")
-    panels[0].legend()
 
 
 def cube():

@@ -9,14 +9,13 @@ from skdp.central._mean import DPMean
 from skdp.central._one_hot_encoder import DPOneHotEncoder
 from skdp.central._pca import DPPCA
 from skdp.central._quantile_transformer import DPQuantileTransformer, DPRobustScaler
+from skdp.central._sample_and_aggregate import Release as Release
+from skdp.central._sample_and_aggregate import sample_and_aggregate
 from skdp.central._scalers import DPMinMaxScaler, DPStandardScaler
 from skdp.central._select_k_best import DPSelectKBest
 from skdp.central._selectors import DPVarianceThreshold
 from skdp.central._simple_imputer import DPSimpleImputer
 from skdp.central._target_encoder import DPTargetEncoder
-from skdp.central.frameworks import Release as Release
-from skdp.central.frameworks import laplace_divergence as laplace_divergence
-from skdp.central.frameworks import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
 from skdp.central.linear_model import DPLinearRegression, DPLogisticRegression, DPRidge
 from skdp.central.naive_bayes import DPCategoricalNB, DPGaussianNB
 from skdp.central.statistics import CountEstimate as CountEstimate
@@ -42,7 +41,5 @@ __all__ = [
     "DPStandardScaler",
     "DPTargetEncoder",
     "DPVarianceThreshold",
-    "propose_test_release",
     "sample_and_aggregate",
-    "smooth_sensitivity_release",
 ]

@@ -238,7 +238,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         squares = vectors**2 * shares**2
         errors = error * np.sqrt(2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1))
         errors = np.hypot(errors, of_count * values)
-        total = max(float(np.trace(covariance)), float(values[0]), float(errors[0]))
+        # A table without rows has no variance at all where the noise is 0.
+        total = max(float(np.trace(covariance)), float(values[0]), float(errors[0]), np.finfo(float).tiny)
         # The norm of symmetric noise is about twice the norm of a row of it.
         if 3 * error * float(np.linalg.norm(shares)) > values[0]:
             warnings.warn(
@@ -287,7 +288,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         return list((np.stack(columns, axis=1) * self._deviations() @ self.components_ + self.mean_).T)
 
     def _deviations(self) -> NDArray[np.float64]:
-        return np.sqrt(self.explained_variance_) if self.whiten else np.ones(len(self.components_))
+        if not self.whiten:
+            return np.ones(len(self.components_))
+        return np.sqrt(np.maximum(self.explained_variance_, np.finfo(float).tiny))
 
 
 def _noisy_moments(
@@ -304,9 +307,9 @@ def _noisy_moments(
     noisy = noise.add(source, found.rows.sum(shortened)[pairs].tolist())
     sums = np.zeros((size, size))
     sums[pairs] = sums.T[pairs] = [*map(in_units, noisy)]
-    # With fewer rows than the noise of their number, its size is the most that is known.
+    # With fewer rows than the noise of their number, its size is the most that is known; without noise, one row.
     part = constant / UNIT
-    n_rows = max(float(sums[-1, -1]) / part**2, 3 * found.error)
+    n_rows = max(float(sums[-1, -1]) / part**2, 3 * found.error, 1.0)
     shift = np.clip(sums[-1, :-1] / part / n_rows, -2, 2)
     covariance = sums[:-1, :-1] / n_rows - np.outer(shift, shift)
     error = in_units(noise.error) / n_rows

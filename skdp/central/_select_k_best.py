@@ -225,6 +225,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         pairs = list(zip(columns, moments, strict=True))
         centres = np.array([column.value(GRID * one.mean) for column, one in pairs])
         reach = np.array([_REACH * math.sqrt(one.variance) * (column.high - column.low) / 2 for column, one in pairs])
+        # Between bounds near the largest floats, the ends of the grid and their distance would be infinite.
+        reach = np.minimum(reach, np.finfo(float).max / 4)
         near = np.column_stack([centres - reach, centres + reach])
         rows = place(near, centres)
         noisy = counting.add(source, rows.sum(partial(_count_classes, n_classes=n_classes)).tolist())

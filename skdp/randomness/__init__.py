@@ -12,8 +12,6 @@ from skdp.randomness._draws import eight_coins as eight_coins
 from skdp.randomness._draws import watched as watched
 from skdp.randomness._real import bernoulli_exp
 from skdp.randomness._rounded_noise import rounded_gaussian as rounded_gaussian
-from skdp.randomness._rounded_noise import rounded_laplace as rounded_laplace
-from skdp.randomness._rounded_noise import rounded_student_t as rounded_student_t
 from skdp.randomness._selection import exponential_mechanism, permute_and_flip
 from skdp.randomness._selection import unimodal_choice as unimodal_choice
 from skdp.randomness._sources import BLOCK as BLOCK

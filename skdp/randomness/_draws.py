@@ -316,13 +316,13 @@ def categorical(source: ByteSource, weights: Sequence[int], size: int) -> NDArra
     return out
 
 
-def check_rational(name: str, value: Any, *, zero: bool = False, signed: bool = False) -> Fraction:
+def check_rational(name: str, value: Any, *, zero: bool = False) -> Fraction:
     """Check a rational parameter and return it as a fraction."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Rational):
         raise TypeError(f"{name} must be a Fraction or an int, got {type(value).__name__}")
     # NumPy integers would remain inside the fraction, and overflow.
     exact = Fraction(int(value.numerator), int(value.denominator))
-    if not signed and (exact < 0 or (exact == 0 and not zero)):
+    if exact < 0 or (exact == 0 and not zero):
         raise ValueError(f"{name} must be {'>= 0' if zero else '> 0'}, got {value}")
     return exact
 

@@ -1,4 +1,4 @@
-"""Exact draws of Laplace, Student's t and Gaussian noise, rounded to integers."""
+"""Exact draws of Gaussian noise, rounded to integers."""
 
 from __future__ import annotations
 
@@ -10,140 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_minus_bounds
-from skdp.randomness._discrete_noise import GeometricDigits, geometric_digits
-from skdp.randomness._draws import check_positive_int, check_rational, seen
-from skdp.randomness._real import Bounds, Uniform, bernoulli_exp, settled_coins
+from skdp.randomness._discrete_noise import geometric_digits
+from skdp.randomness._draws import check_rational, seen
+from skdp.randomness._real import Bounds, Uniform, settled_coins
 from skdp.randomness._sources import ByteSource
-
-
-def rounded_laplace(source: ByteSource, center: Fraction | int, scale: Fraction | int) -> int:
-    """Draw ``floor(center + scale * X)``, where X is a real number of the standard Laplace law.
-
-    The integer has exactly the probability of this real event: it is post-processing of the ideal mechanism. Proofs for
-    continuous noise apply, also where the scale depends on the data, as with smooth sensitivity ([1]_).
-
-    Parameters
-    ----------
-    source : ByteSource
-        Source of the random bytes.
-    center : Fraction or int
-        Any number.
-    scale : Fraction or int
-        Positive, of any size. Nothing of it is kept for the next call: it may be secret.
-
-    Returns
-    -------
-    int
-        The integer.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not rational, or the scale is not positive.
-
-    References
-    ----------
-    .. [1] K. Nissim, S. Raskhodnikova, A. Smith (2007). Smooth sensitivity and sampling in private data analysis. STOC.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> rounded_laplace(SeededSource(0), Fraction(1, 3), 100)
-    -63
-    """
-    # The distance from the center is exponential, which is memoryless. It stays within the center's own cell, on the
-    # side that a fair coin chooses, or reaches the next integer; the number of further integers is geometric.
-    center, scale = check_rational("center", center, signed=True), check_rational("scale", scale)
-    upwards = source.bytes(1)[0] < 128
-    drawn = math.floor(center)
-    to_next = math.ceil(center) - center if upwards else center - drawn  # 0 is passed for certain
-    if bernoulli_exp(source, [1], to_next / scale)[0]:
-        passed = int(GeometricDigits(scale).draw(source, 1)[0])
-        drawn = math.ceil(center) + passed if upwards else drawn - 1 - passed
-    return seen("rounded_laplace", drawn, center=center, scale=scale)
-
-
-def rounded_student_t(
-    source: ByteSource, center: Fraction | int, scale: Fraction | int, degrees_of_freedom: int
-) -> int:
-    """Draw ``floor(center + scale * X)``, where X is a real number of Student's t law.
-
-    As with `rounded_laplace`, proofs for the real mechanism, such as that of smooth sensitivity ([2]_), apply to the
-    integer.
-
-    X is a ratio of uniforms ([1]_): for the density ``f(x) = (1 + x**2 / d)**(-(d + 1) / 2)``, a point (u, v) that is
-    uniform where ``0 < u <= sqrt(f(v / u))`` has a ratio v / u of this law. The right half of this region is in the
-    unit square; the other half is its mirror image. Bits of u and v are drawn until both the condition and the integer
-    are certain; only integers are compared.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Source of the random bytes.
-    center : Fraction or int
-        Any number.
-    scale : Fraction or int
-        Positive, of any size.
-    degrees_of_freedom : int
-        At least 1.
-
-    Returns
-    -------
-    int
-        The integer.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not rational, the degrees of freedom are not an integer, or they or the scale not positive.
-
-    References
-    ----------
-    .. [1] A. J. Kinderman, J. F. Monahan (1977). Computer generation of random variables using the ratio of uniform
-       deviates. ACM TOMS 3(3).
-    .. [2] M. Bun, T. Steinke (2019). Average-case averages: private algorithms for smooth sensitivity and mean
-       estimation. NeurIPS.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> rounded_student_t(SeededSource(0), Fraction(1, 3), 100, 3)
-    52
-    """
-    center, scale = check_rational("center", center, signed=True), check_rational("scale", scale)
-    d = check_positive_int("degrees_of_freedom", degrees_of_freedom)
-    sign = -1 if source.bytes(1)[0] < 128 else 1
-    drawn = None
-    while drawn is None:
-        u, v = Uniform(source), Uniform(source)
-        while (inside := _is_inside(u, v, d)) is None:
-            u.extend()
-            v.extend()
-        while inside and (drawn := _rounded(u, v, center, sign * scale)) is None:
-            u.extend()
-            v.extend()
-    return seen("rounded_student_t", drawn, center=center, scale=scale, degrees_of_freedom=d)
-
-
-def _is_inside(u: Uniform, v: Uniform, d: int) -> bool | None:
-    """Whether a point is in the region of the ratio of uniforms; None if more bits are needed."""
-    # The condition is ``(d * u**2 + v**2)**(d + 1) <= d**(d + 1) * u**(2 * d - 2)``.
-    factor = d ** (d + 1) << 4 * u.bits
-    if (d * (u.value + 1) ** 2 + (v.value + 1) ** 2) ** (d + 1) <= factor * u.value ** (2 * d - 2):
-        return True
-    if (d * u.value**2 + v.value**2) ** (d + 1) > factor * (u.value + 1) ** (2 * d - 2):
-        return False
-    return None
-
-
-def _rounded(u: Uniform, v: Uniform, center: Fraction, scale: Fraction) -> int | None:
-    """Return ``floor(center + scale * v / u)``, or None if more bits are needed."""
-    if u.value == 0:
-        return None
-    ratios = Fraction(v.value, u.value + 1), Fraction(v.value + 1, u.value)
-    least, most = (math.floor(center + scale * ratio) for ratio in ratios)
-    return least if least == most else None
-
 
 _BLOCK = 1 << 13
 _FINENESS = 1 << 8  # least variance in cells, so that uniform places in them are nearly always accepted

@@ -127,17 +127,6 @@ def test_a_value_is_published_when_count_plus_noise_reaches_the_threshold(monkey
     assert asked == [("source", Fraction(4, 3), 5)]
 
 
-def test_values_of_any_frame_are_counted_in_a_fixed_order(make_frame):
-    frame = make_frame({"word": ["b", None, "a", "b", "c"], "number": [3, 1, 3, 2, 3]})
-    columns = frame.columns if isinstance(frame, pa.Table) else [frame["word"], frame["number"]]
-    counted = [count_distinct(column) for column in columns]
-    assert [(values, counts.tolist()) for values, counts in counted] == [
-        (["a", "b", "c", None], [1, 2, 1, 1]),
-        ([1, 2, 3], [1, 1, 3]),
-    ]
-    assert all(type(value) is int for value in counted[1][0])
-
-
 @each(
     "column expected",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from decimal import Decimal
 
 import numpy as np
@@ -82,6 +83,24 @@ def test_a_share_of_a_budget_is_charged_as_it_is(name):
         ledger = PrivacyLedger(**{share.name: 1.0})
         fitted(made(name, epsilon=share, ledger=ledger), whole(name))
         assert ledger.balance().loc["spent", share.name] == pytest.approx(0.2, rel=1e-6)
+
+
+@each("epsilon", [5e-324, 1e300, Rho(1e-50, delta=1e-6), Mu(1e-30, delta=1e-6)])
+def test_tiny_and_huge_epsilons_and_bounds_are_answered(epsilon):
+    for name, high, rows in itertools.product(EVERY, [1e-290, 8e307], [0, N]):
+        table, bounds = whole(name)[:rows], {}
+        if name in NUMERIC:
+            table = table.assign(b=table["b"] * high)
+            bounds = {"bounds": {"b": (-high, high)} if name == "DPGroupBy" else {"a": (0, 1), "b": (-high, high)}}
+        found = fitted(made(name, epsilon=epsilon, **bounds), table)
+        X, _ = rows_and_target(found, whole(name))
+        for method in {"transform", "predict", "predict_proba"} & set(dir(found)):
+            answer = np.asarray(getattr(found, method)(X))
+            assert answer.dtype.kind not in "fc" or np.isfinite(answer).all(), (name, high, rows)
+        for key, value in vars(found).items():
+            # Columns that are not chosen have no score.
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not key.startswith("scores_"):
+                assert not np.isnan(value).any(), (name, high, rows, key)
 
 
 @pytest.mark.parametrize(

@@ -205,18 +205,6 @@ class TestAccuracy:
             assert estimate.std_error < 1e-20
             assert estimate.upper - estimate.lower == 2
 
-    def test_tiny_epsilons(self):
-        for method, epsilon in itertools.product(("flat", "hierarchical"), (5e-324, 1e-15)):
-            domain = Interval(0, 8, bins=100)
-            histogram = DPHistogram(epsilon, domain=domain, method=method, random_state=0).fit([[1.0]] * 50)
-            assert histogram.counts_.dtype == np.int64
-            estimate = histogram.range_estimate(None, None)
-            assert estimate.count == sum(histogram.counts_.tolist())
-            assert estimate.lower < 50 < estimate.upper
-            cells = histogram.to_frame()
-            assert ((cells["lower"] < 0) & (cells["upper"] > 0)).mean() > 0.8
-            assert histogram.frequencies_.sum() == pytest.approx(1)
-
 
 class TestCells:
     def test_frames_of_every_kind(self, make_frame):

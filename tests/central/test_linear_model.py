@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_wine, make_classification
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from skdp import (
@@ -20,7 +18,7 @@ from skdp import (
     PrivacyLeakWarning,
     PrivacyLedger,
 )
-from skdp.privacy import Mu, Rho
+from skdp.privacy import Mu
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -95,18 +93,26 @@ def test_standard_errors_cover_what_the_ridge_takes():
     assert np.mean(held, axis=0).min() > 0.8
 
 
-@pytest.mark.parametrize("bounds", [(1900.0, 2025.0), (-1e-6, 1e-6), (1e300, 1e300 + 1e293)])
-@pytest.mark.parametrize("delta", [None, 1e-6])
-def test_bounds_of_any_place_cost_nothing(bounds, delta):
+@each("bounds", [(1900.0, 2025.0), (-2025.0, -1900.0), (-1e-6, 1e-6), (1e300, 1e300 + 1e293)])
+@each(
+    "model, tolerance",
+    [
+        (DPLinearRegression(4.0, target_bounds=(0, 3)), 0.05),
+        (DPLinearRegression(4.0, target_bounds=(0, 3), delta=1e-6), 0.05),
+        (DPLogisticRegression(classes=[False, True]), 1e-3),
+    ],
+)
+def test_bounds_of_any_place_cost_nothing(bounds, model, tolerance):
     low, high = bounds
     X = rng.uniform(0, 1, (4_000, 2))
+    moved = X * (high - low) + low
     y = X @ [1.0, 2.0]
-    found = [
-        DPLinearRegression(4.0, delta=delta, bounds=ends, target_bounds=(0, 3), random_state=0).fit(table, y)
-        for ends, table in [((0, 1), X), (bounds, X * (high - low) + low)]
-    ]
-    assert np.allclose(found[1].coef_ * (high - low), found[0].coef_, rtol=0.05)
-    assert found[1].score(X * (high - low) + low, y) == pytest.approx(found[0].score(X, y), abs=0.01)
+    y = y > 1.5 if isinstance(model, DPLogisticRegression) else y
+    near_end = (0, 1) if low + high > 0 else (-1, 0) if low + high < 0 else (-0.5, 0.5)
+    near = clone(model).set_params(bounds=near_end, random_state=0).fit(X + near_end[0], y)
+    far = clone(model).set_params(bounds=bounds, random_state=0).fit(moved, y)
+    assert np.allclose(far.coef_ * (high - low), near.coef_, rtol=tolerance, atol=tolerance)
+    assert far.score(moved, y) == pytest.approx(near.score(X + near_end[0], y), abs=0.01)
 
 
 @pytest.mark.parametrize("delta", [None, 1e-6])
@@ -115,18 +121,6 @@ def test_too_few_rows_are_warned_of_and_coefficients_are_small(delta):
     with pytest.warns(UserWarning, match="too few rows for this epsilon"):
         model.fit(TABLE[:20], TARGET[:20])
     assert np.abs(model.predict(TABLE)).max() < 24
-
-
-@pytest.mark.filterwarnings("ignore:the noise hides how many rows:UserWarning")
-@each("epsilon", [5e-324, 1e-300, 1e300, Rho(1e-50, delta=1e-6), Mu(1e-30, delta=1e-6)])
-def test_tiny_and_huge_epsilons_and_bounds_are_answered(epsilon):
-    for high, fit_intercept, rows in itertools.product([1e-290, 8e307], [True, False], [0, 1, 50]):
-        ends = {"bounds": (-high, high), "target_bounds": (-high, high), "fit_intercept": fit_intercept}
-        table = np.tile([[high], [0.1 * high]], (rows, 2))  # two columns are the same
-        model = DPLinearRegression(epsilon, **ends, random_state=0).fit(table, table[:, 0])
-        for found in (model.coef_, model.coef_std_error_, model.intercept_, model.intercept_std_error_):
-            assert np.isfinite(found).all()
-        assert model.coef_std_error_.min() > 0
 
 
 POINTS, LABELS = make_classification(2_000, 4, n_informative=3, n_redundant=0, random_state=1)
@@ -141,14 +135,6 @@ def test_with_little_noise_it_is_logistic_regression():
     assert np.allclose(model.intercept_, wanted.intercept_, atol=0.04)
     assert np.allclose(model.predict_proba(POINTS), wanted.predict_proba(POINTS), atol=0.02)
     assert (model.predict(POINTS) == model.classes_[model.predict_proba(POINTS).argmax(axis=1)]).all()
-
-
-def test_the_auc_is_near_that_without_privacy():
-    X, y = make_classification(8_000, 20, n_informative=6, random_state=2)
-    model = DPLogisticRegression(1.0, bounds=(-8, 8), classes=[0, 1], random_state=0).fit(X[:6_000], y[:6_000])
-    wanted = LogisticRegression().fit(X[:6_000], y[:6_000])
-    reached = [roc_auc_score(y[6_000:], one.decision_function(X[6_000:])) for one in (model, wanted)]
-    assert reached[0] > reached[1] - 0.01
 
 
 def test_several_classes_of_any_kind():
@@ -173,21 +159,6 @@ def test_columns_keep_their_units_and_the_intercept_its_place():
     shares = model.predict_proba(X)[:, 1]
     assert shares[kinds[:, 0] == 2].mean() == pytest.approx(0.9, abs=0.05)
     assert shares[kinds[:, 0] != 2].mean() == pytest.approx(0.2, abs=0.05)
-
-
-@pytest.mark.parametrize("bounds", [(1900.0, 2025.0), (-2025.0, -1900.0), (5.0, 6.0), (1e300, 1e300 + 1e293)])
-def test_bounds_far_from_0_cost_nothing(bounds):
-    low, high = bounds
-    X = rng.uniform(0, 1, (4_000, 2))
-    y = X[:, 0] + 0.2 * rng.normal(size=4_000) > 0.5
-    ends = (0, 1) if low > 0 else (-1, 0)
-    near = DPLogisticRegression(bounds=ends, classes=[False, True], random_state=0).fit(X + min(ends), y)
-    far = DPLogisticRegression(bounds=bounds, classes=[False, True], random_state=0)
-    moved = X * (high - low) + low
-    assert far.fit(moved, y).score(moved, y) > 0.8
-    assert np.allclose(far.coef_ * (high - low), near.coef_, rtol=1e-3, atol=1e-3)
-    without = DPLogisticRegression(bounds=bounds, classes=[False, True], fit_intercept=False, random_state=0)
-    assert without.fit(moved, y).intercept_ == [0]
 
 
 def test_classes_that_are_read_are_warned_of():
@@ -235,22 +206,6 @@ class TestLargeTables:
         by_dtype = frame.with_columns(pl.col("y").cast(pl.Enum(["ill", "fine"])))
         model = DPLogisticRegression(bounds=(-3, 3), max_iter=3, random_state=0).fit(by_dtype.lazy(), "y")
         assert model.classes_.tolist() == ["fine", "ill"]
-
-
-class TestBounds:
-    @pytest.mark.parametrize("epsilon", [4.0, Rho(0.4, delta=1e-6), Mu(1.0, delta=1e-6)])
-    def test_private_bounds_take_their_share(self, epsilon):
-        ledger = PrivacyLedger(epsilon=20, delta=1e-3)
-        model = DPLinearRegression(epsilon, bounds="private", target_bounds=(-9, 9), random_state=0, ledger=ledger)
-        model.fit(pd.concat([X] * 4), np.tile(NUMBER, 4))
-        assert model.bounds_.shape == (4, 2)
-        assert (np.abs(model.bounds_[:3]) <= 8).all()
-        assert model.bounds_[3].tolist() == [-9, 9]
-        assert np.allclose(model.coef_, [1, -2, 0], atol=0.5)
-        assert "on counts for bounds" in model.guarantee_.mechanism
-        assert ledger.spent.epsilon == pytest.approx(model.guarantee_.epsilon)
-        if epsilon != 4.0:
-            assert model.guarantee_.rho <= 0.5 * (1 + 1e-9)
 
 
 class Telling:

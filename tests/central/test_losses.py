@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,10 @@ import pytest
 from skdp import DPMean, PrivacyGuarantee, PrivacyLedger
 from skdp.central import DPKBinsDiscretizer, sample_and_aggregate
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, compose, gaussian_epsilon
+from tests.central.estimators import fitted
 from tests.central.test_contract import NUMBERS, SUBJECTS
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # there are few rows
 
 BOUNDS = (0, 100)
 
@@ -19,17 +21,6 @@ PURE = [(one, table) for one, table in SUBJECTS if isinstance(one.epsilon, float
 
 def name_of(subject):
     return f"{type(subject[0]).__name__}-{getattr(subject[0], 'mechanism', '') or getattr(subject[0], 'strategy', '')}"
-
-
-def fitted(estimator, table):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        supervised = "y" in type(estimator).fit.__annotations__ and "classes" in estimator.get_params()
-        supervised = supervised or {"target_bounds", "alpha"} & estimator.get_params().keys()
-        supervised = supervised or type(estimator).__name__ in ("DPTargetEncoder", "DPCategoricalNB", "DPGaussianNB")
-        if supervised:
-            return estimator.fit(table.iloc[:, :-1], table.iloc[:, -1])
-        return estimator.fit(table)
 
 
 def without_losses(guarantee):

@@ -102,6 +102,11 @@ def test_bounds(name, bounds, match):
         ),
         ("DPQuantileBinarizer", {"candidates": 0}, "candidates must be between 1 and 1000000"),
         ("DPQuantileBinarizer", {"candidates": [101]}, "candidates of column 'a' must be between its bounds"),
+        *(
+            ("DPQuantileBinarizer", {"candidates": x}, "candidates of column 'a' must be")
+            for x in ("auto", [], [[1, 2]], [[1], [2, 3]], ["a"], [True], [0, math.nan], {"a": {3: 4}})
+        ),
+        ("DPQuantileBinarizer", {"candidates": {"sex": 3}}, "candidates declares columns that X does not have"),
         ("DPQuantileBinarizer", {"bounds": "private", "candidates": "integers"}, "must be None or a number of steps"),
         *(("DPKBinsDiscretizer", {"n_bins": x}, "n_bins must be") for x in (1, 10_001, 2.0, "5", True, None, [3])),
         ("DPKBinsDiscretizer", {"strategy": "kmeans"}, "strategy must be one of"),
@@ -229,12 +234,13 @@ def test_groups(groups, match):
     [
         ("DPHistogram", {}, "column 'a' holds a value, or a NaN or inf, outside the declared domain"),
         ("DPGroupBy", {}, "column 'a' holds a value, or a NaN or inf, outside the declared keys"),
+        ("DPCategoricalNB", {}, "column 'a' holds a value, or a NaN or inf, outside the declared categories"),
         ("DPOneHotEncoder", {"categories": {"a": ["x"], "b": "private"}, "delta": 1e-6}, "outside the declared categ"),
         ("DPSimpleImputer", {"strategy": "most_frequent", "categories": VALUES}, "column 'a' holds a value outside"),
     ],
 )
 def test_undeclared_values(name, parameters, match):
-    table = WORDS.assign(b=NUMBERS["b"]) if name == "DPGroupBy" else WORDS
+    table = WORDS if name == "DPSimpleImputer" else whole(name)
     for value in ("hush", 5):
         refuse(name, table.assign(a=pd.Series([value] * 60, dtype=object)), match, **parameters)
 

@@ -14,7 +14,6 @@ import pytest
 
 from skdp import (
     DPHistogram,
-    DPMean,
 )
 from skdp.central.statistics import GRID, choose, integer_noise, joint_noise
 from skdp.privacy import Mu, Rho, Share, read_share
@@ -73,15 +72,3 @@ class TestRows:
     def test_large_numbers_of_a_list_are_different_persons(self):
         X, people = np.ones((4, 1)), [1 << 53, (1 << 53) + 1, 0.5, 0.5]
         assert DPHistogram(1e6, domain=[[1.0]], random_state=0).fit(X, groups=people).counts_.tolist() == [3]
-
-    def test_the_persons_of_a_large_table_are_a_column(self):
-        pytest.importorskip("skdp.engines")
-        frame = pl.from_pandas(ROWS).with_columns(who=pl.Series(WHO))
-        for model in (
-            DPMean(1.0, bounds=BOUNDS, max_rows_per_person=4, random_state=0),
-            DPMean(400.0, bounds="private", max_rows_per_person=4, random_state=0),
-        ):
-            wanted = model.fit(ROWS, groups=WHO).mean_.tolist()
-            lazy = model.fit(frame.lazy(), groups="who")
-            assert lazy.mean_.tolist() == wanted
-            assert lazy.guarantee_.scope == ("a", "b")

@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy.stats import binom, gamma
+from sklearn.base import clone
 
 from skdp import (
     DPPCA,
@@ -25,18 +25,19 @@ from skdp import (
     DPStandardScaler,
     DPTargetEncoder,
     DPVarianceThreshold,
+    PrivacyLedger,
 )
 from skdp.central.statistics import NOWHERE, GaussianNoise, count_values, place_bounds
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
 from skdp.central.statistics._private_bounds import (
     _CLEAR_ANYWHERE,
-    CellCounts,
     Cells,
     _limit,
     find_bounds,
 )
 from skdp.frames import read_table
 from skdp.privacy import Mu, Rho
+from tests.central.estimators import EVERY, fitted, made, whole
 from tests.central.released import Released
 from tests.conftest import each
 
@@ -96,19 +97,6 @@ class TestCells:
                 assert low <= number <= high
                 # The counts of one cell do not show how its tails go on: the bounds may include the next cells.
                 assert high - low <= 3 * abs(number - cells.centre) / cells.parts * (1 + 1e-12)
-
-    def test_a_large_table_is_counted_as_one_in_memory(self):
-        frame = pl.DataFrame({"a": ODD, "b": [None, *range(len(ODD) - 1)]})
-        cells = (Cells(4), Cells(8, 3.0))
-        wanted = count_values(read_table(frame), None, [0, 1], cells)
-        tally = CellCounts(cells)
-        sums = tally.zeros()
-        tally.add(sums, frame[:5])
-        tally.add(sums, frame[5:])
-        assert [one.tolist() for one in sums] == [one.tolist() for one in wanted]
-        grouped = tally.zeros()
-        tally.add(grouped, frame, np.full(len(ODD), 3))
-        assert [one.tolist() for one in grouped] == [(3 * one).tolist() for one in wanted]
 
 
 def noisy_counts(size):
@@ -222,24 +210,33 @@ class TestErrorsWhereNothingIsFound:
     X = pd.DataFrame({"a": np.linspace(400, 600, 40), "b": np.linspace(400, 600, 40)})
     y = pd.Series(np.linspace(0, 1, 40), name="y")
 
-    def test_of_means(self):
-        mean = DPMean(bounds=NOT_FOUND, random_state=0).fit(self.X)
-        assert mean.interval_[0].tolist() == [-math.inf, math.inf]
-        assert mean.std_error_[0] == math.inf
-        assert np.isfinite([mean.std_error_[1], *mean.interval_[1]]).all()
-        imputer = DPSimpleImputer(epsilon=1.0, strategy="mean", bounds=NOT_FOUND, random_state=0).fit(self.X)
-        assert np.isinf(imputer.statistics_std_error_).tolist() == [True, False]
+    @each(
+        "estimator, attribute",
+        [
+            (DPMean(), "std_error_"),
+            (DPSimpleImputer(strategy="mean"), "statistics_std_error_"),
+            (DPStandardScaler(), "mean_std_error_"),
+            (DPStandardScaler(), "scale_std_error_"),
+            (DPVarianceThreshold(0.01), "variances_std_error_"),
+            (DPLinearRegression(target_bounds=(0, 1)), "coef_std_error_"),
+            (DPRidge(target_bounds=(0, 1)), "intercept_std_error_"),
+            (DPPCA(1), "explained_variance_std_error_"),
+        ],
+    )
+    def test_of_columns(self, estimator, attribute):
+        """A coefficient or component of a column depends on all columns."""
+        found = clone(estimator).set_params(bounds=NOT_FOUND, random_state=0)
+        found.fit(self.X, self.y if "target_bounds" in found.get_params() else None)
+        of_a, *of_b = np.isinf(np.atleast_1d(getattr(found, attribute)))
+        assert of_a
+        assert all(of_b) if isinstance(found, DPLinearRegression) else not any(of_b)
 
-    def test_of_variances(self):
+    def test_a_scale_is_the_public_one(self):
+        """All values are clipped to 1, where they vary in nothing but noise."""
         scaler = DPStandardScaler(bounds=NOT_FOUND, random_state=0).fit(self.X)
-        errors = np.array([scaler.mean_std_error_, scaler.scale_std_error_])
-        assert np.isinf(errors).tolist() == [[True, False]] * 2
-        # All values are clipped to 1, where they vary in nothing but noise: the scale is the public one.
         assert scaler.drowned_.tolist() == [True, False]
         assert scaler.scale_[0] == pytest.approx(math.sqrt(1 / 3))
-        assert DPStandardScaler(with_std=False, bounds=NOT_FOUND, random_state=0).fit(self.X).scale_ is None
         selector = DPVarianceThreshold(0.01, epsilon=1.0, bounds=NOT_FOUND, random_state=0).fit(self.X)
-        assert np.isinf(selector.variances_std_error_).tolist() == [True, False]
         assert selector.get_support()[0]  # it was dropped as a constant
 
     def test_of_groups(self):
@@ -250,15 +247,10 @@ class TestErrorsWhereNothingIsFound:
             assert (estimates[:, 1:] == open_ends).all() == name.startswith("a_"), name
             assert np.isfinite(estimates[:, 0]).all()
 
-    def test_of_models(self):
-        for kind in (DPLinearRegression, DPRidge):
-            model = kind(epsilon=1.0, bounds=NOT_FOUND, target_bounds=(0, 1), random_state=0).fit(self.X, self.y)
-            assert np.isinf([*model.coef_std_error_, model.intercept_std_error_]).all()
+    def test_where_a_target_is_not_found(self):
         model = DPLinearRegression(1.0, bounds=(0, 1000), target_bounds="private", fit_intercept=False, random_state=0)
         assert np.isinf(model.fit(self.X, self.y).coef_std_error_).all()
         assert model.intercept_std_error_ == 0
-        pca = DPPCA(1, epsilon=1.0, bounds=NOT_FOUND, random_state=0).fit(self.X)
-        assert np.isinf(pca.explained_variance_std_error_).all()
         best = DPSelectKBest(2, epsilon=1.0, bounds=NOT_FOUND, target_bounds=(0, 1), random_state=0)
         assert best.fit(self.X, self.y).scores_std_error_[0] == 1
         words = pd.DataFrame({"g": ["u", "v"] * 20})
@@ -282,7 +274,23 @@ class TestErrorsWhereNothingIsFound:
         assert n_covered - n_open >= binom.ppf(1e-6, found, 0.95)
 
 
+BOUNDED = [name for name in EVERY if "bounds" in EVERY[name][0].get_params()]
+
+
 class TestPromise:
+    @pytest.mark.filterwarnings("ignore:the noise:UserWarning")
+    @each("name", BOUNDED)
+    @each("epsilon", [50.0, Rho(0.3, delta=1e-6), Mu(0.7, delta=1e-6)])
+    def test_private_bounds_are_charged_and_told(self, name, epsilon):
+        bounds = "private" if name in ("DPGroupBy", "DPTargetEncoder") else {"a": "private", "b": (0, 7)}
+        ledger = PrivacyLedger(epsilon=100, delta=1e-3)
+        found = fitted(made(name, epsilon=epsilon, bounds=bounds, ledger=ledger), whole(name))
+        assert "on counts for bounds" in found.guarantee_.mechanism
+        assert ledger.spent.epsilon == pytest.approx(found.guarantee_.epsilon)
+        assert (found.bounds_[:, 0] < found.bounds_[:, 1]).all()
+        if isinstance(bounds, dict):
+            assert found.bounds_[1].tolist() == [0, 7]
+
     @pytest.mark.parametrize("epsilon", [0.5, Rho(0.3, delta=1e-6), Mu(0.7, delta=1e-6)])
     @pytest.mark.parametrize("kind", [DPMean, DPMinMaxScaler])
     def test_the_draws_spend_what_is_given(self, kind, epsilon, monkeypatch):
@@ -305,14 +313,6 @@ class TestPromise:
             assert drawn[0].mu_squared * 15 == drawn[1].mu_squared
         if isinstance(epsilon, Rho):
             assert guarantee.losses == tuple(noise.loss for noise in drawn)
-
-    def test_some_columns_may_be_declared(self):
-        X = pd.DataFrame({"a": column("skewed"), "b": column("uniform")})
-        for bounds in ({"a": "private", "b": (0, 100)}, ["private", (0, 100)]):
-            fitted = DPStandardScaler(bounds=bounds, random_state=0).fit(X)
-            assert fitted.bounds_[1].tolist() == [0, 100]
-            assert 10 < fitted.bounds_[0, 1] < 300
-        assert DPMean(bounds=(0, 1)).fit(X).bounds_.tolist() == [[0, 1], [0, 1]]
 
     def test_bounds_of_another_fit_are_forgotten(self):
         imputer = DPSimpleImputer(bounds="private", random_state=0).fit(column("skewed").reshape(-1, 1))

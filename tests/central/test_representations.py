@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -91,23 +89,6 @@ VALUED = [
 def test_numbers(estimator, values):
     found = {kind: released(estimator, frame) for kind, frame in frames(values)}
     assert len(set(found.values())) == 1, {kind: text[:200] for kind, text in found.items()}
-
-
-@pytest.mark.parametrize("values", [TRUTHS, TRUTHS_BUT_ONE, [Decimal(age) for age in AGES], [Decimal("1.5"), None] * 9])
-@pytest.mark.parametrize(
-    "estimator",
-    [DPSimpleImputer(1.0, **BOUNDS), DPMean(1.0, **BOUNDS), DPStandardScaler(100.0, missing="ignore", **BOUNDS)],
-    ids=lambda estimator: type(estimator).__name__,
-)
-@pytest.mark.filterwarnings("ignore:the noise drowns:UserWarning")
-def test_truth_values_and_decimals_are_numbers(estimator, values):
-    objects = pd.DataFrame({"x": pd.Series(values, dtype=object)})
-    tables = [objects, pl.DataFrame({"x": values}), pa.table({"x": values}), pl.LazyFrame({"x": values})]
-    tables.append(pd.DataFrame({"x": pd.Series(values, dtype=pd.ArrowDtype(pa.array(values).type))}))
-    if isinstance(values[0], bool):
-        tables += [objects.convert_dtypes(), objects.astype("category")]
-    numbers = pd.DataFrame({"x": [np.nan if value is None else float(value) for value in values]})
-    assert {released(estimator, table) for table in tables} == {released(estimator, numbers)}
 
 
 @pytest.mark.parametrize("make", VALUED)

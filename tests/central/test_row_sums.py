@@ -19,11 +19,7 @@ from skdp.privacy import Mu, read_share
 from skdp.randomness import SeededSource
 
 rng = np.random.default_rng(0)
-
-
 PAIRS = np.array(list(itertools.product([-1.0, -0.3, 0.0, 1.0], repeat=2)))
-
-
 LOSSES = {
     "binary": BinaryLoss(),
     "softmax": SoftmaxLoss(3),
@@ -74,17 +70,6 @@ def test_residuals_are_short_and_0_in_expectation():
         powers = np.exp(np.hstack([np.zeros_like(logits), logits] if n_classes == 2 else [logits]) / 1024)
         shares = (powers / powers.sum(axis=1, keepdims=True)).T[:, :, np.newaxis]
         assert np.abs((shares * residuals).sum(axis=0)).max() < 20  # with residuals that are cut: thousands
-
-
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-def test_neither_order_nor_blocks_show(loss, monkeypatch):
-    values, codes = rng.uniform(-1, 1, (500, 2)), rng.integers(0, max(loss.n_outputs, 2), 500)
-    coefficients = rng.normal(size=(3, loss.n_outputs))
-    whole = gradient(rows_of(values, codes), coefficients, loss)
-    order = rng.permutation(500)
-    assert (gradient(rows_of(values[order], codes[order]), coefficients, loss) == whole).all()
-    monkeypatch.setattr(_rows, "_BLOCK", 7)
-    assert (gradient(rows_of(values, codes), coefficients, loss) == whole).all()
 
 
 def test_the_gradient_is_that_of_the_loss():
@@ -153,14 +138,6 @@ def test_a_row_changes_one_number_of_rows_by_1_and_the_total_by_itself(monkeypat
     assert 0.3 <= limit**0.5 / UNIT < 0.3 * 2 ** (1 / 6)
 
 
-def test_centred_rows_stay_within_their_bound():
-    for middle in ([0, 0], [UNIT - 1, 1 - UNIT], [17, -3]):
-        rows = Rows.of(list(PAIRS.T), np.tile([-1.0, 1.0], (2, 1)), np.zeros(2), np.zeros(len(PAIRS), int))
-        centred = rows.centred(np.array(middle, np.int16))
-        assert (centred.places == rows.places.astype(int) - middle).all()
-        assert centred.squares.max() <= centred.square
-
-
 def test_a_place_between_bounds_is_on_the_grid_whatever_the_bounds():
     for low, high in [(1900, 2025), (-7.3, -7.1), (0.1, 0.3), (-0.1, 0.3), (1e-300, 2e-300), (-8e307, 9e307)]:
         values = np.linspace(low, high, 1_001)
@@ -173,8 +150,6 @@ def test_a_place_between_bounds_is_on_the_grid_whatever_the_bounds():
 
 
 TRIPLES = np.array(list(itertools.product([-1.0, -0.3, 1.0], [-1.0, 0.4, 1.0], [-1.0, 0.7, 1.0])))
-
-
 ENDS = np.tile([-1.0, 1.0], (2, 1))
 
 
@@ -219,11 +194,7 @@ def test_without_delta_a_row_changes_each_sum_by_1_at_most():
 
 
 WIDE = np.array(list(itertools.product([-1.0, -0.3, 1.0], [-4.0, 1.7, 4.0], [-1.0, 0.7, 1.0])))
-
-
 WIDE_ENDS = np.array([[-1.0, 1.0], [-4.0, 4.0], [-1.0, 1.0]])
-
-
 UNITS = np.array([2.0, 4.0, 2.0])  # the roots of the half widths, times that of the largest
 
 

@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 from scipy.stats import chisquare
 
-from skdp import DPCategoricalNB, DPSimpleImputer
+from skdp import DPCategoricalNB
+from skdp.central._chunks import random_chunks
+from skdp.central._sample_and_aggregate import totals_noise
 from skdp.central._supervised import Classes
 from skdp.central._target_encoder import _distances, _sum_of_squares
-from skdp.central.frameworks._chunks import random_chunks
-from skdp.central.frameworks._sample_and_aggregate import totals_noise
 from skdp.central.naive_bayes._gaussian import sums_by_class
 from skdp.central.statistics import (
     GRID,
@@ -268,30 +268,6 @@ class TestGroups:
                     worst = np.maximum(worst, np.array(found, float))
         assert worst[:2].tolist() == [3, 3]
         assert worst[2] <= 3 * 2  # of thirds of a record; a row changes a score by at most two of them
-
-
-def counts_of(values, domain=("x", "y", "z")):
-    frame = pd.DataFrame({"a": pd.Series(values, dtype=object)})
-    table = read_table(frame)
-    imputer = DPSimpleImputer(strategy="most_frequent", categories={"a": domain}, handle_unknown="ignore")
-    ((kept,), (counts,)) = imputer._count(table, None)
-    return kept, counts.tolist()
-
-
-class TestMostFrequent:
-    """The mode, by permute-and-flip."""
-
-    def test_a_record_raises_one_count_by_one_or_none(self):
-        """Every table of up to 4 rows over three values, missing and an undeclared one."""
-        records = ["x", "y", "z", None, "?"]
-        for n in range(4):
-            for rows in itertools.combinations_with_replacement(records, n):
-                kept, before = counts_of(rows)
-                assert kept == ["x", "y", "z"]
-                assert before == [rows.count(value) for value in kept]
-                for record in records:
-                    moved = np.subtract(counts_of([*rows, record])[1], before).tolist()
-                    assert moved == [int(record == value) for value in kept]
 
 
 class TestChunks:

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from skdp import DPTargetEncoder
-from skdp.privacy import Rho
 
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
 rng = np.random.default_rng(0)
@@ -47,12 +46,6 @@ class TestAccuracy:
         assert max(errors) <= 1.02 * rates.std() / top
         assert np.mean(errors) <= (0.075 if epsilon < 1 else 0.055)
 
-    def test_tiny_and_huge_epsilons(self):
-        for epsilon in (5e-324, 1e-300, Rho(1e-50, delta=1e-6), 1e300):
-            fitted = encoder(epsilon).fit(WORDS, ILL)
-            assert all((found >= 0).all() and (found <= 1).all() for found in fitted.encodings_)
-        assert fitted.target_mean_ == pytest.approx(ILL.mean(), abs=1e-6)
-
 
 class TestTransform:
     def test_undeclared_values(self):
@@ -71,7 +64,6 @@ class TestTransform:
         ((low, high),) = fitted.bounds_
         assert 0 <= low < rates.min() < rates.max() < high <= 100
         assert fitted.encodings_[0] == pytest.approx(rates, abs=5)
-        assert "on sums by category, discrete Laplace on counts for bounds" in fitted.guarantee_.mechanism
 
 
 class TestPrivateCategories:
@@ -90,10 +82,5 @@ class TestPrivateCategories:
             assert some.transform(rare.to_numpy())[:3, 0].tolist() == [some.target_mean_] * 3
         with pytest.raises(ValueError, match="column 'sex' holds a value"):
             some.transform(rare.assign(sex="x"))
-        with pytest.warns(UserWarning, match="feature names"):
-            assert some.transform(rare.to_numpy())[:3, 0].tolist() == [some.target_mean_] * 3
-        some.set_params(handle_unknown="error")
         with pytest.raises(ValueError, match="column 'job' holds a value"):
-            some.transform(rare)
-        with pytest.raises(ValueError, match="column 'sex' holds a value"):
-            encoder(delta=1e-6, categories={"job": "private", "sex": ["f"]}).fit(rare, ILL)
+            some.set_params(handle_unknown="error").transform(rare)

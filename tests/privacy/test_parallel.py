@@ -33,7 +33,6 @@ from skdp import (
     RapporEncoder,
     privacy_statement,
 )
-from skdp.central import smooth_sensitivity_release
 from skdp.engines import privatize
 from skdp.privacy import GaussianLoss, gaussian_epsilon
 from skdp.privacy.ledger._account import Account, read_budget, sums_of
@@ -393,9 +392,6 @@ def test_what_does_not_know_its_rows_is_refused():
             lambda: privatize(lazy, encoder),
             encoder.charge,
             encoder.check_budget,
-            lambda: smooth_sensitivity_release(
-                0.25, 0.01, beta=0.002, bounds=(0, 1), epsilon=1.0, delta=1e-6, ledger=ledger
-            ),
         ):
             with pytest.raises(ValueError, match="does not know its number of rows"):
                 release()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import decimal
 import math
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -18,14 +17,11 @@ from skdp.randomness import (
     _real,
     discrete_gaussian,
     rounded_gaussian,
-    rounded_laplace,
-    rounded_student_t,
 )
 from skdp.randomness import _rounded_noise as module
 from skdp.randomness._cube import _eulerian_numbers, _shares
 from skdp.randomness._discrete_noise import GeometricDigits
 from skdp.randomness._real import Uniform
-from skdp.randomness._rounded_noise import _is_inside, _rounded
 from tests.conftest import each, often
 
 SCALES = [Fraction(1, 700), Fraction(1, 5), Fraction(1, 2), 1, Fraction(7, 3), 18, 19, 100, 1000, 2**20]
@@ -284,72 +280,6 @@ def test_a_cell_rounds_to_the_nearest_integer(monkeypatch, scripted_source, vari
         for z, cell in zip(drawn.tolist(), cells[-1][:200].tolist(), strict=True):
             for place in (0, Fraction(1, 2), 1 - Fraction(1, 2**100)):
                 assert sign * z == math.floor(Fraction(cell + place) / m[-1] + Fraction(1, 2))
-
-
-# Laplace and Student about a center.
-
-
-@each("center", [Fraction(1, 3), Fraction(-17, 20)])
-@each("scale", [Fraction(1, 7), Fraction(5, 2)])
-def test_the_first_cell_is_left_with_the_exact_probability(scripted_source, center, scale):
-    first = math.floor(center)
-    for side, width in ((0, first + 1 - center), (255, center - first)):
-        bits, rest = divmod(exp_minus_bounds(width / scale, 96)[0], 1 << 64)
-        words = [(bits, rest - 1, True), (bits, rest + 2, False), (bits - 5, 0, True), (bits + 5, 0, False)]
-        for word, more, left in words:
-            script = [side, *word.to_bytes(4, "little"), *(more.to_bytes(8, "big") if word == bits else ())]
-            drawn = rounded_laplace(scripted_source(script, filler=255), center, scale)
-            assert drawn == (first if not left else first + 1 if side == 0 else first - 1)
-
-
-@pytest.mark.parametrize("center", [0, 7, -3])
-def test_a_whole_center_has_no_first_cell(scripted_source, center):
-    """From there down is the cell below: a real number is never exactly the center."""
-    assert rounded_laplace(scripted_source([0], filler=255), center, 1) == center
-    assert rounded_laplace(scripted_source([255], filler=255), center, 1) == center - 1
-
-
-@pytest.mark.parametrize("degrees", [1, 3, 5, 7])
-def test_a_square_is_inside_if_all_its_points_are(degrees):
-    """For odd degrees u^2 <= f(v / u) is rational; the region is convex, so the corners speak for the square."""
-
-    def within(u, v):
-        if u == 0:
-            return v == 0 if degrees > 1 else v <= 1  # the limit of the polynomial condition
-        return u**2 * (1 + (v / u) ** 2 / degrees) ** ((degrees + 1) // 2) <= 1
-
-    left_open = {}
-    for bits in (3, 5):
-        size, answers = 1 << bits, []
-        for u, v in product(range(size), repeat=2):
-            answers.append(_is_inside(Uniform(None, u, bits), Uniform(None, v, bits), degrees))
-            corners = {within(Fraction(u + i, size), Fraction(v + j, size)) for i in (0, 1) for j in (0, 1)}
-            assert answers[-1] is None or corners == {answers[-1]}
-        assert bits == 3 or set(answers) == {True, False, None}
-        left_open[bits] = answers.count(None) / len(answers)
-    assert left_open[5] < left_open[3] / 2
-
-
-@pytest.mark.parametrize("center", [0, Fraction(-17, 20)])
-@pytest.mark.parametrize("scale", [Fraction(5, 2), Fraction(-5, 2), -40])
-def test_an_integer_is_certain_if_all_points_of_a_square_give_it(center, scale):
-    known = 0
-    for u, v in product(range(1, 64), range(64)):
-        rounded = _rounded(Uniform(None, u, 6), Uniform(None, v, 6), Fraction(center), Fraction(scale))
-        corners = [math.floor(center + scale * Fraction(v + j, u + i)) for i in (0, 1) for j in (0, 1)]
-        assert rounded == (corners[0] if min(corners) == max(corners) else None)
-        known += rounded is not None
-    assert known > 20
-    assert _rounded(Uniform(None, 0, 6), Uniform(None, 5, 6), Fraction(center), Fraction(scale)) is None
-
-
-def test_more_bits_are_drawn_until_the_condition_and_the_integer_are_certain(scripted_source):
-    # u = v = 0: nothing is known of the ratio; the next bits are far inside.
-    source = scripted_source([255], [0] * 8, [0] * 8, [0] * 7, [2], [0] * 7, [1], filler=1)
-    drawn = rounded_student_t(source, 0, 10**6, 1)
-    assert source.used > 1 + 32
-    assert abs(drawn - 10**6 / 2) < 10**6
-    assert drawn != 0
 
 
 # Cubes.

@@ -34,7 +34,7 @@ from skdp import (
     Interval,
     SyntheticResampler,
 )
-from skdp.central import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
+from skdp.central import sample_and_aggregate
 from skdp.privacy import Mu, Rho
 
 BOUNDS = (0.0, 100.0)
@@ -100,28 +100,6 @@ def mean_in_chunks(rows):
     )
 
 
-def proposed(rows):
-    bound = max(len(rows) - 2, 0) + 1
-    return propose_test_release(
-        float(rows["age"].sum() / max(len(rows), 3)),
-        bound,
-        sensitivity=100.0,
-        bounds=BOUNDS,
-        epsilon=1.0,
-        delta=1e-6,
-        random_state=0,
-    )
-
-
-def smooth(rows):
-    n, beta = len(rows), 0.002
-    sensitivity = 100 * max(1 / max(n, 1), float(np.exp(-beta * (max(n, 1) - 1))))
-    mean = float(rows["age"].mean()) if n else 50.0
-    return smooth_sensitivity_release(
-        mean, sensitivity, beta=beta, bounds=BOUNDS, epsilon=1.0, delta=1e-6, random_state=0
-    )
-
-
 UNIT = (-1, 1)
 RELEASES = {
     "mean, two sums": (DPMean(bounds=BOUNDS), NUMBERS),
@@ -163,7 +141,6 @@ RELEASES = {
     "mean of persons": (DPMean(bounds=(0, 2), max_rows_per_person=2), PERSONS),
     "histogram of persons": (DPHistogram(domain=CODES, max_rows_per_person=2), PERSONS),
     "sample and aggregate": (mean_in_chunks, WHOLE),
-    "smooth sensitivity": (smooth, WHOLE),
 }
 """Releases by name, each with a table."""
 
@@ -191,7 +168,6 @@ LONG_RELEASES = {
     "resampler": (resampled, CODED),
     "scaler of persons, bounds found, mu": (DPStandardScaler(MU, bounds="private", max_rows_per_person=2), PERSONS),
     "components of persons, delta": (DPPCA(delta=1e-6, bounds=(0, 2), max_rows_per_person=2), PERSONS),
-    "propose-test-release": (proposed, WHOLE),
     "synthesizer, private bins": (
         synthesizer(domain=Domain({"age": EIGHTHS, "hours": EIGHTHS}), marginals="independent"),
         WHOLE,

@@ -246,7 +246,7 @@ def find_limits(
         # In L1 norm, a row is at most as many times longer as the root of the number of columns.
         means = integer_noise(share * _MEAN_PART, math.isqrt(len(middle) * square) + 1, square)
         sums = means.add(source, rows.sum(partial(Rows.total, square=square)).tolist())
-        middle = np.array([as_float(total) / max(n_rows, 3 * error) for total in sums])
+        middle = np.array([as_float(total) / max(n_rows, 3 * error, 1.0) for total in sums])
         middle = np.clip(np.rint(middle), 1 - UNIT, UNIT - 1).astype(np.int16)
         rows = rows.map(partial(Rows.centred, middle=middle))
         square, _ = choose_limit(rows, sizes, cut, source, most)

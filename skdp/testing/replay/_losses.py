@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from skdp.central import laplace_divergence
 from skdp.exact import round_up
 from skdp.privacy import Loss, PrivacyGuarantee, PureLoss, exponential_loss, gaussian_loss, laplace_loss, zcdp_epsilon
 from skdp.privacy.accounting import pure_mu, smallest_epsilon
-from skdp.testing.replay._recording import Draw, differences, exact, scores_of
+from skdp.testing.replay._recording import Draw, differences, scores_of
 
 ROUNDING = 1e-9
 """The relative error of the floats here."""
@@ -28,8 +27,6 @@ class DrawLoss:
     rho: float
     mu_squared: Fraction | float = 0
     """Of rounded Gaussian noise."""
-    laplace: tuple[Fraction, Fraction, Fraction] | None = None
-    """Two scales and the distance of the centres, where the scales differ."""
     half: bool = False
     """Whether the loss lies in an interval of this length, as that of the exponential mechanism."""
 
@@ -42,8 +39,6 @@ def loss_of(one: Draw, other: Draw) -> DrawLoss:
         spread = max(changes, default=Fraction(0)) - min(changes, default=Fraction(0))
         by_range = one.sampler == "exponential_mechanism"
         return _pure(one, len(changes), spread, one.parameters["rate"] * spread, half=by_range)
-    if "center" in one.parameters:
-        return _centred(one, other)
     changes_or_none = differences(one, other)
     if None in changes_or_none:
         return DrawLoss(one.sampler, size, math.nan, math.inf, math.inf)
@@ -69,30 +64,12 @@ def _pure(draw: Draw, size: int, difference: Fraction, epsilon: Fraction | float
     return DrawLoss(draw.sampler, size, float(difference), epsilon, min(rho, loss**2 / 8) if half else rho, half=half)
 
 
-def _centred(one: Draw, other: Draw) -> DrawLoss:
-    """Return the loss of noise whose scale may be private."""
-    scales = [draw.parameters["scale"] for draw in (one, other)]
-    moved = abs(exact(one.parameters["center"]) - exact(other.parameters["center"]))  # type: ignore[operator]
-    if one.sampler == "rounded_laplace":
-        if scales[0] == scales[1]:
-            return _pure(one, 1, moved, moved / scales[0])
-        return DrawLoss(one.sampler, 1, float(moved), math.inf, math.inf, laplace=(*scales, moved))
-    # Moving the centre costs (d + 1) |shift| / (2 sqrt(d) scale), changing the scale d |ln ratio| (Bun & Steinke 2019).
-    d = one.parameters["degrees_of_freedom"]
-    epsilon = (d + 1) / (2 * math.sqrt(d)) * float(moved / max(scales)) + d * abs(math.log(scales[0] / scales[1]))
-    return _pure(one, 1, moved, epsilon)
-
-
-def epsilon_of(losses: Sequence[DrawLoss], claim: PrivacyGuarantee, delta: Fraction) -> float:
+def epsilon_of(losses: Sequence[DrawLoss], delta: Fraction) -> float:
     """Return the least epsilon, at a delta, of the certificates that apply."""
-    pairs = [loss.laplace for loss in losses if loss.laplace is not None]
-    rest = [loss for loss in losses if loss.laplace is None]
-    if pairs:
-        return _with_private_scales(pairs, rest, claim)
-    found: list[float | None] = [_sum(rest)]
-    if delta and all(loss.mu_squared or math.isfinite(loss.epsilon) for loss in rest):
-        gaussian = Fraction(sum(Fraction(loss.mu_squared) for loss in rest))
-        pure = [loss for loss in rest if not loss.mu_squared and loss.epsilon]
+    found: list[float | None] = [_sum(losses)]
+    if delta and all(loss.mu_squared or math.isfinite(loss.epsilon) for loss in losses):
+        gaussian = Fraction(sum(Fraction(loss.mu_squared) for loss in losses))
+        pure = [loss for loss in losses if not loss.mu_squared and loss.epsilon]
         listed: list[Loss] = [PureLoss(round_up(Fraction(loss.epsilon))) for loss in pure]
         found.append(smallest_epsilon([*listed, gaussian_loss(gaussian)], delta))
         # An exponential mechanism loses at most what pure privacy of half its range does, in the terms of mu.
@@ -100,7 +77,7 @@ def epsilon_of(losses: Sequence[DrawLoss], claim: PrivacyGuarantee, delta: Fract
         known = [mu for mu in mus if mu is not None]
         if len(known) == len(mus):
             found.append(smallest_epsilon([gaussian_loss(gaussian + sum(mu**2 for mu in known))], delta))
-    rho = sum(loss.rho for loss in rest)
+    rho = sum(loss.rho for loss in losses)
     if delta and math.isfinite(rho):
         found.append(zcdp_epsilon(rho, delta) if rho else 0.0)
     return min(epsilon for epsilon in found if epsilon is not None)
@@ -111,7 +88,7 @@ _DELTAS = tuple(Fraction(1, 10**power) for power in (1, 2, 4, 8, 16))
 
 def understated(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | None:
     """Return how the draws lose more, together, than the stated losses allow; None if they do not."""
-    if not claim.losses or any(loss.laplace is not None for loss in losses):
+    if not claim.losses:
         return None
     drawn = [loss_in_steps(loss) for loss in losses if loss.mu_squared or loss.epsilon]
     for delta in _DELTAS:
@@ -149,17 +126,3 @@ def _sum(losses: Sequence[DrawLoss]) -> float:
     if not all(math.isfinite(loss.epsilon) for loss in losses):
         return math.inf
     return float(sum(Fraction(loss.epsilon) for loss in losses))
-
-
-def _with_private_scales(
-    pairs: Sequence[tuple[Fraction, Fraction, Fraction]], rest: Sequence[DrawLoss], claim: PrivacyGuarantee
-) -> float:
-    """Return the stated epsilon if it and its delta, in equal parts, cover Laplace noise of private scales."""
-    left = (claim.epsilon - _sum(rest)) / len(pairs)
-    if not left >= 0:
-        return math.inf
-    failure = sum(
-        max(laplace_divergence(left, *(float(one) for one in order)) for order in ((a, moved, b), (b, moved, a)))
-        for a, b, moved in pairs
-    )
-    return claim.epsilon if failure <= claim.delta * (1 + ROUNDING) else math.inf

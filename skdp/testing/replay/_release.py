@@ -122,9 +122,8 @@ def replay_release(
     another generator, such as which rows of a person are kept, must not change where both tables have the same rows:
     the difference would be taken for that of the row.
 
-    A draw of discrete Laplace or cube noise must have the same scale in both runs, and so must Gaussian noise. For
-    rounded Laplace and Student's t noise, whose scale may be private (smooth sensitivity), the divergence of both
-    distributions is computed. A random choice of rows is taken as known: a sample of them hides nothing here.
+    Noise must have the same scale in both runs. A random choice of rows is taken as known: a sample of them hides
+    nothing here.
 
     References
     ----------
@@ -169,7 +168,7 @@ def replay_release(
     pairs, unlike = _paired(first.draws, second.draws)
     losses = [loss_of(*pair) for pair in pairs]
     drawn = losses or [DrawLoss(one.sampler, math.prod(one.shape), math.nan, math.nan, math.nan) for one in first.draws]
-    epsilon = math.inf if unlike else epsilon_of(losses, claim, Fraction(claim.delta))
+    epsilon = math.inf if unlike else epsilon_of(losses, Fraction(claim.delta))
     rho = sum(loss.rho for loss in losses)
     findings += unlike
     if not unlike and not epsilon <= claim.epsilon * (1 + ROUNDING):
@@ -309,8 +308,6 @@ def _paired(draws: Sequence[Draw], others: Sequence[Draw]) -> tuple[list[tuple[D
     for one, other in zip(ours, theirs, strict=True):
         if one.shape != other.shape or len(scores_of(one)) != len(scores_of(other)):
             unlike.append(f"the number of draws of {one.sampler} depends on the rows")
-        elif any(one.parameters.get(name) != other.parameters.get(name) for name in ("rate", "variance")) or (
-            "center" not in one.parameters and one.parameters.get("scale") != other.parameters.get("scale")
-        ):
+        elif any(one.parameters.get(name) != other.parameters.get(name) for name in ("rate", "variance", "scale")):
             unlike.append(f"the scale of {one.sampler} depends on the rows")
     return [] if unlike else list(zip(ours, theirs, strict=True)), list(dict.fromkeys(unlike))

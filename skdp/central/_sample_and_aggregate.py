@@ -6,6 +6,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -15,14 +16,29 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import read_bounds
 from skdp.central._base import charge
-from skdp.central.frameworks._chunks import Take, isolated, kept_generators, open_rows, random_chunks
-from skdp.central.frameworks._propose_test_release import Release
+from skdp.central._chunks import Take, isolated, kept_generators, open_rows, random_chunks
 from skdp.central.statistics import GRID, Noise, integer_noise, ratio, to_places, to_value
 from skdp.oracles import check_size
-from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share, laplace_loss, read_share
+from skdp.privacy import Loss, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share, laplace_loss, read_share
 from skdp.typing import ColumnLike, TableLike
 
 _MOST_CHUNKS = 1 << 31
+
+
+@dataclass(frozen=True)
+class Release:
+    """A statistic released under a stated guarantee."""
+
+    value: float | NDArray[np.float64]
+    """The statistic with noise, clipped to its bounds; nan if it was refused."""
+    std_error: float | NDArray[np.float64]
+    """The standard deviation of the noise, before clipping; nan if it was refused."""
+    guarantee: PrivacyGuarantee
+    """What was spent, also by a refusal."""
+    released: bool
+    """False if most chunks had no value."""
+    n_failed: int
+    """A noisy number of chunks without a value, perhaps negative."""
 
 
 def sample_and_aggregate(

@@ -1,0 +1,251 @@
+"""Any statistic, on random chunks of the rows."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+import sys
+import warnings
+from functools import partial
+from threading import Lock
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.stats import kstest, laplace
+from sklearn.linear_model import LinearRegression
+
+from skdp import PrivacyLedger
+from skdp.central import sample_and_aggregate
+from skdp.testing._error_checks import texts_of
+from tests.conftest import each
+
+FALSE_ALARM = 1e-6
+
+
+def check_laplace(errors, scale):
+    """Check the law, and the scale to which 150 numbers show it: their mean size, to 5 standard errors."""
+    assert kstest(errors, laplace(scale=scale).cdf).pvalue > FALSE_ALARM
+    assert np.abs(errors).mean() == pytest.approx(scale, rel=5 / math.sqrt(len(errors)))
+
+
+def aggregate(X=None, statistic=np.mean, **parameters):
+    X = np.full((1000, 1), 30.0) if X is None else X
+    return sample_and_aggregate(statistic, X, **{"bounds": (0, 100), "n_chunks": 50, "epsilon": 1.0} | parameters)
+
+
+class Unreadable(str):
+    def __str__(self):
+        raise ArithmeticError("secret")
+
+    __array__ = __str__
+
+
+class TestSampleAndAggregate:
+    def test_the_noise_is_that_of_one_chunk(self):
+        X = np.full((200, 1), 50.0)
+        runs = [aggregate(X, n_chunks=10, epsilon=200.0, random_state=seed) for seed in range(150)]
+        errors = np.array([run.value for run in runs]) - 50
+        check_laplace(errors, 100 / 10 / 200)
+
+    def test_any_statistic_counts_and_no_error_of_it_is_seen(self):
+        rng = np.random.default_rng(0)
+
+        def moody(chunk):
+            warnings.warn("8.5123", stacklevel=1)
+            choice = rng.integers(5)
+            if choice == 0:
+                raise RuntimeError("8.5123")
+            return [math.nan, 8.5123, [1, 2], "8.5123", math.inf][choice]
+
+        release = aggregate(statistic=moody, n_chunks=200, default=50)
+        assert release.n_failed > 50
+
+    def test_an_interrupt_is_not_caught_and_says_nothing(self):
+        def interrupted(chunk):
+            raise KeyboardInterrupt(f"row {chunk[0]}")
+
+        with pytest.raises(KeyboardInterrupt) as caught:
+            aggregate(statistic=interrupted)
+        assert caught.value.args == ()
+        assert caught.value.__context__ is None
+        assert caught.value.__cause__ is None
+
+    @pytest.mark.parametrize("error", [SystemExit, GeneratorExit, ValueError, BaseException, RecursionError])
+    def test_a_statistic_that_fails_is_refused(self, error):
+        def failing(chunk):
+            raise error(f"row {chunk[0]}")
+
+        ledger = PrivacyLedger(epsilon=2.0)
+        with pytest.warns(UserWarning, match="gave no value in about 5[0-9] of 50 chunks|about 4[0-9] of 50") as found:
+            release = aggregate(statistic=failing, ledger=ledger, random_state=0)
+        assert math.isnan(release.value)
+        assert math.isnan(release.std_error)
+        assert not release.released
+        assert len(found) == 1
+        assert ledger.spent[0] == 1.0
+
+    def test_failed_chunks_do_not_count(self):
+        def fragile(chunk):
+            assert chunk.min() >= 0
+            return chunk.mean()
+
+        X = np.full((20_000, 1), 90.0)
+        X[:150] = -1.0
+        release = aggregate(X, fragile, n_chunks=500, epsilon=50.0, random_state=0)
+        assert release.value == pytest.approx(90, abs=1)
+        assert 100 < release.n_failed < 160
+        zero = aggregate(X, fragile, n_chunks=500, epsilon=50.0, default=0, random_state=0)
+        assert zero.value == pytest.approx(90 * (1 - release.n_failed / 500), abs=1)
+        assert zero.n_failed == release.n_failed
+
+    def test_nothing_of_the_statistic_is_shown(self, capfd, caplog):
+        def talkative(chunk):
+            print("8.5123")
+            print("8.5123", file=sys.stderr)
+            warnings.simplefilter("always")
+            warnings.warn("8.5123", stacklevel=1)
+            np.array([1.0]) / 0
+            return 8.5123
+
+        assert aggregate(statistic=talkative, random_state=0).released
+        assert capfd.readouterr() == ("", "")
+
+    @pytest.mark.parametrize("rows", [0, 1])
+    def test_tables_of_no_rows_and_of_one(self, rows):
+        with pytest.warns(UserWarning, match="gave no value in about"):
+            release = aggregate(np.full((rows, 1), 100.0), epsilon=500.0, n_chunks=4)
+        assert release.n_failed == 4 - rows
+        assert math.isnan(release.value)
+
+    def test_the_order_and_the_labels_of_the_rows_do_not_show(self):
+        # One row at the front moved an answer by 99.5: each chunk knew where its rows stood.
+        ages = pd.DataFrame({"age": np.arange(200.0)})
+        one_more = pd.concat([ages.iloc[:1], ages])
+        for statistic in (lambda chunk: chunk.index.max(), lambda chunk: (chunk.index % 2).to_numpy()[:2].sum()):
+            found = [
+                aggregate(table, statistic, n_chunks=20, epsilon=500.0, random_state=0).value
+                for table in (ages, one_more, one_more.set_index(pd.Index(range(1000, 1201))))
+            ]
+            assert found == pytest.approx([found[0]] * 3, abs=0.5)
+        # Half of all chunks have their first row first, however the table is sorted.
+        first = aggregate(
+            np.repeat([[0.0], [1.0]], 400, axis=0),
+            lambda chunk: chunk[0, 0],
+            n_chunks=200,
+            epsilon=500.0,
+            bounds=(0, 1),
+        )
+        assert 0.25 < first.value < 0.75
+
+    @pytest.mark.parametrize(
+        "make", [np.array, lambda rows: pd.DataFrame(rows), lambda rows: pd.DataFrame(rows, dtype=object)]
+    )
+    def test_one_complex_number_does_not_show_in_other_chunks(self, make):
+        # It makes the whole column complex: each chunk would be of objects instead of floats.
+        seen = []
+
+        def statistic(chunk):
+            seen.append(np.asarray(chunk))
+            return 1.0
+
+        aggregate(make([[1.5]] * 40 + [[3.5 + 1j]]), statistic, n_chunks=4, random_state=0)
+        assert sorted(chunk.dtype == np.float64 for chunk in seen) == [False, True, True, True]
+
+    @pytest.mark.parametrize("bad", [b"\xffsecret", Unreadable("secret")], ids=["bytes", "object"])
+    def test_no_error_of_an_odd_list_shows_a_value(self, bad):
+        # NumPy's error held the bytes, and that of the object was its own.
+        errors = []
+        for X, y in (([["a"], [bad]], None), ([[1.0], [2.0]], ["a", bad])):
+            try:
+                sample_and_aggregate(lambda *chunk: 1.0, X, y, bounds=(0, 2), n_chunks=1, epsilon=500.0)
+            except Exception as error:
+                errors.append(error)
+        assert not any("secret" in text for error in errors for text in texts_of(error))
+
+    def test_the_statistic_keeps_no_state(self):
+        class Counter:
+            seen = 0
+
+            def __call__(self, chunk):
+                self.seen += 1
+                return self.seen
+
+        assert aggregate(statistic=Counter(), epsilon=500.0).value == pytest.approx(1, abs=0.1)
+        assert aggregate(statistic=Counter().__call__, epsilon=500.0).value == pytest.approx(1, abs=0.1)
+
+    def test_a_chunk_draws_its_own_numbers(self):
+        np.random.seed(0)  # noqa: NPY002
+        random.seed(0)
+        states = np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
+
+        def drawn(chunk):
+            return np.random.random() < 0.5, random.random() < 0.5  # noqa: NPY002
+
+        release = aggregate(statistic=drawn, bounds=[(0, 1), (0, 1)], n_chunks=100, epsilon=500.0)
+        assert ((release.value > 0.2) & (release.value < 0.8)).all()
+        assert (np.random.get_state()[1].tolist(), random.getstate()) == states  # noqa: NPY002
+
+    def test_coefficients_of_an_estimator(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(20_000, 2))
+        y = X @ [1.0, -2.0] + rng.normal(size=20_000)
+        release = sample_and_aggregate(
+            lambda X, y: LinearRegression().fit(X, y).coef_,
+            X,
+            y,
+            bounds=[(-5, 5), (-5, 5)],
+            n_chunks=200,
+            epsilon=5.0,
+            random_state=0,
+        )
+        assert release.value == pytest.approx([1, -2], abs=0.2)
+        alone = math.sqrt(2) * 10 / 200 / 2.5
+        assert release.std_error == pytest.approx([alone * math.hypot(1, share / 2) for share in (0.2, 0.4)], rel=0.05)
+
+    @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+    def test_chunks_are_of_the_kind_of_the_table(self, make):
+        table = make({"a": [1.0, 2.0, 3.0] * 100, "b": ["x", "y", "z"] * 100})
+        kinds = set()
+
+        def statistic(chunk):
+            kinds.add(type(chunk))
+            return np.mean(chunk["a"].to_numpy())
+
+        release = sample_and_aggregate(statistic, table, bounds=(0, 4), n_chunks=10, epsilon=500.0)
+        assert kinds == {type(table)}
+        assert release.value == pytest.approx(2, abs=0.2)
+
+
+@each(
+    "parameters message",
+    [
+        ({"statistic": "mean"}, "statistic must be callable"),
+        ({"bounds": (1, 0)}, "bounds"),
+        ({"n_chunks": 0}, "n_chunks"),
+        ({"default": 101}, "default"),
+        ({"y": [1]}, "as many rows"),
+        ({"X": np.ma.zeros((3, 1))}, "masked arrays"),
+        ({"statistic": partial(np.mean, out=Lock())}, "can be copied"),
+        ({"X": pl.DataFrame({"a": [1]}).lazy()}, "skdp.engines"),
+        ({"random_state": 1.5}, "random_state"),
+    ],
+)
+def test_mistakes_cost_nothing(parameters, message):
+    ledger = PrivacyLedger(epsilon=2.0, delta=0.1)
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        aggregate(**{"ledger": ledger} | parameters)
+    assert "8.5123" not in str(caught.value)
+    assert ledger.spent == (0, 0)
+
+
+def test_every_call_draws_anew_and_a_seed_repeats():
+    assert aggregate().value != aggregate().value
+    assert aggregate(random_state=1).value == aggregate(random_state=1).value
+    assert aggregate(random_state=1).value != aggregate(random_state=2).value
+    assert aggregate().guarantee.secure
+    assert not aggregate(random_state=1).guarantee.secure
+    assert pickle.loads(pickle.dumps(aggregate())).guarantee.relation == "add_remove"
