@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
@@ -125,6 +126,22 @@ def test_a_refusal_leaves_no_reader_open_on_a_connection():
     assert connection.sql("SELECT 1").fetchall() == [(1,)]
     assert caught_tally.value.__context__ is None
     assert caught.value.__context__ is None
+
+
+def test_a_ledger_that_is_set_after_fit_is_refused_as_by_transform(tmp_path):
+    rows, ledger = pa.table({"color": ["red", "green"] * 5}), PrivacyLedger(epsilon=10)
+    pq.write_table(rows, tmp_path / "in.parquet")
+    fitted = encoder().fit(rows).set_params(ledger=ledger)
+    for use in (
+        lambda: fitted.transform(rows),
+        lambda: privatize(pl.from_arrow(rows).lazy(), fitted, check=False),
+        lambda: privatize_file(tmp_path / "in.parquet", tmp_path / "out.csv", fitted),
+        lambda: privatize_file(tmp_path / "in.parquet", tmp_path / "out.csv", fitted, check=False),
+    ):
+        with pytest.raises(ValueError, match="the ledger was set after fit"):
+            use()
+    assert ledger.spent.epsilon == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
 
 
 # No second report of a row

@@ -76,7 +76,7 @@ def read_protocol(source: Any) -> ReportTransformer | None:
         text = _text_of_file(source_at(source))
     elif hasattr(source, "n_reports"):
         raise TypeError(
-            f"source is a tally in memory, which does not hold its protocol: estimates take it as it "
+            "source is a tally in memory, which does not hold its protocol: estimates take it as it "
             "is; `tally_files` with target= writes a tally that says its protocol"
         )
     else:
