@@ -321,11 +321,11 @@ class LiesInItsChannel(BrokenProtocol):
 
 class ChargesTooLate(Mutant):
     def transform(self, X, **ids):
-        ledger, self._ledger = self._ledger, None
+        ledger, self.ledger, self._ledger = self._ledger, None, None
         try:
             released = super().transform(X, **ids)
         finally:
-            self._ledger = ledger
+            self.ledger = self._ledger = ledger
         if ledger is not None:
             ledger.charge(self.guarantee_, "late")
         return released
