@@ -12,13 +12,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from skdp import Domain, DPHistogram, RandomizedResponseEncoder
+from skdp import DPHistogram, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
 from tests.conftest import often
+from tests.engines.tables import DOMAIN
 
 pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
-
-DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 
 
 def encoder(**params):
