@@ -191,14 +191,6 @@ def test_wrong_options_are_refused_before_a_charge(files, capsys):
 # What is reported
 
 
-def test_numbers_are_reported(files, capsys):
-    words = ["--transformer", "numeric", "--columns", "age", "--mechanism", "laplace", "--grid-size", 60]
-    call("privatize", "in.csv", "out.parquet", *BASE, *words)
-    assert pd.read_parquet("out.parquet").columns.tolist() == ["age"]
-    text = estimated(capsys, "out.parquet")
-    assert abs(float(text.splitlines()[-1].split()[1]) - 59.5) < 6
-
-
 def test_text_that_is_not_declared_is_reported(files, capsys):
     words = ["--epsilon", 2, "--transformer", "rappor", "--columns", "town", "--n-bits", 16, "--n-hashes", 1]
     call("privatize", "in.csv", "out.parquet", *words, "--save", "town.json")

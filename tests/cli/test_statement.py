@@ -98,10 +98,7 @@ def files(tmp_path_factory):
     return folder
 
 
-OF_REPORTS = ["reports.csv", "reports.csv.gz", "reports.parquet", "reports.arrow", "tally.json", "protocol.json"]
-
-
-@each("name", [*OF_REPORTS, "model.zip"])
+@each("name", ["reports.csv", "reports.csv.gz", "reports.parquet", "reports.arrow", "tally.json", "protocol.json"])
 def test_files_state_what_they_promise(files, name, capsys):
     assert main(["statement", str(files / name)]) == 0
     printed = capsys.readouterr().out
@@ -129,21 +126,17 @@ def test_files_of_another_kind_are_refused(files, capsys):
     for name in ("reports.parquet", "reports.csv.gz"):
         with pytest.raises(ValueError, match=rf"if it holds reports, skdp.read_protocol\('{name}'\) returns the"):
             skdp.load(files / name)
+    assert main(["statement", str(files / "model.zip")]) == 0
     encoder = skdp.load(files / "protocol.json")
     assert encoder.to_json() == skdp.read_protocol(files / "protocol.json").to_json()
 
 
-def charged_ledger(*place):
-    ledger = skdp.PrivacyLedger(*place, epsilon=9.0)
+def test_a_ledger_states_its_charges(tmp_path, capsys):
+    ledger = skdp.PrivacyLedger(tmp_path / "ledger.jsonl", epsilon=9.0)
     encoder = skdp.RandomizedResponseEncoder(2.0, categories={"sex": ["f", "m"]}, ledger=ledger)
     encoder.fit_transform(PEOPLE[["sex"]])
     encoder.transform(PEOPLE[["sex"]])
     skdp.DPMean(0.5, bounds=(0, 100), ledger=ledger, random_state=0).fit(PEOPLE[["age"]])
-    return ledger
-
-
-def test_a_ledger_states_its_charges(tmp_path, capsys):
-    ledger = charged_ledger(tmp_path / "ledger.jsonl")
     rows = privacy_statement(ledger).rows[["column", "step", "epsilon", "relation"]].values.tolist()
     assert rows == [["sex", "RandomizedResponseEncoder, 2 times", 4, "replace"], ["age", "DPMean", 1, "replace"]]
     (tmp_path / "record.json").write_text(ledger.to_json())

@@ -281,15 +281,16 @@ KEY = b"the key of permanent reports...."
 MEMOISED = {"memoize": True, "secret_key": KEY}
 
 
-def senders():
-    yield encoder(**MEMOISED)
-    yield UnaryEncodingTransformer(1.0, categories=COLORS, **MEMOISED)
-    yield LocalHashingEncoder(1.0, categories=COLORS, **MEMOISED)
-    yield NumericPerturber(1.0, mechanism="laplace", bounds=(0, 9), **MEMOISED)
-    yield RapporEncoder(1.0, secret_key=KEY)
+SENDERS = [
+    encoder(**MEMOISED),
+    UnaryEncodingTransformer(1.0, categories=COLORS, **MEMOISED),
+    LocalHashingEncoder(1.0, categories=COLORS, **MEMOISED),
+    NumericPerturber(1.0, mechanism="laplace", bounds=(0, 9), **MEMOISED),
+    RapporEncoder(1.0, secret_key=KEY),
+]
 
 
-@each("transformer", list(senders()))
+@each("transformer", SENDERS)
 def test_what_tallies_and_checks_are_sent_holds_no_key_and_no_ledger(transformer):
     from skdp.engines._batch_release import BatchCheck
 

@@ -1,6 +1,5 @@
 """From a private file to a synthetic one: the same fit as in memory, a batch at a time, and whole or not at all."""
 
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -9,44 +8,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp import DPMarginalSynthesizer, PrivacyLedger
 from skdp.engines import synthesize_file
 from tests.base import test_table_file
 from tests.conftest import often
-from tests.engines.tables import FORMATS, read, write
+from tests.engines.tables import FORMATS, SURVEY, read, survey, write
 
 N = 3_000
-DOMAIN = Domain(
-    {
-        "color": ["red", "green", "unused", None],
-        "age": Interval(0, 100, bins=5),
-        "weight": Interval(edges=[0.0, 0.3, 0.7, 1.0], missing=True),
-        "born": Interval(date(2000, 1, 1), date(2004, 1, 1), bins=4),
-        "member": [True, False],
-        "number": [0, 1, 2],
-    }
-)
 
 
 @pytest.fixture(scope="module")
 def rows():
     """Rows of 400 persons, and of a column that nobody declares, in another order than the domain."""
-    rng = np.random.default_rng(0)
-    age = rng.integers(0, 101, N)
-    weight = rng.integers(0, 11, N) / 10
-    person = np.concatenate([np.arange(400), rng.integers(0, 400, N - 400)])
-    return pa.table(
-        {
-            "member": pa.array(weight > 0.5),
-            "more": pa.array([f"secret {row}" for row in range(N)]),
-            "age": pa.array(age),
-            "color": pa.array(np.where(age > 50, "red", "green"), mask=rng.random(N) < 0.1),
-            "weight": pa.array(weight, mask=rng.random(N) < 0.1),
-            "person": pa.array([f"p{number}" for number in person]),
-            "born": pa.array((np.datetime64("2000-01-01") + age * 14).astype("datetime64[D]")),
-            "number": pa.array(age % 3, pa.uint8()),
-        }
-    )
+    person = np.concatenate([np.arange(400), np.random.default_rng(0).integers(0, 400, N - 400)])
+    table = survey(N).append_column("person", pa.array([f"p{number}" for number in person]))
+    table = table.append_column("more", pa.array([f"secret {row}" for row in range(N)]))
+    table = table.set_column(3, "born", table["born"].cast(pa.date32()))
+    return table.select(["member", "more", "age", "color", "weight", "person", "born", "number"])
 
 
 pytestmark = pytest.mark.usefixtures("small_reads")
@@ -58,7 +36,7 @@ def source(request, rows, tmp_path):
 
 
 def made(**params):
-    options = {"epsilon": 50.0, "delta": 1e-9, "domain": DOMAIN, "max_iter": 20, "random_state": 0}
+    options = {"epsilon": 50.0, "delta": 1e-9, "domain": SURVEY, "max_iter": 20, "random_state": 0}
     return DPMarginalSynthesizer(**options | params)
 
 
@@ -92,7 +70,7 @@ def test_a_seeded_fit_is_the_one_in_memory(source, rows, tmp_path, marginals):
     found, target = made(marginals=marginals), tmp_path / "out.parquet"
     assert synthesize_file(source, target, found, n_samples=1_000) == target
     expected = made(marginals=marginals).fit(
-        rows.select([name for name in rows.column_names if name in DOMAIN.columns])
+        rows.select([name for name in rows.column_names if name in SURVEY.columns])
     )
     assert found.selected_cliques_ == expected.selected_cliques_
     for mine, theirs in zip(found.marginals_, expected.marginals_, strict=True):

@@ -8,7 +8,6 @@ import pickle
 import stat
 from datetime import date
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -369,13 +368,3 @@ class TestClassesOfOthers:
         check_round_trip(Widest(PrivacyGuarantee(1.0, scope=("a", 1))).fit(NUMBERS), NUMBERS)
         with pytest.raises(TypeError, match="BaseEstimator"):
             register(dict)
-
-
-def test_paths(tmp_path):
-    scaler = DPStandardScaler(bounds=BOUNDS).fit(NUMBERS)
-    for path in (tmp_path / "one.skdp", str(tmp_path / "two.skdp")):
-        skdp.save(scaler, path)
-        assert_same(skdp.load(path), scaler)
-    assert Path(tmp_path / "one.skdp").read_bytes() == Path(tmp_path / "two.skdp").read_bytes()
-    with pytest.raises(OSError, match="no such"):
-        skdp.load(tmp_path / "no such file")
