@@ -340,13 +340,13 @@ class ChargesTwice(Mutant):
 
 class ChargesBeforeItLooks(Mutant):
     def transform(self, X, **ids):
-        ledger, self._ledger = self._ledger, None
+        ledger, self.ledger, self._ledger = self._ledger, None, None
         if ledger is not None:
             ledger.charge(self.guarantee_, "early")
         try:
             return super().transform(X, **ids)
         finally:
-            self._ledger = ledger
+            self.ledger = self._ledger = ledger
 
 
 class ChargesAtFit(Mutant):
@@ -362,9 +362,9 @@ class IgnoresTheBudget(Mutant):
         try:
             return super().transform(X, **ids)
         except RuntimeError:
-            ledger, self._ledger = self._ledger, None
+            ledger, self.ledger, self._ledger = self._ledger, None, None
             released = super().transform(X, **ids)
-            self._ledger = ledger
+            self.ledger = self._ledger = ledger
             return released
 
 
