@@ -68,9 +68,10 @@ def privatize(
         If the frame or the transformer is of another kind.
     ValueError
         If a column is missing or its values are not declared, if a row holds an undeclared value, if a record id is
-        missing or repeated, or if a parameter does not fit the engine. Nothing is returned or left in `path` then. If
-        the table cannot be read: the error names the engine's, whose text may hold values, and does not show it.
-        What fails after the check (the table has changed or has fewer rows, a disk is full) leaves the charge.
+        missing or repeated, if a parameter does not fit the engine, or if another ledger was set after `fit`. Nothing
+        is returned or left in `path` then. If the table cannot be read: the error names the engine's, whose text may
+        hold values, and does not show it. What fails after the check (the table has changed or has fewer rows, a disk
+        is full) leaves the charge.
     RuntimeError
         If the transformer itself fails, by its method, the kind of the error and its place in the code; with the text
         and the cause where no row was read yet.

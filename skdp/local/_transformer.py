@@ -101,7 +101,8 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         Returns
         -------
         self
-            The fitted transformer. Parameters that are set later take effect with the next `fit`.
+            The fitted transformer. Parameters that are set later take effect with the next `fit`; until then, a ledger
+            that is set is refused by `transform`, and one that is taken away is still charged.
 
         Raises
         ------
@@ -177,7 +178,8 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         ------
         NotFittedError, TypeError, ValueError
             Before `fit`, or if X has other columns or values that cannot be reported, or a level of its row index has
-            the name of a column, or the record ids are missing, too few, repeated, or not wanted.
+            the name of a column, or the record ids are missing, too few, repeated, or not wanted, or another ledger was
+            set after `fit`.
         BudgetExceeded
             If the ledger does not cover the release.
         """
@@ -274,9 +276,10 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         BudgetExceeded
             If the ledger does not cover the release.
         ValueError
-            If rows of the ledger are open, and `n_rows` is not given or is another number.
+            If another ledger was set after `fit`, or rows of the ledger are open, and `n_rows` is not given or is
+            another number.
         """
-        ledger, name = self._ledger, type(self).__name__
+        ledger, name = self.charged_ledger, type(self).__name__
         if run is None:
             spend(ledger, self.guarantee_, name, n_rows=n_rows)
         elif ledger is not None and not ledger.report()["what"].str.endswith(f", run {run}").any():
@@ -290,11 +293,13 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         BudgetExceeded
             If the ledger does not cover a call.
         ValueError
-            If rows of the ledger are open (`PrivacyLedger.parallel`): before a row is read, their number is not known.
+            If another ledger was set after `fit`, or rows of the ledger are open (`PrivacyLedger.parallel`): before a
+            row is read, their number is not known.
         """
-        if self._ledger is not None:
-            check_n_rows(self._ledger, type(self).__name__, None)
-            self._ledger.check(self.guarantee_, type(self).__name__)
+        ledger, name = self.charged_ledger, type(self).__name__
+        if ledger is not None:
+            check_n_rows(ledger, name, None)
+            ledger.check(self.guarantee_, name)
 
     def planned_guarantee(self) -> PrivacyGuarantee | None:
         """Return what the parameters allow a call of `transform` to spend.
@@ -394,5 +399,9 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
 
     @property
     def charged_ledger(self) -> PrivacyLedger | None:  # numpydoc ignore=RT01
-        """The ledger that calls are charged to: that of `fit`."""
+        """The ledger that calls are charged to: that of `fit`. One that was set later would look charged: refused."""
+        if self.ledger is not None and self.ledger is not self._ledger:
+            raise ValueError(
+                f"{type(self).__name__}: the ledger was set after fit, and would not be charged: call fit again"
+            )
         return self._ledger

@@ -13,14 +13,12 @@ import pytest
 from skdp import (
     Domain,
     HadamardResponseEncoder,
-    NumericPerturber,
     PrivacyLedger,
     RandomizedResponseEncoder,
-    RapporEncoder,
     UnaryEncodingTransformer,
 )
 from skdp.cli import main
-from skdp.engines import estimate_file, privatize_file, tally_files
+from skdp.engines import privatize_file, tally_files
 
 TOML = """
 [columns.sex]
@@ -37,13 +35,9 @@ bins = 4
 DOMAIN = Domain.from_toml(TOML)
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "rooms": [1, 2, 3, 4] * 25, "age": [5, 35, 65, 95] * 25})
 OTHERS = {
-    "other values.toml": TOML.replace('"m"]', '"x"]'),
     "other order.toml": TOML.replace('["f", "m"]', '["m", "f"]'),
-    "more values.toml": TOML.replace("4]", "4, 5]"),
     "as text.toml": TOML.replace("[1, 2, 3, 4]", '["1", "2", "3", "4"]'),
-    "as truth.toml": TOML.replace('["f", "m"]', "[true, false]"),
     "other bins.toml": TOML.replace("bins = 4", "bins = 6"),
-    "other end.toml": TOML.replace("high = 120", "high = 100"),
     "without sex.toml": TOML[TOML.index("[columns.rooms]") :],
     "domain.toml": TOML,
 }
@@ -63,19 +57,14 @@ WRONG = [
     ("split", ["--epsilon", 3], "--epsilon 3.0 contradicts the epsilon 1.0 of split"),
     ("split", ["--strategy", "joint"], "--strategy joint contradicts the strategy split"),
     ("split", ["--transformer", "unary"], "--transformer unary contradicts the transformer randomized_response"),
-    ("unary", ["--transformer", "randomized_response"], "contradicts the transformer unary"),
     ("split", ["--columns", "sex"], "--columns sex contradicts the columns sex rooms age"),
     ("joint", ["--columns", "rooms", "sex"], "--columns rooms sex contradicts the columns sex rooms"),
-    ("hadamard", ["--columns", "rooms", "age"], "--columns rooms age contradicts the columns rooms"),
-    ("split", ["--domain", "other values.toml"], "other values, or another order, of column 'sex'"),
     ("split", ["--domain", "other order.toml"], "other values, or another order, of column 'sex'"),
-    ("split", ["--domain", "more values.toml"], "--domain declares other values of column 'rooms'"),
     ("hadamard", ["--domain", "as text.toml"], "of column 'rooms'"),
     ("split", ["--domain", "other bins.toml"], "--domain declares other values of column 'age'"),
     ("unary", ["--domain", "without sex.toml"], "--domain declares no column 'sex'"),
     ("split", ["--protocol", "unary.json"], "--protocol unary.json contradicts split"),
     ("split", ["--protocol", "epsilon.json"], "these are of epsilon 1.0, not 3.0"),
-    ("hadamard", ["--protocol", "split.json"], "--protocol split.json contradicts hadamard"),
 ]
 
 
@@ -151,8 +140,6 @@ def test_a_csv_file_that_was_changed_is_refused(folder, capsys):
     with (folder / "changed.csv").open("a") as file:
         file.write("f,1,35\n")
     assert "it was changed or replaced since" in refuse(capsys, "estimate", "changed.csv")
-    (folder / "changed.csv.skdp.json").write_text("{}")
-    assert "does not say the protocol" in refuse(capsys, "estimate", "changed.csv")
 
 
 def test_a_sidecar_is_never_overwritten(folder):
@@ -160,17 +147,6 @@ def test_a_sidecar_is_never_overwritten(folder):
     with pytest.raises(FileExistsError, match=r"new.csv.skdp.json"):
         privatize_file("people.parquet", "new.csv", response(ledger=PrivacyLedger(epsilon=9)))
     assert not (folder / "new.csv").exists()
-
-
-def test_numbers_and_filters(tmp_path):
-    ages = PEOPLE[["age"]].astype(float)
-    ages.to_parquet(tmp_path / "ages.parquet")
-    privatize_file(tmp_path / "ages.parquet", tmp_path / "numbers.csv", NumericPerturber(1.0, bounds={"age": (0, 120)}))
-    assert list(estimate_file(tmp_path / "numbers.csv").columns) == ["mean", "std_error", "lower", "upper"]
-    RapporEncoder(1.0, n_bits=8).fit_transform(PEOPLE[["sex"]]).to_parquet(tmp_path / "filters.parquet")
-    assert tally_files(tmp_path / "filters.parquet").n_reports == 100
-    with pytest.raises(TypeError, match="RapporEncoder; give its own estimates"):
-        estimate_file(tmp_path / "filters.parquet")
 
 
 @pytest.fixture
@@ -204,10 +180,6 @@ def test_tallies_of_two_protocols_are_refused(parts, capsys):
     contents = [json.loads((parts / f"{name}.json").read_text()) for name in ("a", "other")]
     (parts / "swapped.json").write_text(json.dumps(contents[0] | {"skdp.protocol": contents[1]["skdp.protocol"]}))
     assert "holds no tally of the protocol that it says" in refuse(capsys, "estimate", parts / "swapped.json")
-    assert "is given twice" in refuse(capsys, "tally", parts / "a.json", parts / "a.json")
-    reports = pd.read_parquet(parts / "a.parquet")
-    reports.to_csv(parts / "plain.csv", index=False)
-    assert "give the transformer (--protocol)" in refuse(capsys, "tally", parts / "plain.csv")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", "[" * 100_000, '{"skdp.protocol": {}}', "\udcff"])

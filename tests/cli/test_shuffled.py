@@ -57,13 +57,6 @@ def test_what_fewer_rows_guarantee_is_stated(files, capsys):
     assert promise == str(shuffled_guarantee(fitted, 1_200, 1e-6, released="tally"))
 
 
-def test_a_seed_is_said(files, capsys):
-    assert privatize(*TARGET, "--seed", "1") == 0
-    assert capsys.readouterr().out.count("NOT SECURE") == 2
-    assert main(["estimate", "reports.csv", "--shuffled", "1000", "--delta", "1e-6"]) == 0
-    assert "NOT SECURE" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

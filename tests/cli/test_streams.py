@@ -14,8 +14,7 @@ import pytest
 
 import skdp
 from skdp.cli import main
-from skdp.engines import estimate_file, tally_files
-from skdp.engines._source_file import open_filesystem
+from skdp.engines import estimate_file
 from tests.conftest import each
 
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 30, "a;b,c": np.arange(60)})
@@ -50,15 +49,7 @@ def run(monkeypatch, capsysbinary):
 PRIVATIZE = ["--domain", "domain.toml", "--epsilon", "3"]
 
 
-@each(
-    "source, options",
-    [
-        ("people.csv", []),
-        ("semicolons.csv", ["--delimiter", ";"]),
-        ("people.tsv", []),
-        ("people.tsv", ["--delimiter", r"\t"]),
-    ],
-)
+@each("source, options", [("semicolons.csv", ["--delimiter", ";"]), ("people.tsv", [])])
 def test_values_are_separated_as_is_said(folder, run, source, options):
     for target in ("reports.csv", "reports.tsv", "reports.tsv.gz"):
         status, _, told = run("privatize", source, target, *PRIVATIZE, "--keep", "a;b,c", *options)
@@ -77,15 +68,9 @@ def test_another_delimiter_is_advised_and_a_wrong_one_refused(folder, run):
         told = run(*words)[2]
         assert "if another character than its delimiter separates the values, give --delimiter" in told
     assert run("draft-domain", "single.csv", "d.toml", "--delimiter", ";")[0] == 0
-    for delimiter in (";;", "", '"', "\u00b7"):
-        status, _, told = run("privatize", "people.csv", "r.csv", *PRIVATIZE, "--delimiter", delimiter)
-        assert status == 2
-        assert "delimiter must be one ASCII character" in told
-    PEOPLE.to_parquet("people.parquet")
-    told = run("privatize", "people.parquet", "r.csv", *PRIVATIZE, "--delimiter", ";")[2]
-    assert "delimiter is for CSV files, and people.parquet is another one" in told
-    with pytest.raises(TypeError, match="delimiter must be a str, got int"):
-        tally_files("people.csv", ENCODER, delimiter=3)
+    status, _, told = run("privatize", "people.csv", "r.csv", *PRIVATIZE, "--delimiter", ";;")
+    assert status == 2
+    assert "delimiter must be one ASCII character" in told
 
 
 def test_reports_go_through_a_pipe(folder, run):
@@ -154,21 +139,6 @@ def test_an_exhausted_budget_has_a_status_of_its_own(folder, run):
     assert not (folder / "second.csv").exists()
     assert run("privatize", "none.csv", "second.csv", *PRIVATIZE)[0] == 2
     assert b"3 if the budget of a ledger does not cover" in b" ".join(run("--help")[1].split())
-
-
-@each("url", ["gs://bucket/a.csv", "gcs://bucket/a.csv", "gs://anonymous@bucket/a.csv?scheme=http"])
-def test_google_is_tried_for_a_limited_time(url):
-    filesystem, path = open_filesystem(url)
-    assert path == "bucket/a.csv"
-    assert limit_of(filesystem) == 20
-    assert limit_of(open_filesystem(f"{url}{'&' if '?' in url else '?'}retry_limit_seconds=300")[0]) == 300
-
-
-def limit_of(filesystem):
-    """Return the seconds, which pyarrow tells in what a pickle is made of."""
-    assert isinstance(filesystem, pyarrow.fs.GcsFileSystem)
-    _, (options,) = filesystem.__reduce__()
-    return options["retry_time_limit"].total_seconds()
 
 
 def test_a_warning_is_one_line_without_python(folder, run):

@@ -3,7 +3,6 @@
 import sys
 
 import pandas as pd
-import pyarrow.feather as feather
 import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
@@ -38,29 +37,15 @@ def run(table, out, domain, *words):
     return main([str(word) for word in words])
 
 
-@pytest.mark.parametrize(("source", "kind"), [("csv", "feather"), ("parquet", "csv"), ("arrow", "parquet")])
-def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys, monkeypatch, source, kind):
+def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    texts = pd.read_csv(table, dtype={"code": str}, keep_default_na=False)
-    if source == "parquet":
-        texts.to_parquet(table.with_suffix(".parquet"))
-    elif source == "arrow":
-        feather.write_feather(texts, table.with_suffix(".arrow"))
-    out = tmp_path / f"out.{kind}"
-    before = table.with_suffix(f".{source}").read_bytes()
-    words = ["--epsilon", 10, "--delta", 1e-6, "--rows", 500, "--seed", 0]
-    assert run(table.with_suffix(f".{source}"), out, domain, *words) == 0
-    made = (
-        {"parquet": pd.read_parquet, "feather": pd.read_feather}[kind](out)
-        if kind != "csv"
-        else (pd.read_csv(out, dtype={"code": str}, keep_default_na=False))
-    )
+    out, before = tmp_path / "out.parquet", table.read_bytes()
+    assert run(table, out, domain, "--epsilon", 10, "--delta", 1e-6, "--rows", 500, "--seed", 0) == 0
+    made = pd.read_parquet(out)
     assert made.columns.tolist() == ["sex", "age", "code"]
     assert len(made) == 500
-    assert set(made["sex"]) <= {"f", "m"}
     assert set(made["code"]) <= {"007", "042", "NA"}
     assert made["age"].between(0, 100).all()
-    assert pd.api.types.is_integer_dtype(made["age"])
     assert ((made["sex"] == "f") & (made["code"] == "NA")).mean() < 0.1  # independent: an eighth
     shown = capsys.readouterr()
     assert shown.out.startswith("epsilon = 10, delta = 0.000001, ")
@@ -68,9 +53,31 @@ def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys, monkeypat
     assert shown.out.endswith(f"\nWrote {out}\n")
     assert shown.err.startswith("Left out, as the domain does not have them: name, person\n")
     assert "reading: " in shown.err
-    assert "writing: 100%" in shown.err
     assert "500/500" in shown.err
-    assert table.with_suffix(f".{source}").read_bytes() == before
+    assert table.read_bytes() == before
+
+
+def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, capsys):
+    first, model, out = tmp_path / "first.parquet", tmp_path / "model", tmp_path / "out.parquet"
+    run(table, first, domain, "--epsilon", 10, "--rows", 50, "--save", model)
+    capsys.readouterr()
+    assert main(["synthesize", str(model), str(out), "--load", "--rows", "300", "--seed", "1"]) == 0
+    assert capsys.readouterr().out == f"Wrote {out}\n"
+    made = pd.read_parquet(out)
+    assert len(made) == 300
+    assert made.columns.tolist() == pd.read_parquet(first).columns.tolist()
+    for words, message in [
+        ([model, "--load", "--epsilon", 1], "--epsilon goes without --load"),
+        ([model, "--load", "--max-rows-per-person", 1], "--max-rows-per-person goes without --load"),
+        ([table, "--load"], "no file that DPMarginalSynthesizer.save wrote"),
+        ([table, "--epsilon", 1], "--domain is needed"),
+        ([table, "--domain", domain], "--epsilon is needed"),
+    ]:
+        with pytest.raises(SystemExit):
+            main(["synthesize", str(words[0]), str(tmp_path / "other.csv"), *map(str, words[1:])])
+        shown = capsys.readouterr().err
+        assert message in shown
+        assert "secret" not in shown
 
 
 def test_rules_hold(tmp_path):
@@ -82,9 +89,6 @@ def test_rules_hold(tmp_path):
     assert run(table, out, domain, *words) == 0
     rows = pd.read_csv(out)
     assert (rows["from"] <= rows["to"]).all()
-    with pytest.raises(SystemExit):
-        run(table, tmp_path / "b.csv", domain, *words, "--rule", "paid", "missing with", "to")
-    assert not (tmp_path / "b.csv").exists()
 
 
 def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
@@ -111,14 +115,10 @@ def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
     [
         (["--epsilon", "0"], "an epsilon is a finite number > 0"),
         (["--delta", "1"], "a delta is a number in [0, 1)"),
-        (["--rows", "-1"], "a whole number of at least 0"),
         (["--max-rows-per-person", "0"], "a whole number of at least 1"),
-        (["--marginals", "best"], "invalid choice: 'best'"),
-        (["--target", "height"], "target must be one of the columns"),
         (["--handle-unknown", "error"], "column 'age' holds a value, or a NaN or inf, outside the declared domain"),
         (["--person-column", "who"], "people.csv lacks the columns ['who']"),
         (["--person-column", "sex"], "the domain declares 'sex', which says who a row is about"),
-        (["--real", "height"], "the domain has no columns ['height']"),
         (["--domain", "DATA"], "not a TOML file"),
         (["--domain", "no such file.toml"], "no such file.toml"),
     ],
@@ -157,58 +157,3 @@ def test_a_ledger_that_was_charged_stays(table, domain, tmp_path, monkeypatch):
     ledger = tmp_path / "ledger.sqlite"
     assert run(table, tmp_path / "out.csv", domain, "--epsilon", 1, "--ledger", ledger, "--budget", 3) == 130
     assert PrivacyLedger(ledger).spent.epsilon == 1
-
-
-@pytest.mark.parametrize("command", ["synthesize", "privatize"])
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "there is no domain file {path}"),
-        ('values = ["Köln"]'.encode("latin-1"), "the domain file {path} is no UTF-8 text"),
-        (b"sex,age", "domain file {path}: not a TOML file"),
-    ],
-)
-def test_a_domain_file_that_cannot_be_read_is_named(command, content, message, tmp_path, capsys):
-    path = tmp_path / "domain.toml"
-    if content is not None:
-        path.write_bytes(content)
-    (tmp_path / "data.csv").write_text("sex\nF\n")
-    with pytest.raises(SystemExit):
-        main([command, str(tmp_path / "data.csv"), str(tmp_path / "out.csv"), "--domain", str(path), "--epsilon", "1"])
-    assert message.format(path=path) in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, monkeypatch, capsys, kind):
-    first, model = tmp_path / "first.parquet", tmp_path / "model"
-    run(table, first, domain, "--epsilon", 10, "--rows", 50, "--save", model)
-    capsys.readouterr()
-    out = tmp_path / f"out.{kind}"
-    assert main(["synthesize", str(model), str(out), "--load", "--rows", "300", "--seed", "1"]) == 0
-    assert capsys.readouterr().out == f"Wrote {out}\n"
-    made = {
-        "csv": lambda path: pd.read_csv(path, dtype={"code": str}, keep_default_na=False),
-        "parquet": pd.read_parquet,
-    }[kind](out)
-    assert len(made) == 300
-    assert made.columns.tolist() == pd.read_parquet(first).columns.tolist()
-    assert set(made["sex"]) == {"f", "m"}
-    monkeypatch.chdir(tmp_path)
-    assert main(["synthesize", "model", "none.parquet", "--load", "--rows", "0"]) == 0
-    assert capsys.readouterr().out == "Wrote none.parquet\n"
-    assert len(pd.read_parquet(tmp_path / "none.parquet")) == 0
-    for option in ("--epsilon", "--delta", "--max-rows-per-person"):
-        number = "0" if option == "--delta" else "1"
-        with pytest.raises(SystemExit):
-            main(["synthesize", str(model), str(tmp_path / "other.csv"), "--load", option, number])
-        assert f"{option} goes without --load" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main(["synthesize", str(table), str(tmp_path / "other.csv"), "--load"])
-    assert "secret" not in capsys.readouterr().err
-    for needed in ("--domain", "--epsilon"):
-        words = {"--domain": str(domain), "--epsilon": "1"}
-        words.pop(needed)
-        given = [word for pair in words.items() for word in pair]
-        with pytest.raises(SystemExit):
-            main(["synthesize", str(table), str(tmp_path / "other.csv"), *given])
-        assert f"{needed} is needed" in capsys.readouterr().err

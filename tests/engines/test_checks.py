@@ -9,13 +9,16 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, privatize_file, tally
 from skdp.engines.backends.polars import count_groups, count_matches
+from skdp.engines.files import TableFile
 from skdp.local import LocalHashingEncoder, NumericPerturber, RapporEncoder, SecretKey
 from tests.conftest import each, often
+from tests.engines.tables import everything_said
 
 pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
 
@@ -67,15 +70,6 @@ def changing(*tables):
     )
 
 
-def test_a_table_that_is_empty_after_the_check_is_refused_at_no_cost(tmp_path):
-    for path in (None, tmp_path / "out.parquet"):
-        ledger = PrivacyLedger(epsilon=10)
-        with pytest.raises(ValueError, match="read once only"):
-            privatize(changing(9, 0), encoder(ledger=ledger), path=path)
-        assert ledger.spent.epsilon == 0
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_table_that_is_shorter_after_the_check_gives_no_release(tmp_path):
     for path in (None, tmp_path / "out.parquet"):
         ledger = PrivacyLedger(epsilon=10)
@@ -86,16 +80,9 @@ def test_a_table_that_is_shorter_after_the_check_gives_no_release(tmp_path):
     assert privatize(changing(8, 9), encoder()).collect().height == 9  # a log that grows
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_so_it_is_with_a_file_and_the_run_can_be_resumed(form, tmp_path, monkeypatch):
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    from skdp.engines.files import TableFile
-
-    write = {"csv": pyarrow.csv.write_csv, "parquet": pyarrow.parquet.write_table}[form]
-    source, target = tmp_path / f"in.{form}", tmp_path / "out.parquet"
-    write(pa.table({"color": ["red"] * 9}), source)
+def test_so_it_is_with_a_file_and_the_run_can_be_resumed(tmp_path, monkeypatch):
+    source, target = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    pq.write_table(pa.table({"color": ["red"] * 9}), source)
     ledger, read, times = PrivacyLedger(epsilon=10), TableFile.tables, iter([9, 8])
 
     def shorter(self, declared, columns):
@@ -111,7 +98,7 @@ def test_so_it_is_with_a_file_and_the_run_can_be_resumed(form, tmp_path, monkeyp
     assert spent > 0
     privatize_file(source, target, encoder(ledger=ledger), resume=True)
     assert ledger.spent.epsilon == spent
-    assert pyarrow.parquet.read_table(target).num_rows == 9
+    assert pq.read_table(target).num_rows == 9
 
 
 def test_a_refusal_leaves_no_reader_open_on_a_connection():
@@ -125,6 +112,22 @@ def test_a_refusal_leaves_no_reader_open_on_a_connection():
     assert connection.sql("SELECT 1").fetchall() == [(1,)]
     assert caught_tally.value.__context__ is None
     assert caught.value.__context__ is None
+
+
+def test_a_ledger_that_is_set_after_fit_is_refused_as_by_transform(tmp_path):
+    rows, ledger = pa.table({"color": ["red", "green"] * 5}), PrivacyLedger(epsilon=10)
+    pq.write_table(rows, tmp_path / "in.parquet")
+    fitted = encoder().fit(rows).set_params(ledger=ledger)
+    for use in (
+        lambda: fitted.transform(rows),
+        lambda: privatize(pl.from_arrow(rows).lazy(), fitted, check=False),
+        lambda: privatize_file(tmp_path / "in.parquet", tmp_path / "out.csv", fitted),
+        lambda: privatize_file(tmp_path / "in.parquet", tmp_path / "out.csv", fitted, check=False),
+    ):
+        with pytest.raises(ValueError, match="the ledger was set after fit"):
+            use()
+    assert ledger.spent.epsilon == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
 
 
 # No second report of a row
@@ -147,19 +150,6 @@ def test_a_lazy_release_of_rows_in_another_order_is_refused():
     for _ in range(3):
         with pytest.raises(Exception, match="are in another order"):
             released.collect()
-
-
-def test_so_are_rows_that_are_added_or_changed():
-    tables = [pl.DataFrame({"color": ["red"] * rows + end}) for rows, end in [(9, []), (10, []), (8, ["green"])]]
-    tables.insert(2, tables[0])
-    rows = iter(tables)
-    grows = pl.LazyFrame({"x": [0]}).map_batches(lambda _: next(rows), schema={"color": pl.String})
-    released = privatize(grows, encoder(), persist=False)
-    with pytest.raises(Exception, match="not those that were checked"):
-        released.collect()
-    assert released.collect().height == 9  # as they were
-    with pytest.raises(Exception, match="not those that were checked"):
-        released.collect()
 
 
 def test_a_batch_that_was_not_there_is_not_released():
@@ -205,16 +195,6 @@ def test_a_dask_partition_in_another_order_is_refused():
 
 
 # Errors of reading
-
-
-def everything_said(error):
-    waiting, said = [error], ""
-    while waiting:
-        error = waiting.pop()
-        if error is not None:
-            said += f"{error} {error!r} {error.args} {vars(error)}"
-            waiting += [error.__cause__, error.__context__]
-    return said
 
 
 def _of_csv(folder):
@@ -301,15 +281,16 @@ KEY = b"the key of permanent reports...."
 MEMOISED = {"memoize": True, "secret_key": KEY}
 
 
-def senders():
-    yield encoder(**MEMOISED)
-    yield UnaryEncodingTransformer(1.0, categories=COLORS, **MEMOISED)
-    yield LocalHashingEncoder(1.0, categories=COLORS, **MEMOISED)
-    yield NumericPerturber(1.0, mechanism="laplace", bounds=(0, 9), **MEMOISED)
-    yield RapporEncoder(1.0, secret_key=KEY)
+SENDERS = [
+    encoder(**MEMOISED),
+    UnaryEncodingTransformer(1.0, categories=COLORS, **MEMOISED),
+    LocalHashingEncoder(1.0, categories=COLORS, **MEMOISED),
+    NumericPerturber(1.0, mechanism="laplace", bounds=(0, 9), **MEMOISED),
+    RapporEncoder(1.0, secret_key=KEY),
+]
 
 
-@each("transformer", list(senders()))
+@each("transformer", SENDERS)
 def test_what_tallies_and_checks_are_sent_holds_no_key_and_no_ledger(transformer):
     from skdp.engines._batch_release import BatchCheck
 

@@ -1,9 +1,7 @@
 """The random bits of batches: whose they are, and that they are the same when a batch is drawn again."""
 
 import hashlib
-import multiprocessing
 import pickle
-from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -269,17 +267,3 @@ def test_workers_have_no_ledger():
     made = encoder(ledger=ledger).fit(people(10)[["a", "b"]])
     pickle.loads(pickle.dumps(release_of(made, KeyedRandomness())))(people(100))
     assert ledger.spent.epsilon == 0
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # Python's, of forks of processes with threads
-def test_forked_and_spawned_workers_never_share_random_bits():
-    """Forked and spawned workers that hold the same pickle and equal rows."""
-    made = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}).fit(same("x", 10))
-    release, drawn = Release(made.protocol_, [], KeyedRandomness()), []
-    for method in ("fork", "spawn") if "fork" in multiprocessing.get_all_start_methods() else ("spawn",):
-        with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
-            parts = pool.map(release, [same("x")] * 4, [Place(number) for number in range(4)])
-            drawn.append([tuple(part["a"]) for part in parts])
-    assert all(len(set(parts)) == 4 for parts in drawn)
-    assert all(parts == drawn[0] for parts in drawn)  # and whichever process draws a place draws the same

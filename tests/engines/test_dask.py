@@ -1,21 +1,23 @@
 """Dask's schedulers: processes, and clusters whose workers die."""
 
+import multiprocessing
 import os
 import signal
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
-from skdp import Domain, DPHistogram, RandomizedResponseEncoder
+from skdp import DPHistogram, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
 from tests.conftest import often
+from tests.engines.tables import DOMAIN
 
 pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
-
-DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 
 
 def encoder(**params):
@@ -28,6 +30,29 @@ def test_processes_give_what_threads_give(request, processes, people):
     first, second, here = lazy.compute(), lazy.compute(), lazy.compute(scheduler="synchronous")
     pd.testing.assert_frame_equal(first, second)  # drawn twice, in other processes
     pd.testing.assert_frame_equal(first, here)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # Python's, of forks of processes with threads
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_forked_and_spawned_workers_never_share_coins(dask_frame, method):
+    """Partitions and columns that are all alike, in two processes (false alarm: 2**-5000)."""
+    import dask
+
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip("no processes are forked here")
+    same = pa.table({"a": ["x"] * 40_000, "b": ["x"] * 40_000})
+    fitted = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]})
+    with (
+        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool,
+        dask.config.set(scheduler="processes", pool=pool, chunksize=1),
+    ):
+        releases = [privatize(dask_frame(same, 4), fitted, persist=False) for _ in range(2)]
+        drawn = [dask.compute(*released.to_delayed()) for released in (*releases, releases[0])]
+    columns = [tuple(part[name]) for parts in drawn[:2] for part in parts for name in part]
+    assert {len(column) for column in columns} == {10_000}
+    assert len(set(columns)) == len(columns) == 16
+    assert all(one.equals(other) for one, other in zip(drawn[0], drawn[2], strict=True))
 
 
 def kill_one(client):

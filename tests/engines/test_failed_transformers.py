@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import dask.dataframe as dd
-import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
 
 from skdp import PrivacyLedger
@@ -16,15 +12,6 @@ from skdp.engines import privatize
 from tests.outside_transformer import SaidProtocol, SaidTransformer
 
 ROWS = pa.table({"it": ["SECRET", "other"] * 5})
-TABLES = {
-    "pyarrow": lambda: ROWS,
-    "pandas": ROWS.to_pandas,
-    "polars": lambda: pl.from_arrow(ROWS),
-    "lazy polars": lambda: pl.from_arrow(ROWS).lazy(),
-    "dataset": lambda: ds.dataset(ROWS),
-    "duckdb": lambda: duckdb.from_arrow(ROWS),
-    "dask": lambda: dd.from_pandas(ROWS.to_pandas(), npartitions=2),
-}
 
 
 class Fails(SaidProtocol):
@@ -72,7 +59,6 @@ def transformer(protocol, ledger=None):
     return outside(categories={"it": ["SECRET", "other"]}, ledger=ledger).fit(pd.DataFrame({"it": ["other"]}))
 
 
-@pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize(
     ("protocol", "where"),
     [
@@ -82,19 +68,18 @@ def transformer(protocol, ledger=None):
     ],
     ids=["prepare", "randomise", "write"],
 )
-def test_the_kind_and_the_place_are_shown_and_no_value(name, protocol, where):
+def test_the_kind_and_the_place_are_shown_and_no_value(every_engine, protocol, where):
     with pytest.raises(RuntimeError) as caught:
-        privatize(TABLES[name](), transformer(protocol))
+        privatize(every_engine.frame(ROWS), transformer(protocol))
     assert where in str(caught.value)
     assert "SECRET" not in repr(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_fault_that_needs_no_rows_is_shown_with_its_cause(name):
+def test_a_fault_that_needs_no_rows_is_shown_with_its_cause(engine):
     ledger = PrivacyLedger(epsilon=9.0)
     expected = r"FailsAtOnce.randomise failed: AttributeError \(test_failed.*, in randomise\): .*no_such_function"
     with pytest.raises(RuntimeError, match=expected) as caught:
-        privatize(TABLES[name](), transformer(FailsAtOnce, ledger))
+        privatize(engine.frame(ROWS), transformer(FailsAtOnce, ledger))
     assert isinstance(caught.value.__cause__, AttributeError)
     assert ledger.spent == (0, 0)

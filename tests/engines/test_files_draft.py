@@ -6,14 +6,11 @@ from datetime import date, datetime, timedelta
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.feather
-import pyarrow.parquet
 import pytest
 
 from skdp.base import draft_domain_toml, read_frame
-from skdp.cli import main
 from skdp.engines.files import TableFile, draft_file
+from tests.engines.tables import write
 
 N = 4000
 rows = np.arange(N)
@@ -40,31 +37,8 @@ FRAME = pd.DataFrame({name: pd.Series(values) for name, values in COLUMNS.items(
 FRAME.loc[N - 2, "one missing"] = pd.NA
 
 
-def written(frame, path):
-    if path.suffix == ".csv":
-        frame.to_csv(path, index=False)
-    elif path.suffix == ".parquet":
-        pyarrow.parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), path, row_group_size=700)
-    else:
-        pyarrow.feather.write_feather(pa.Table.from_pandas(frame, preserve_index=False), path, chunksize=700)
-    return path
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow"])
 @pytest.mark.parametrize("options", [{"bins": 32, "max_values": 100}, {"bins": 1, "max_values": 1}])
 def test_the_draft_is_that_of_the_whole_table(tmp_path, small_reads, suffix, options):
-    path = written(FRAME, tmp_path / f"in{suffix}")
+    path = write(FRAME, tmp_path / f"in{suffix}")
     assert draft_file(TableFile(path), **options) == draft_domain_toml(read_frame(path, find_dates=True), **options)
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_identifiers_of_a_large_file_are_not_drafted(tmp_path, small_reads, suffix, capsys):
-    frame = pd.DataFrame({"customer": rows + 1, "mail": [f"p{row}@example.org" for row in rows], "age": rows % 90})
-    path = written(frame, tmp_path / f"in{suffix}")
-    assert main(["draft-domain", str(path), str(tmp_path / "domain.toml")]) == 0
-    text = (tmp_path / "domain.toml").read_text()
-    assert "[columns.age]" in text
-    assert "[columns.customer]" not in text
-    told = capsys.readouterr().err
-    for name in ("customer", "mail"):
-        assert f"Column {name!r} is left out: it looks like an identifier of records or persons" in told

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp import Interval, PrivacyLedger, RandomizedResponseEncoder
-from skdp.engines import privatize_file, synthesize_file, tally_files
-from skdp.synthesis import DPMarginalSynthesizer
+from skdp.engines import privatize_file, tally_files
 
 FORMATS = ["csv", "csv.gz", "tsv", "parquet", "arrow"]
 PARIS = dt.timezone(dt.timedelta(hours=1))
@@ -75,15 +74,6 @@ def test_another_decimal_is_undeclared(tmp_path):
     (tmp_path / "in.csv").write_text("\n".join(texts[:4]) + "\n")
     out = privatize_file(tmp_path / "in.csv", tmp_path / "out.parquet", encoder(values))
     assert tally_files(out).support[0].tolist() == [2, 1, 0]
-
-
-def test_decimals_of_a_csv_file_are_synthesised(tmp_path):
-    values = [Decimal("1.10"), Decimal("2.25")]
-    source = tmp_path / "in.csv"
-    pa_csv.write_csv(pa.table({"answer": column_of(values)}), source)
-    out = synthesize_file(source, tmp_path / "out.parquet", DPMarginalSynthesizer(20.0, domain={"answer": values}))
-    counts = pq.read_table(out)["answer"].to_pandas().value_counts()
-    assert [abs(counts[value] - count) < 20 for value, count in zip(values, COUNTS, strict=False)] == [True, True]
 
 
 @pytest.mark.parametrize(

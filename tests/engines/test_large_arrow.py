@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp.engines.backends import arrow as _large_arrow
-from skdp.engines.backends.arrow import ArrowTable, StreamedTable
+from skdp.engines.backends.arrow import StreamedTable
 from skdp.frames import open_large
 
 
@@ -59,13 +59,6 @@ def test_parquet_files(rows, tmp_path, names, group):
     pq.write_table(rows.slice(0, 0), tmp_path / "2.parquet")
     pq.write_table(rows.slice(400), tmp_path / "3.parquet", row_group_size=group)
     assert read(open_large(ds.dataset(tmp_path)), names) == rows.select(names).to_pydict()
-
-
-def test_some_of_the_row_groups(rows, tmp_path):
-    pq.write_table(rows, tmp_path / "1.parquet", row_group_size=100)
-    (file,) = ds.dataset(tmp_path).get_fragments()
-    some = ds.FileSystemDataset([file.subset(row_group_ids=[1, 7])], rows.schema, file.format)
-    assert read(ArrowTable(some), ["a"])["a"] == [*range(100, 200), *range(700, 800)]
 
 
 def test_what_is_no_plain_file(rows, tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from scipy.stats import chisquare
 
 from skdp.engines.backends import persons
 from skdp.engines.backends.persons import mark_rows
@@ -63,6 +64,15 @@ class TestMarks:
 
     def test_batches_do_not_matter(self):
         np.testing.assert_array_equal(marks(COLUMNS["text"], size=170), marks(COLUMNS["text"], size=999))
+
+
+def test_no_row_is_more_likely_than_another_over_seeds():
+    """Of 3 rows of each of 400 persons one is kept: chi-square of 10 seeds (false alarm: 1e-6), and other rows each."""
+    for column in (np.arange(1_200) % 400, [f"p{number % 400}" for number in range(1_200)]):
+        kept = np.array([marks(pa.array(column), most=1, seed=seed) for seed in range(10)])
+        by_place = kept.reshape(10, 3, 400).sum(axis=(0, 2))
+        assert chisquare(by_place).pvalue > 1e-6
+        assert (kept[0] != kept[1:]).mean(axis=1).min() > 0.3  # 4 of 9 rows, if seeds are independent
 
 
 def test_a_table_that_changes_is_refused(tmp_path):

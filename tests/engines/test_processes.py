@@ -97,13 +97,6 @@ def test_the_reports_are_those_of_memory(people, used, tmp_path):
     assert not used  # fresh reports need none
 
 
-def test_what_is_fast_is_drawn_here(people, used, monkeypatch):
-    """To send rows to a process takes longer than to draw their reports at once."""
-    monkeypatch.setattr(_processes, "SLOW", 1e9)
-    privatize(ds.dataset(people), encoder(), record_id="id").to_table()
-    assert not used
-
-
 def test_a_row_that_is_refused_in_a_process(people, used):
     """The other process does not show in the error, nor does the value."""
     strange = people.set_column(0, "a", pa.array(["x"] * (ROWS - 1) + ["SECRET"]))

@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 
-from skdp import Domain, DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
+from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, tally
 from skdp.engines._batch_release import Release
-from skdp.local import LocalHashingEncoder
+from tests.engines.tables import DOMAIN
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]  # Spark's own, of pandas and of sockets
-
-DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 
 
 def encoder(**params):
@@ -25,26 +23,6 @@ def frame(spark, people, tmp_path):
     for part in range(4):
         pq.write_table(people.slice(part * 2_500, 2_500), tmp_path / "in" / f"{part}.parquet")
     return spark.read.parquet(str(tmp_path / "in"))
-
-
-def test_a_release_is_complete_and_is_the_same_at_each_use(frame, people):
-    fitted = encoder()
-    released = privatize(frame, fitted, keep=["number"])
-    first, second = released.toArrow().sort_by("number"), released.toArrow().sort_by("number")
-    assert first.equals(second)
-    assert first["number"].to_pylist() == people["number"].to_pylist()
-    assert set(first["color"].to_pylist()) == set(DOMAIN["color"].values)
-    assert first["size"].to_pylist() != people["size"].to_pylist()
-    found = tally(released, fitted)
-    assert found == fitted.tally(first.select(["color", "size"]))
-
-
-@pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
-@pytest.mark.parametrize("make", [RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder])
-def test_tallies_are_those_of_the_rows(frame, people, make, strategy):
-    fitted = make(1.0, categories=DOMAIN, strategy=strategy)
-    released = privatize(frame, fitted)
-    assert tally(released, fitted) == fitted.tally(released.toArrow())
 
 
 def shaken(frame, marks):

@@ -169,11 +169,26 @@ def test_parameters_that_are_set_later_wait_for_fit(name):
     transformer, table = made(name)
     transformer.fit(table)
     promised = transformer.guarantee_
-    transformer.set_params(epsilon=-1, random_state=0, ledger=3)
+    transformer.set_params(epsilon=-1, random_state=0)
     assert not transformer.transform(table).equals(transformer.transform(table))
     assert transformer.guarantee_ == promised
     with pytest.raises((TypeError, ValueError)):
         transformer.fit(table)
+
+
+@every_transformer
+def test_a_ledger_that_is_set_after_fit_is_refused_and_one_that_is_taken_away_is_charged(name):
+    """Nobody takes a ledger for charged that is not, nor an encoder for free."""
+    first, second = PrivacyLedger(epsilon=100), PrivacyLedger(epsilon=100)
+    transformer, table = made(name, ledger=first)
+    transformer.fit(table).set_params(ledger=second)
+    with pytest.raises(ValueError, match=r"the ledger was set after fit.*call fit again"):
+        transformer.transform(table)
+    assert first.spent == second.spent == (0, 0)
+    transformer.set_params(ledger=None).transform(table)
+    assert first.spent.epsilon == pytest.approx(transformer.guarantee_.epsilon)
+    transformer.set_params(ledger=second).fit(table).transform(table)
+    assert second.spent == first.spent
 
 
 @each(

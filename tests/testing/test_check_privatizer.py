@@ -223,11 +223,11 @@ class LiesInItsChannel(BrokenProtocol):
 
 class ChargesTooLate(Mutant):
     def transform(self, X, **ids):
-        ledger, self._ledger = self._ledger, None
+        ledger, self.ledger, self._ledger = self._ledger, None, None
         try:
             released = super().transform(X, **ids)
         finally:
-            self._ledger = ledger
+            self.ledger = self._ledger = ledger
         if ledger is not None:
             ledger.charge(self.guarantee_, "late")
         return released
@@ -235,13 +235,13 @@ class ChargesTooLate(Mutant):
 
 class ChargesBeforeItLooks(Mutant):
     def transform(self, X, **ids):
-        ledger, self._ledger = self._ledger, None
+        ledger, self.ledger, self._ledger = self._ledger, None, None
         if ledger is not None:
             ledger.charge(self.guarantee_, "early")
         try:
             return super().transform(X, **ids)
         finally:
-            self._ledger = ledger
+            self.ledger = self._ledger = ledger
 
 
 class ChargesAtFit(Mutant):
@@ -257,9 +257,9 @@ class IgnoresTheBudget(Mutant):
         try:
             return super().transform(X, **ids)
         except RuntimeError:
-            ledger, self._ledger = self._ledger, None
+            ledger, self.ledger, self._ledger = self._ledger, None, None
             released = super().transform(X, **ids)
-            self._ledger = ledger
+            self.ledger = self._ledger = ledger
             return released
 
 

@@ -229,11 +229,12 @@ class RapporEncoder(ReportTransformer):
         check_key(self.secret_key)
 
     def charge(self, run: str | None = None, *, n_rows: int | None = None) -> None:
+        ledger = self.charged_ledger
         if self._charged:
             return
         super().charge(run, n_rows=n_rows)
         # What was charged for some rows does not pay for the reports of others.
-        in_part = self._ledger is not None and has_open_rows(self._ledger)
+        in_part = ledger is not None and has_open_rows(ledger)
         self._charged = self._once and not in_part
 
     def check_budget(self) -> None:

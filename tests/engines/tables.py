@@ -1,0 +1,90 @@
+"""Tables in files of each format, what stops a run on its way, and all that an error says."""
+
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+
+from skdp import Domain, Interval
+
+DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
+FORMATS = ["csv", "parquet", "arrow"]
+SURVEY = Domain(
+    {
+        "color": ["red", "green", "unused", None],
+        "age": Interval(0, 100, bins=5),
+        "weight": Interval(edges=[0.0, 0.3, 0.7, 1.0], missing=True),
+        "born": Interval(date(2000, 1, 1), date(2004, 1, 1), bins=4),
+        "member": [True, False],
+        "number": [0, 1, 2],
+    }
+)
+
+
+def survey(n_rows=3_000):
+    """Make rows of the survey."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 101, n_rows)
+    weight = rng.integers(0, 11, n_rows) / 10
+    return pa.table(
+        {
+            "color": pa.array(np.where(age > 50, "red", "green"), mask=rng.random(n_rows) < 0.1),
+            "age": pa.array(age),
+            "weight": pa.array(weight, mask=rng.random(n_rows) < 0.1),
+            "born": pa.array((np.datetime64("2000-01-01") + age * 14).astype("datetime64[us]")),
+            "member": pa.array(weight > 0.5),
+            "number": pa.array(age % 3, pa.uint8()),
+        }
+    )
+
+
+def write(table, path, rows=1_700):
+    """Write an Arrow or pandas table, with so many rows in each part of Parquet and Arrow files."""
+    table = pa.Table.from_pandas(table, preserve_index=False) if isinstance(table, pd.DataFrame) else table
+    if path.suffix == ".csv":
+        table.to_pandas(date_as_object=True).to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=rows)
+    else:
+        feather.write_feather(table, path, chunksize=rows, compression="lz4")
+    return path
+
+
+def read(path):
+    """Read an Arrow table."""
+    if path.suffix == ".csv":
+        return pl.read_csv(path).to_arrow()
+    return pq.read_table(path) if path.suffix == ".parquet" else feather.read_table(path)
+
+
+class StoppedBar:
+    """Stops the run after so many parts."""
+
+    def __init__(self, parts=1):
+        self.parts = parts
+
+    def __call__(self, total):
+        return self
+
+    def update(self, rows):
+        self.parts -= 1
+        if self.parts == 0:
+            raise KeyboardInterrupt
+
+    def close(self):
+        pass
+
+
+def everything_said(error):
+    """Give the text of an error, and of all that led to it, whether it is shown or not."""
+    waiting, seen = [error], []
+    while waiting:
+        error = waiting.pop()
+        if error is not None and not any(error is other for other in seen):
+            seen.append(error)
+            waiting += [error.__cause__, error.__context__]
+    return " ".join(f"{error} {error!r} {error.args} {vars(error)}" for error in seen)
