@@ -22,6 +22,7 @@ from skdp.base import (
     check_ledger,
     check_names,
     check_random_state,
+    check_same_order,
     named_levels,
     read_input,
     refuse_protected_levels,
@@ -177,13 +178,15 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         ------
         NotFittedError, TypeError, ValueError
             Before `fit`, or if X has other columns or values that cannot be reported, or a level of its row index has
-            the name of a column, or the record ids are missing, too few, repeated, or not wanted.
+            the name of a column, or the record ids are missing, too few, repeated, or not wanted, or a
+            series with the row labels of X in another order.
         BudgetExceeded
             If the ledger does not cover the release.
         """
         table, protocol = self._read(X), self.protocol_
         refuse_protected_levels(X, protocol.columns)
         warn_of_levels(X, known=self._index_levels)
+        check_same_order(X, record_id, "record_id")
         codes = protocol.prepare(table)
         records = protocol.read_records(record_id, len(table.columns[0]))
         with search_advice():
