@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import warnings
+from itertools import combinations
 
 import duckdb
 import numpy as np
@@ -264,7 +265,7 @@ def test_the_counts_of_a_release_are_those_of_its_reports(transformer, people):
     halves = [protocol.report_counts(protocol.read(part)) for part in (reports[:7], reports[7:])]
     assert sum(halves).tolist() == json.loads(text)
     assert protocol.empty_counts().tolist() == [0] * len(halves[0])
-    assert made.released.counts.tolist() == json.loads(text)
+    assert made.released.explain(np.array(json.loads(text)))
 
 
 ENGINES = {
@@ -360,9 +361,9 @@ def test_what_an_encoder_knows_stays_in_its_process():
 
     made = encoder()
     made.transform(PEOPLE)
-    assert made.released.counts[0] == len(PEOPLE)
-    assert pickle.loads(pickle.dumps(made)).released.counts is None
-    assert made.fit(PEOPLE).released.counts is None
+    assert made.released.are_known
+    assert not pickle.loads(pickle.dumps(made)).released.are_known
+    assert not made.fit(PEOPLE).released.are_known
 
 
 class TestPandasJoins:
@@ -468,3 +469,80 @@ def test_no_honest_file_is_called_unverified(seeds, tmp_path):
             feather.write_feather(pa.Table.from_pandas(table, preserve_index=False), path)
         estimate_file(path, server(made))
         path.unlink()
+
+
+class TestEncoderOfSeveralReleases:
+    """What it has released is known release by release, so that another table does not hide behind their sum."""
+
+    KINDS = (pd.DataFrame, pl.from_pandas, arrow)
+
+    # Of two values, a sum of some of many releases has any count of either; of ten values, none by chance.
+    @pytest.mark.parametrize(("n_values", "n_releases"), [(2, 2), (2, 3), (10, 3), (10, 32)])
+    def test_overwritten_and_true_tables(self, n_values, n_releases):
+        values = [f"v{place}" for place in range(n_values)]
+        people = pd.DataFrame({"x": values * (4_000 // n_values)})
+        declared = {"categories": {"x": values}}
+        made = RandomizedResponseEncoder(1.0, **declared, random_state=0).fit(people)
+        releases = [made.transform(people) for _ in range(n_releases)]
+        others = RandomizedResponseEncoder(4.0, **declared, random_state=1).fit_transform(people)
+        for table in (
+            people,
+            releases[0].assign(x=people.x),
+            pd.concat([releases[0], releases[0].assign(x=people.x)]),
+            pd.concat([releases[0], people]),
+            pd.concat([releases[0], others]),
+            pd.concat([releases[0], releases[0]]),
+        ):
+            for kind in self.KINDS:
+                with noticed():
+                    made.estimate_counts(kind(table))
+            with noticed():
+                tally(pl.from_pandas(table).lazy(), made)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_honest_tables_pass(self, kind):
+        made = encoder()
+        people = kind(PEOPLE)
+        sizes = [len(PEOPLE), 100, 1, 2_000, 2_000]
+        releases = [made.transform(people[:size]) for size in sizes]
+        nothing_said = [pd.DataFrame(pl.DataFrame(table).to_dict(as_series=False)) for table in releases]
+        for table in nothing_said:
+            for part in (table, table[: len(table) // 2 + 1], table.sample(frac=1, random_state=0)):
+                made.estimate_counts(pl.from_pandas(part))
+        for chosen in ([0, 1], [3, 4], [4, 0, 2], range(5)):
+            joined = pd.concat([nothing_said[place] for place in chosen])
+            made.estimate_counts(pl.from_pandas(joined))
+            tally(pl.from_pandas(joined.sample(frac=1, random_state=0)).lazy(), made)
+        for table in releases:
+            made.estimate_counts(table)
+
+    def test_whole_tables_that_pandas_joins(self):
+        made = encoder()
+        releases = [made.transform(PEOPLE) for _ in range(5)]
+        for chosen in ([0, 1], [4, 2, 1], range(5)):
+            made.estimate_counts(pd.concat([releases[place] for place in chosen]))
+
+    @pytest.mark.parametrize("n_releases", [31, 32, 33, 80])
+    def test_of_many_releases_any_choice_passes(self, n_releases):
+        made = encoder()
+        releases = [made.transform(PEOPLE[:50]) for _ in range(n_releases)]
+        for chosen in (slice(None), slice(0, None, 2), slice(3, 7), slice(-2, None)):
+            made.estimate_counts(pl.concat(map(pl.from_pandas, releases[chosen])))
+        joined = pl.concat(map(pl.from_pandas, releases))
+        with noticed():
+            made.estimate_counts(pl.concat([joined, pl.from_pandas(PEOPLE[:1])]))
+
+    @pytest.mark.parametrize("n_releases", range(1, 9))
+    def test_only_sums_of_releases_are_explained(self, n_releases):
+        """Every subset of a few releases, and beside each a table that differs in one report."""
+        made = encoder()
+        counts = [np.array([10 + 3**place, 5 + 3**place, 5]) for place in range(n_releases)]
+        for one in counts:
+            made.released.begin()
+            made.released.end(one)
+        for size in range(2, n_releases + 1):
+            for chosen in combinations(counts, size):
+                total = sum(chosen)
+                assert made.released.explain(total)
+                assert not made.released.explain(total + np.array([0, 1, -1]))
+                assert not made.released.explain(total + np.array([1, 1, 0]))

@@ -97,7 +97,7 @@ def sum_file(source: SourceFile, transformer: ReportTransformer, progress: Progr
             reports.add(sums, batch)
             bar.update(len(batch))
     tally = reports.total(sums)
-    check_releases(reports.counts(sums), table.releases(), transformer.released.counts)
+    check_releases(reports.counts(sums), table.releases(), transformer.released)
     return tally
 
 
