@@ -33,6 +33,7 @@ from skdp.local.protocol import ReportProtocol, UnverifiedReportsWarning
 from skdp.local.protocol import Reports as Reports
 from skdp.local.protocol import Tally as Tally
 from skdp.local.protocol import check_releases as check_releases
+from skdp.local.protocol import check_together as check_together
 from skdp.local.protocol import refuse_impossible as refuse_impossible
 from skdp.local.rappor import RapporEncoder
 from skdp.local.sets import SetValuedEncoder

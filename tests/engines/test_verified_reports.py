@@ -27,6 +27,7 @@ from skdp import (
     UnaryEncodingTransformer,
     read_protocol,
 )
+from skdp.cli import main
 from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_files
 from skdp.local import LocalTableEncoder, SetValuedEncoder, UnverifiedReportsWarning, join_reports, shuffle_reports
 
@@ -469,6 +470,75 @@ def test_no_honest_file_is_called_unverified(seeds, tmp_path):
             feather.write_feather(pa.Table.from_pandas(table, preserve_index=False), path)
         estimate_file(path, server(made))
         path.unlink()
+
+
+def split_file(tmp_path, reports):
+    """Write all reports to one file, and two halves to two others."""
+    parts = {"all": reports, "f": reports[reports.sex == "f"], "m": reports[reports.sex == "m"]}
+    for name, part in parts.items():
+        part.to_parquet(tmp_path / f"{name}.parquet")
+    return [str(tmp_path / f"{name}.parquet") for name in parts]
+
+
+class TestFilesWithReportsInCommon:
+    def test_a_part_beside_the_whole(self, tmp_path):
+        made = encoder()
+        whole, f, m = split_file(tmp_path, made.transform(PEOPLE))
+        for files in ([whole, f], [m, whole], [f, m, whole]):
+            for reader in (server(), made, None):
+                with pytest.warns(UnverifiedReportsWarning, match="reports of releases that have 4,000.*several times"):
+                    tally_files(files, reader)
+
+    def test_beside_a_part_of_another_release(self, tmp_path):
+        made = encoder()
+        whole, f, _ = split_file(tmp_path, made.transform(PEOPLE))
+        made.transform(PEOPLE)[:10].to_parquet(tmp_path / "other.parquet")
+        with pytest.warns(UnverifiedReportsWarning, match="2 files hold .* of releases that have 4,000"):
+            tally_files([whole, tmp_path / "other.parquet", f])
+
+    def test_parts_that_overlap(self, tmp_path):
+        reports = encoder().transform(PEOPLE)
+        reports[:2_500].to_parquet(tmp_path / "a.parquet")
+        reports[1_900:].to_parquet(tmp_path / "b.parquet")
+        with pytest.warns(UnverifiedReportsWarning, match="4,600 reports of releases that have 4,000"):
+            tally_files([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+
+    def test_a_small_part_twice_in_place_of_the_rest(self, tmp_path):
+        """Fewer reports than the release has, and yet others."""
+        f = encoder().transform(PEOPLE)
+        f = f[f.sex == "f"]
+        for name in ("a", "b"):
+            f[:1_500].to_parquet(tmp_path / f"{name}.parquet")
+        with pytest.warns(
+            UnverifiedReportsWarning, match="3,000 reports of releases that have 4,000, but more of some values"
+        ):
+            tally_files([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+
+    @pytest.mark.filterwarnings("default::skdp.local.UnverifiedReportsWarning")
+    def test_by_the_command(self, tmp_path, capsys):
+        whole, f, m = split_file(tmp_path, encoder().transform(PEOPLE))
+        assert main(["tally", whole, f, "--out", str(tmp_path / "sum.json"), "--quiet"]) == 0
+        assert "these files are not verified together" in capsys.readouterr().err
+        assert main(["tally", f, m, "--out", str(tmp_path / "whole.json"), "--quiet"]) == 0
+        assert capsys.readouterr().err == ""
+
+    def test_disjoint_parts_of_several_releases_pass(self, tmp_path):
+        made = encoder()
+        _, f, m = split_file(tmp_path, made.transform(PEOPLE))
+        made.transform(PEOPLE).to_csv(tmp_path / "second.csv", index=False)
+        made.transform(PEOPLE).to_parquet(tmp_path / "third.parquet")
+        files = [f, m, tmp_path / "second.csv", tmp_path / "third.parquet"]
+        assert tally_files(files, made).n_reports == 3 * len(PEOPLE)
+        tally_files([f, m], target=tmp_path / "tally.json")
+        assert tally_files([tmp_path / "tally.json", files[-1]]).n_reports == 2 * len(PEOPLE)
+
+    def test_one_wrong_file_is_named_once(self, tmp_path):
+        made = encoder()
+        overwritten(made.transform(PEOPLE)).to_parquet(tmp_path / "a.parquet")
+        made.transform(PEOPLE).to_parquet(tmp_path / "b.parquet")
+        with pytest.warns(UnverifiedReportsWarning) as caught:
+            tally_files([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+        assert len(caught) == 1
 
 
 class TestEncoderOfSeveralReleases:

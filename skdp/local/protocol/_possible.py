@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller
-from skdp.frames import Releases
+from skdp.frames import Releases, joined_releases
 from skdp.local.protocol._counts import ReleasedCounts
 
 RATE = 1e-6
@@ -75,6 +75,42 @@ def check_releases(counts: NDArray[np.int64] | None, noted: Releases | None, rel
         found += f"{int(listed[0]):,} of {n_reports:,} reports" if listed is not None and is_larger else "others"
         found += ". Of tables that were joined, only `join_reports` keeps the notes of all"
     _warn_unverified(f"{found}. {_CAUSES}")
+
+
+NotedCounts = tuple[NDArray[np.int64], Releases]
+"""The counts of the reports of a file, and the releases of its note."""
+
+
+def check_together(files: Sequence[NotedCounts]) -> None:
+    """Warn of files that hold more reports than the releases of their notes: they have some in common."""
+    # A file with a wrong note was judged by itself. Files of the same releases are judged by themselves, too, as their
+    # excess may be no more than what is left out of other releases.
+    noted = [(counts, releases) for counts, releases in files if _are_among(counts, releases)]
+    of_same_releases: dict[frozenset[str], list[NotedCounts]] = {}
+    for counts, releases in noted:
+        of_same_releases.setdefault(frozenset(releases), []).append((counts, releases))
+    groups = list(of_same_releases.values())
+    if len(groups) > 1:
+        groups.append(noted)
+    for group in groups:
+        excess = _excess(group)
+        if excess is not None:
+            _warn_unverified(
+                f"the notes of these files are not verified together: {len(group)} files hold {excess}. Reports that "
+                "are in several files, such as in a copy or a part of another one, are counted several times"
+            )
+            return
+
+
+def _excess(files: Sequence[NotedCounts]) -> str | None:
+    """Say how many reports files hold, and how many their releases have, if these cannot be the same reports."""
+    counts = np.sum([counts for counts, _ in files], axis=0)
+    releases = joined_releases(releases for _, releases in files)
+    listed = None if releases is None else releases.total(len(counts))
+    if listed is None or (counts <= listed).all():
+        return None
+    numbers = f"{int(counts[0]):,} reports of releases that have {int(listed[0]):,}"
+    return numbers if counts[0] > listed[0] else f"{numbers}, but more of some values than these"
 
 
 def _are_among(counts: NDArray[np.int64] | None, noted: Releases | None) -> bool:
