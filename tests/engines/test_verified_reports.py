@@ -21,6 +21,7 @@ from skdp import (
     HadamardResponseEncoder,
     LocalHashingEncoder,
     NumericPerturber,
+    PrivacyLedger,
     RandomizedResponseEncoder,
     RapporEncoder,
     SubsetSelectionEncoder,
@@ -616,3 +617,74 @@ class TestEncoderOfSeveralReleases:
                 assert made.released.explain(total)
                 assert not made.released.explain(total + np.array([0, 1, -1]))
                 assert not made.released.explain(total + np.array([1, 1, 0]))
+
+
+AGAIN = "'sex': the note of the table .* says that these are reports, and they are randomised a second time"
+
+
+class TestReportsPrivatisedAgain:
+    @pytest.mark.parametrize("kind", [pd.DataFrame, arrow])
+    def test_by_transform(self, kind):
+        made = encoder()
+        reports = made.transform(kind(PEOPLE))
+        for transformer in (made, encoder(2.0), UnaryEncodingTransformer(1.0, categories=VALUES).fit(PEOPLE)):
+            with pytest.warns(UserWarning, match=AGAIN):
+                transformer.transform(reports)
+
+    @pytest.mark.parametrize("name", ["pandas", "pyarrow", "dataset"])
+    def test_by_an_engine_before_the_charge(self, name, tmp_path):
+        ledger = PrivacyLedger(epsilon=10.0)
+        reports = encoder().transform(PEOPLE)
+        reports.to_parquet(tmp_path / "reports.parquet")
+        table = {"pandas": reports, "pyarrow": arrow(reports), "dataset": ds.dataset(tmp_path / "reports.parquet")}[
+            name
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(UserWarning, match=AGAIN):
+                privatize(table, encoder(ledger=ledger))
+        assert len(ledger.report()) == 0
+
+    @pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
+    def test_of_a_file_before_the_charge(self, ending, tmp_path):
+        ledger = PrivacyLedger(epsilon=10.0)
+        PEOPLE.to_parquet(tmp_path / "people.parquet")
+        reports = privatize_file(tmp_path / "people.parquet", tmp_path / f"reports.{ending}", encoder())
+        with pytest.raises(UserWarning, match=AGAIN):
+            privatize_file(reports, tmp_path / f"again.{ending}", encoder(ledger=ledger))
+        assert len(ledger.report()) == 0
+        assert not (tmp_path / f"again.{ending}").exists()
+        if ending == "csv":  # a file that was written anew is none of reports
+            PEOPLE.to_csv(reports, index=False)
+            privatize_file(reports, tmp_path / "again.csv", encoder())
+
+    def test_other_columns_of_the_table_are_no_reports(self):
+        ages = NumericPerturber(1.0, bounds={"age": (0, 100)})
+        both = encoder().transform(PEOPLE).assign(age=30.0)
+        assert "skdp.protocol" in both.attrs
+        ages.fit_transform(both[["age"]])
+
+    def test_the_columns_of_the_reports_count(self):
+        bits = UnaryEncodingTransformer(1.0, categories=VALUES).fit_transform(PEOPLE)
+        again = RandomizedResponseEncoder(1.0, categories={name: [0, 1] for name in bits}).fit(bits)
+        with pytest.warns(UserWarning, match="'sex_f', 'sex_m': the note"):
+            again.transform(bits)
+
+    @pytest.mark.parametrize("note", ["", "{}", "[1]", "no JSON"])
+    def test_a_note_that_cannot_be_read_says_nothing(self, note):
+        people = PEOPLE.copy()
+        people.attrs["skdp.protocol"] = note
+        encoder().transform(people)
+
+    def test_nor_do_two_that_contradict(self):
+        table = encoder().transform(arrow(PEOPLE))
+        other = json.dumps({"skdp.protocol": "{}"})
+        metadata = {"skdp.protocol": table.schema.metadata[b"skdp.protocol"], "PANDAS_ATTRS": other}
+        table = table.replace_schema_metadata(metadata)
+        encoder().transform(table)
+        privatize(table, encoder())
+
+    def test_true_values_under_no_note_pass(self):
+        reports = encoder().transform(PEOPLE)
+        reports.attrs.clear()
+        encoder().transform(reports)
