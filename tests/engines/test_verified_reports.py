@@ -481,6 +481,20 @@ def split_file(tmp_path, reports):
     return [str(tmp_path / f"{name}.parquet") for name in parts]
 
 
+def test_a_folder_of_releases_that_is_read_at_once_and_the_ways_out(tmp_path):
+    made = encoder()
+    files = [tmp_path / f"{name}.parquet" for name in ("a", "b")]
+    for path in files:
+        made.transform(PEOPLE).to_parquet(path)
+    for read in (pd.read_parquet, pq.read_table):
+        with pytest.warns(UnverifiedReportsWarning, match="4,000 of 8,000 reports.* only `join_reports` keeps"):
+            server().estimate_counts(read(tmp_path))
+        made.estimate_counts(read(tmp_path))
+        server().estimate_counts(join_reports(map(read, files)))
+    server().estimate_counts(tally(ds.dataset(tmp_path), server()))
+    server().estimate_counts(tally_files(files))
+
+
 class TestFilesWithReportsInCommon:
     def test_a_part_beside_the_whole(self, tmp_path):
         made = encoder()
