@@ -238,8 +238,10 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         Warns
         -----
         UnverifiedReportsWarning
-            If the reports are not among those of the releases whose counts they carry; or, where they carry none, not
-            among those that this transformer has made since `fit`, if it has made any.
+            If the reports are not among those of the releases whose counts they carry; or, where they carry none, or
+            those of fewer reports, if they are neither a part of one table that this transformer has made since `fit`,
+            nor some of its tables together, if it has made any. Of more than 32 tables, the first are known by their
+            sum only.
 
         Notes
         -----
