@@ -165,7 +165,8 @@ def test_bars_are_for_terminals_and_not_for_the_quiet(files, capsys, monkeypatch
         monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
         out = [f"{terminal}{quiet}.csv"] if command == "privatize" else []
         capsys.readouterr()
-        run(command, "in.parquet", *out, *(["--quiet"] if quiet else []))
+        source = "in.csv" if command == "privatize" else "in.parquet"
+        run(command, source, *out, *(["--quiet"] if quiet else []))
         seen[terminal, quiet] = "rows" in capsys.readouterr().err
     assert seen == {(True, False): True, (True, True): False, (False, False): False}
 
