@@ -35,6 +35,7 @@ from skdp.base._numbers import read_bounds as read_bounds
 from skdp.base._numbers import read_numbers as read_numbers
 from skdp.base._numbers import together as together
 from skdp.base._probabilities import ProbabilisticClassifier as ProbabilisticClassifier
+from skdp.base._row_index import check_same_order as check_same_order
 from skdp.base._row_index import named_levels as named_levels
 from skdp.base._row_index import refuse_protected_levels as refuse_protected_levels
 from skdp.base._row_index import warn_of_levels as warn_of_levels

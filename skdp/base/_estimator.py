@@ -20,6 +20,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from skdp.base._row_index import check_same_order
 from skdp.base._warnings import warn_once
 from skdp.coding import ColumnError, distinct_values, plain
 from skdp.domain import Categories, Domain
@@ -111,6 +112,7 @@ def target_of(table: Table, y: Any) -> tuple[Any, Any]:
     n_rows = len(table.columns[0]) if table.columns else 0
     if not table.columns or len(column) != n_rows:
         raise ValueError(f"y has {len(column)} rows; X has {n_rows}")
+    check_same_order(table.native, y, "y")
     if name in table.names:  # such as one that was computed from this column
         further = (f"{TARGET}_{number}" for number in itertools.count(2))
         name = next(free for free in itertools.chain([TARGET], further) if free not in table.names)

@@ -1,10 +1,11 @@
-"""The row index of pandas passes through a transformer, so it must not hold what the transformer protects."""
+"""The row index of pandas: it passes through a transformer, and says which row of another table is the same record."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from skdp.base._warnings import warn_once
@@ -40,3 +41,24 @@ def warn_of_levels(table: Any, known: Collection[Any] = ()) -> None:
             "record or identifies a person, drop it before by reset_index(drop=True)",
             PrivacyLeakWarning,
         )
+
+
+def check_same_order(X: Any, column: Any, what: str) -> None:
+    """Refuse a series that has the row labels of X in another order, as it is read by position."""
+    if not (isinstance(X, pd.DataFrame) and isinstance(column, pd.DataFrame | pd.Series)):
+        return
+    if len(X) == len(column) and not X.index.equals(column.index) and _hold_the_same(X.index, column.index):
+        raise ValueError(
+            f"{what} has the labels of X in another order, and rows are read by position: reindex it like X, by "
+            f"{what}.reindex(X.index), or pass {what}.to_numpy() if its rows are in the order of X"
+        )
+
+
+def _hold_the_same(labels: pd.Index, others: pd.Index) -> bool:
+    """Return whether two indexes of one length hold the same labels, each as often."""
+    try:
+        distinct = labels.unique()
+        expected, given = distinct.get_indexer_for(labels), distinct.get_indexer_for(others)
+    except (TypeError, ValueError):  # labels that cannot be looked up, or not among the others
+        return False
+    return bool((given >= 0).all()) and np.array_equal(np.sort(expected), np.sort(given))

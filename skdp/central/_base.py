@@ -218,7 +218,8 @@ class CentralStatistic(CentralEstimator):
         ------
         TypeError, ValueError
             If a parameter is out of range, a declaration does not fit the columns, or X is 1-D, sparse, not numeric
-            where it must be, or holds values that are to be an error.
+            where it must be, or holds values that are to be an error; or groups is a series with the row labels of X in
+            another order.
         BudgetExceeded
             If the ledger does not cover it.
 
@@ -289,9 +290,9 @@ class CentralStatistic(CentralEstimator):
 
     def _limited(self, table: Table, groups: Any, rows: int) -> Table:
         """Choose some rows of each person."""
-        n_rows = len(table.columns[0])
-        kept = rows_within(groups, rows, n_rows, self._chooser())
-        return replace(table, persons=read_persons(groups, n_rows)).take(np.flatnonzero(kept))
+        persons = read_persons(groups, table)
+        kept = rows_within(persons, rows, self._chooser())
+        return replace(table, persons=persons).take(np.flatnonzero(kept))
 
     def _chooser(self) -> np.random.Generator:
         """Return the generator that chooses rows of persons, which shares no random bits with the noise."""

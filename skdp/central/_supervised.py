@@ -65,7 +65,8 @@ class SupervisedStatistic(CentralStatistic):
         ------
         TypeError, ValueError
             If a parameter is out of range, a declaration does not fit the columns, X is 1-D, sparse, or holds values
-            that it must not hold, or y has another number of rows, misses a value or holds an undeclared class.
+            that it must not hold, or y has another number of rows, misses a value or holds an undeclared class; or
+            y or groups is a series with the row labels of X in another order.
         BudgetExceeded
             If the ledger does not cover it.
 

@@ -32,6 +32,7 @@ from skdp.local import (
     SecretKey,
     protocol_text,
     text_in_memory,
+    warn_of_reports,
 )
 from skdp.local.memo import framed, read_record_ids
 
@@ -198,9 +199,11 @@ class Release:
         record_id: str | None = None,
         check_ids: Callable[[str], None] = lambda record_id: None,
         look: Callable[[BatchCheck, Any], Found] | None = None,
+        notes: Iterable[str | None] = (),
     ) -> tuple[Self, Any, Found | None]:
         """Check all that can be checked before a row is privatised, charge the ledger, and start the randomness."""
         trial = cls.rehearse(sample, transformer, keep, record_id)
+        warn_of_reports(notes, transformer)
         transformer.check_budget()
         if record_id is not None:
             check_ids(record_id)

@@ -82,6 +82,12 @@ def privatize(
     ImportError
         If a library is missing; the error names the extra to install.
 
+    Warns
+    -----
+    UserWarning
+        If the table says that a column holds reports already (in the metadata of Arrow and Parquet, or the ``attrs`` of
+        pandas): randomised again, they are reports of the first reports.
+
     See Also
     --------
     tally : Sums up the reports, without bringing them to Python.
@@ -175,5 +181,15 @@ def privatize(
     def check_ids(record_id: str) -> None:
         check_distinct(*engine.count_ids(record_id))
 
-    plan = partial(Release.plan, transformer=transformer, keep=keep, record_id=record_id, check_ids=check_ids)
+    plan = partial(
+        Release.plan, transformer=transformer, keep=keep, record_id=record_id, check_ids=check_ids, notes=_notes(engine)
+    )
     return engine.privatize(plan, persist=persist, path=path, check=check)
+
+
+def _notes(engine: Any) -> list[str | None]:
+    """Return the protocols that a table says; none, if what it says cannot be read."""
+    try:
+        return list(engine.said())
+    except ValueError:
+        return []

@@ -86,7 +86,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     reports = ReportSums(public)
     sums = engine.tally(reports, public)
     found = reports.total(sums)
-    check_releases(reports.counts(sums), engine.releases(), transformer.released.counts)
+    check_releases(reports.counts(sums), engine.releases(), transformer.released)
     return found
 
 
@@ -103,7 +103,7 @@ def tally_batches(batches: Iterable[Any], transformer: ReportTransformer) -> Any
 
     sums = add_up_batches(checked(), reports)
     found = reports.total(sums)
-    check_releases(reports.counts(sums), joined_releases(releases), transformer.released.counts)
+    check_releases(reports.counts(sums), joined_releases(releases), transformer.released)
     return found
 
 

@@ -20,6 +20,7 @@ from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local._shuffle import join_reports, shuffle_reports
 from skdp.local._stored_tally import ReportTally
 from skdp.local._transformer import ReportTransformer
+from skdp.local._transformer import warn_of_reports as warn_of_reports
 from skdp.local.heavy_hitters import HeavyHitters
 from skdp.local.memo import SecretKey
 from skdp.local.numeric import NumericPerturber
@@ -33,6 +34,7 @@ from skdp.local.protocol import ReportProtocol, UnverifiedReportsWarning
 from skdp.local.protocol import Reports as Reports
 from skdp.local.protocol import Tally as Tally
 from skdp.local.protocol import check_releases as check_releases
+from skdp.local.protocol import check_together as check_together
 from skdp.local.protocol import refuse_impossible as refuse_impossible
 from skdp.local.rappor import RapporEncoder
 from skdp.local.sets import SetValuedEncoder

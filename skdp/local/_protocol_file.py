@@ -403,10 +403,10 @@ def read_carried(reports: Any, transformer: Any) -> tuple[Reports, Any]:
     check_carried(carried_text(reports), transformer)
     arrays: Reports = protocol.read(reports)
     tally = protocol.tally(arrays)
-    noted, known = carried_releases(reports), transformer.released.counts
-    if noted is not None or known is not None:
+    noted, released = carried_releases(reports), transformer.released
+    if noted is not None or released.are_known:
         counts = protocol.tallied_counts(tally)
-        check_releases(protocol.report_counts(arrays) if counts is None else counts, noted, known)
+        check_releases(protocol.report_counts(arrays) if counts is None else counts, noted, released)
     return arrays, tally
 
 

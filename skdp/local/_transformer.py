@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Self
 
@@ -22,6 +23,8 @@ from skdp.base import (
     check_ledger,
     check_names,
     check_random_state,
+    check_same_order,
+    level_of_the_caller,
     named_levels,
     read_input,
     refuse_protected_levels,
@@ -29,10 +32,10 @@ from skdp.base import (
 )
 from skdp.domain import Domain
 from skdp.exact import round_up
-from skdp.frames import Releases, Table, carries_notes, with_protocol
+from skdp.frames import Releases, Table, carried_text, carries_notes, with_protocol
 from skdp.local._portable import Portable
 from skdp.local._promise import warn_of_promise
-from skdp.local._protocol_file import WrittenProtocol, read_carried, text_in_memory
+from skdp.local._protocol_file import WrittenProtocol, protocol_text, read_carried, text_in_memory
 from skdp.local.protocol import ReleasedCounts, ReportProtocol
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, check_n_rows, search_advice, spend
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
@@ -178,14 +181,21 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         ------
         NotFittedError, TypeError, ValueError
             Before `fit`, or if X has other columns or values that cannot be reported, or a level of its row index has
-            the name of a column, or the record ids are missing, too few, repeated, or not wanted, or another ledger was
-            set after `fit`.
+            the name of a column, or the record ids are missing, too few, repeated, not wanted, or a series with the row
+            labels of X in another order, or another ledger was set after `fit`.
         BudgetExceeded
             If the ledger does not cover the release.
+
+        Warns
+        -----
+        UserWarning
+            If X says that a column holds reports already: randomised again, they are reports of the first reports.
         """
         table, protocol = self._read(X), self.protocol_
         refuse_protected_levels(X, protocol.columns)
         warn_of_levels(X, known=self._index_levels)
+        check_same_order(X, record_id, "record_id")
+        warn_of_reports(_notes_of(X), self)
         codes = protocol.prepare(table)
         records = protocol.read_records(record_id, len(table.columns[0]))
         with search_advice():
@@ -229,8 +239,10 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         Warns
         -----
         UnverifiedReportsWarning
-            If the reports are not among those of the releases whose counts they carry; or, where they carry none, not
-            among those that this transformer has made since `fit`, if it has made any.
+            If the reports are not among those of the releases whose counts they carry; or, where they carry none, or
+            those of fewer reports, if they are neither a part of one table that this transformer has made since `fit`,
+            nor some of its tables together, if it has made any. Of more than 32 tables, the first are known by their
+            sum only.
 
         Notes
         -----
@@ -405,3 +417,39 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
                 f"{type(self).__name__}: the ledger was set after fit, and would not be charged: call fit again"
             )
         return self._ledger
+
+
+def _notes_of(X: Any) -> list[str | None]:
+    """Return the protocol that a table carries; none, if it says two."""
+    try:
+        return [carried_text(X)]
+    except ValueError:
+        return []
+
+
+def warn_of_reports(notes: Iterable[str | None], transformer: ReportTransformer) -> None:
+    """Warn of columns that are reports already, by the protocols that a table says."""
+    for text in notes:
+        reported = [] if text is None else _report_columns(text, transformer)
+        again = [name for name in transformer.protocol_.columns if name in reported]
+        if again:
+            warnings.warn(
+                f"{', '.join(map(repr, again))}: the note of the table (skdp.protocol) says that these are reports, "
+                "and they are randomised a second time. What is estimated from the result are counts of the first "
+                "reports, noise included, and not of the true values, which the intervals do not cover. Estimate from "
+                "the first reports, or privatise the true table; if these are true values with an old note, remove it "
+                "(`X.attrs.clear()` in pandas, `replace_schema_metadata` in pyarrow)",
+                UserWarning,
+                stacklevel=level_of_the_caller(),
+            )
+            return
+
+
+def _report_columns(text: str, transformer: ReportTransformer) -> Sequence[Any]:
+    """Return the columns of reports of a protocol; none of a text that cannot be read."""
+    if text == protocol_text(transformer):
+        return transformer.protocol_.report_columns
+    try:
+        return ReportTransformer.from_json(text).protocol_.report_columns
+    except ValueError:
+        return []

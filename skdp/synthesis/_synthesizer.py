@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 
 from skdp.base import CallCounter, all_or_nothing, check_choice, declares_missing, one_thread, warn_of_released_size
 from skdp.central import CentralEstimator
-from skdp.central.statistics import rows_within
+from skdp.central.statistics import read_persons, rows_within
 from skdp.domain import Domain, DomainLike
 from skdp.frames import open_large
 from skdp.oracles import check_size
@@ -297,7 +297,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         ------
         TypeError, ValueError
             If a parameter is out of range, the domain is not declared or does not fit the columns, the model would have
-            too many cells, or X is 1-D or sparse, or holds undeclared values that are not handled.
+            too many cells, or X is 1-D or sparse, or holds undeclared values that are not handled; or y or groups is a
+            series with the row labels of X in another order.
         BudgetExceeded
             If the ledger does not cover it.
         """
@@ -330,7 +331,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         n_rows = None if large is not None else len(table.columns[0])
         keep = np.ones(len(table.columns[0]), bool)
         if large is None and groups is not None:
-            keep = rows_within(groups, reach, keep.size, self._generator("contribution"))
+            keep = rows_within(read_persons(groups, table), reach, self._generator("contribution"))
         counts = count_open_columns(table, undeclared(table, self.domain), keep) if share else {}
         share = share if counts else Fraction(0)
         budget, rho = open_budget(promise * (1 - share), delta * (1 - share), reach)

@@ -1,5 +1,6 @@
 """Which rows of a stream are kept of each person: never more than the limit, by the person alone, also in parts."""
 
+import re
 from datetime import date, datetime
 from decimal import Decimal
 from uuid import UUID
@@ -7,11 +8,15 @@ from uuid import UUID
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from scipy.stats import chisquare
 
+from skdp import DPMean, PrivacyLedger
 from skdp.engines.backends import persons
 from skdp.engines.backends.persons import mark_rows
+from skdp.frames import open_large
 
 NUMBERS = np.random.default_rng(0).integers(0, 150, 1_000)
 COLUMNS = {
@@ -75,12 +80,28 @@ def test_no_row_is_more_likely_than_another_over_seeds():
         assert (kept[0] != kept[1:]).mean(axis=1).min() > 0.3  # 4 of 9 rows, if seeds are independent
 
 
+NESTED = {
+    "struct": pa.struct([("a", pa.int64())]),
+    "list": pa.list_(pa.int64()),
+    "large list": pa.large_list(pa.string()),
+    "list of two": pa.list_(pa.int64(), 2),
+    "map": pa.map_(pa.string(), pa.int64()),
+    "interval": pa.month_day_nano_interval(),
+}
+VALUES = {"struct": {"a": 1}, "list of two": [1, 2], "map": [("a", 1)], "interval": (1, 2, 3), "large list": ["a"]}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_what_is_no_single_value_is_refused_before_any_charge(kind):
+    ledger = PrivacyLedger(epsilon=1.0)
+    ids = pa.array([VALUES.get(kind, [1])] * 3, NESTED[kind])
+    table = ds.dataset(pa.table({"x": [1.0, 2.0, 3.0], "person": ids}))
+    with pytest.raises(TypeError, match=f"groups must be a column of text, .* got {re.escape(str(NESTED[kind]))}"):
+        DPMean(1.0, bounds=(0, 5), ledger=ledger).fit(table, groups="person")
+    assert len(ledger.report()) == 0
+
+
 def test_a_table_that_changes_is_refused(tmp_path):
-    import pyarrow.dataset as ds
-    import pyarrow.parquet as pq
-
-    from skdp.frames import open_large
-
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"person": [1, 1, 2]}), path)
     limited = open_large(ds.dataset(path)).limit_persons("person", 1, 0)

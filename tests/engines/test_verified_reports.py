@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import warnings
+from itertools import combinations
 
 import duckdb
 import numpy as np
@@ -20,12 +21,14 @@ from skdp import (
     HadamardResponseEncoder,
     LocalHashingEncoder,
     NumericPerturber,
+    PrivacyLedger,
     RandomizedResponseEncoder,
     RapporEncoder,
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
     read_protocol,
 )
+from skdp.cli import main
 from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_files
 from skdp.local import LocalTableEncoder, SetValuedEncoder, UnverifiedReportsWarning, join_reports, shuffle_reports
 
@@ -194,7 +197,7 @@ def test_the_counts_of_a_release_are_those_of_its_reports(transformer, people):
     halves = [protocol.report_counts(protocol.read(part)) for part in (reports[:7], reports[7:])]
     assert sum(halves).tolist() == json.loads(text)
     assert protocol.empty_counts().tolist() == [0] * len(halves[0])
-    assert made.released.counts.tolist() == json.loads(text)
+    assert made.released.explain(np.array(json.loads(text)))
 
 
 @pytest.mark.parametrize("name", ["pandas", "arrow", "dataset", "reader", "polars_lazy", "duckdb"])
@@ -268,9 +271,9 @@ def test_what_an_encoder_knows_stays_in_its_process():
 
     made = encoder()
     made.transform(PEOPLE)
-    assert made.released.counts[0] == len(PEOPLE)
-    assert pickle.loads(pickle.dumps(made)).released.counts is None
-    assert made.fit(PEOPLE).released.counts is None
+    assert made.released.are_known
+    assert not pickle.loads(pickle.dumps(made)).released.are_known
+    assert not made.fit(PEOPLE).released.are_known
 
 
 class TestPandasJoins:
@@ -370,3 +373,234 @@ def test_no_honest_file_is_called_unverified(seeds, tmp_path):
             feather.write_feather(pa.Table.from_pandas(table, preserve_index=False), path)
         estimate_file(path, server(made))
         path.unlink()
+
+
+def split_file(tmp_path, reports):
+    """Write all reports to one file, and two halves to two others."""
+    parts = {"all": reports, "f": reports[reports.sex == "f"], "m": reports[reports.sex == "m"]}
+    for name, part in parts.items():
+        part.to_parquet(tmp_path / f"{name}.parquet")
+    return [str(tmp_path / f"{name}.parquet") for name in parts]
+
+
+def test_a_folder_of_releases_that_is_read_at_once_and_the_ways_out(tmp_path):
+    made = encoder()
+    files = [tmp_path / f"{name}.parquet" for name in ("a", "b")]
+    for path in files:
+        made.transform(PEOPLE).to_parquet(path)
+    for read in (pd.read_parquet, pq.read_table):
+        with pytest.warns(UnverifiedReportsWarning, match="4,000 of 8,000 reports.* only `join_reports` keeps"):
+            server().estimate_counts(read(tmp_path))
+        made.estimate_counts(read(tmp_path))
+        server().estimate_counts(join_reports(map(read, files)))
+    server().estimate_counts(tally(ds.dataset(tmp_path), server()))
+    server().estimate_counts(tally_files(files))
+
+
+class TestFilesWithReportsInCommon:
+    def test_a_part_beside_the_whole(self, tmp_path):
+        made = encoder()
+        whole, f, m = split_file(tmp_path, made.transform(PEOPLE))
+        for files in ([whole, f], [m, whole], [f, m, whole]):
+            for reader in (server(), made, None):
+                with pytest.warns(UnverifiedReportsWarning, match="reports of releases that have 4,000.*several times"):
+                    tally_files(files, reader)
+
+    def test_beside_a_part_of_another_release(self, tmp_path):
+        made = encoder()
+        whole, f, _ = split_file(tmp_path, made.transform(PEOPLE))
+        made.transform(PEOPLE)[:10].to_parquet(tmp_path / "other.parquet")
+        with pytest.warns(UnverifiedReportsWarning, match="2 files hold .* of releases that have 4,000"):
+            tally_files([whole, tmp_path / "other.parquet", f])
+
+    def test_parts_that_overlap(self, tmp_path):
+        reports = encoder().transform(PEOPLE)
+        reports[:2_500].to_parquet(tmp_path / "a.parquet")
+        reports[1_900:].to_parquet(tmp_path / "b.parquet")
+        with pytest.warns(UnverifiedReportsWarning, match="4,600 reports of releases that have 4,000"):
+            tally_files([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+
+    def test_a_small_part_twice_in_place_of_the_rest(self, tmp_path):
+        """Fewer reports than the release has, and yet others."""
+        f = encoder().transform(PEOPLE)
+        f = f[f.sex == "f"]
+        for name in ("a", "b"):
+            f[:1_500].to_parquet(tmp_path / f"{name}.parquet")
+        with pytest.warns(
+            UnverifiedReportsWarning, match="3,000 reports of releases that have 4,000, but more of some values"
+        ):
+            tally_files([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+
+    @pytest.mark.filterwarnings("default::skdp.local.UnverifiedReportsWarning")
+    def test_by_the_command(self, tmp_path, capsys):
+        whole, f, m = split_file(tmp_path, encoder().transform(PEOPLE))
+        assert main(["tally", whole, f, "--out", str(tmp_path / "sum.json"), "--quiet"]) == 0
+        assert "these files are not verified together" in capsys.readouterr().err
+        assert main(["tally", f, m, "--out", str(tmp_path / "whole.json"), "--quiet"]) == 0
+        assert capsys.readouterr().err == ""
+
+    def test_disjoint_parts_of_several_releases_pass(self, tmp_path):
+        made = encoder()
+        _, f, m = split_file(tmp_path, made.transform(PEOPLE))
+        made.transform(PEOPLE).to_csv(tmp_path / "second.csv", index=False)
+        made.transform(PEOPLE).to_parquet(tmp_path / "third.parquet")
+        files = [f, m, tmp_path / "second.csv", tmp_path / "third.parquet"]
+        assert tally_files(files, made).n_reports == 3 * len(PEOPLE)
+        tally_files([f, m], target=tmp_path / "tally.json")
+        assert tally_files([tmp_path / "tally.json", files[-1]]).n_reports == 2 * len(PEOPLE)
+
+    def test_one_wrong_file_is_named_once(self, tmp_path):
+        made = encoder()
+        overwritten(made.transform(PEOPLE)).to_parquet(tmp_path / "a.parquet")
+        made.transform(PEOPLE).to_parquet(tmp_path / "b.parquet")
+        with pytest.warns(UnverifiedReportsWarning) as caught:
+            tally_files([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+        assert len(caught) == 1
+
+
+class TestEncoderOfSeveralReleases:
+    """What it has released is known release by release, so that another table does not hide behind their sum."""
+
+    KINDS = (pd.DataFrame, pl.from_pandas, arrow)
+
+    # Of two values, a sum of some of many releases has any count of either; of ten values, none by chance.
+    @pytest.mark.parametrize(("n_values", "n_releases"), [(2, 2), (2, 3), (10, 3), (10, 32)])
+    def test_overwritten_and_true_tables(self, n_values, n_releases):
+        values = [f"v{place}" for place in range(n_values)]
+        people = pd.DataFrame({"x": values * (4_000 // n_values)})
+        declared = {"categories": {"x": values}}
+        made = RandomizedResponseEncoder(1.0, **declared, random_state=0).fit(people)
+        releases = [made.transform(people) for _ in range(n_releases)]
+        others = RandomizedResponseEncoder(4.0, **declared, random_state=1).fit_transform(people)
+        for table in (
+            people,
+            releases[0].assign(x=people.x),
+            pd.concat([releases[0], releases[0].assign(x=people.x)]),
+            pd.concat([releases[0], people]),
+            pd.concat([releases[0], others]),
+            pd.concat([releases[0], releases[0]]),
+        ):
+            for kind in self.KINDS:
+                with noticed():
+                    made.estimate_counts(kind(table))
+            with noticed():
+                tally(pl.from_pandas(table).lazy(), made)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_honest_tables_pass(self, kind):
+        made = encoder()
+        people = kind(PEOPLE)
+        sizes = [len(PEOPLE), 100, 1, 2_000, 2_000]
+        releases = [made.transform(people[:size]) for size in sizes]
+        nothing_said = [pd.DataFrame(pl.DataFrame(table).to_dict(as_series=False)) for table in releases]
+        for table in nothing_said:
+            for part in (table, table[: len(table) // 2 + 1], table.sample(frac=1, random_state=0)):
+                made.estimate_counts(pl.from_pandas(part))
+        for chosen in ([0, 1], [3, 4], [4, 0, 2], range(5)):
+            joined = pd.concat([nothing_said[place] for place in chosen])
+            made.estimate_counts(pl.from_pandas(joined))
+            tally(pl.from_pandas(joined.sample(frac=1, random_state=0)).lazy(), made)
+        for table in releases:
+            made.estimate_counts(table)
+
+    def test_whole_tables_that_pandas_joins(self):
+        made = encoder()
+        releases = [made.transform(PEOPLE) for _ in range(5)]
+        for chosen in ([0, 1], [4, 2, 1], range(5)):
+            made.estimate_counts(pd.concat([releases[place] for place in chosen]))
+
+    @pytest.mark.parametrize("n_releases", [31, 32, 33, 80])
+    def test_of_many_releases_any_choice_passes(self, n_releases):
+        made = encoder()
+        releases = [made.transform(PEOPLE[:50]) for _ in range(n_releases)]
+        for chosen in (slice(None), slice(0, None, 2), slice(3, 7), slice(-2, None)):
+            made.estimate_counts(pl.concat(map(pl.from_pandas, releases[chosen])))
+        joined = pl.concat(map(pl.from_pandas, releases))
+        with noticed():
+            made.estimate_counts(pl.concat([joined, pl.from_pandas(PEOPLE[:1])]))
+
+    @pytest.mark.parametrize("n_releases", range(1, 9))
+    def test_only_sums_of_releases_are_explained(self, n_releases):
+        """Every subset of a few releases, and beside each a table that differs in one report."""
+        made = encoder()
+        counts = [np.array([10 + 3**place, 5 + 3**place, 5]) for place in range(n_releases)]
+        for one in counts:
+            made.released.begin()
+            made.released.end(one)
+        for size in range(2, n_releases + 1):
+            for chosen in combinations(counts, size):
+                total = sum(chosen)
+                assert made.released.explain(total)
+                assert not made.released.explain(total + np.array([0, 1, -1]))
+                assert not made.released.explain(total + np.array([1, 1, 0]))
+
+
+AGAIN = "'sex': the note of the table .* says that these are reports, and they are randomised a second time"
+
+
+class TestReportsPrivatisedAgain:
+    @pytest.mark.parametrize("kind", [pd.DataFrame, arrow])
+    def test_by_transform(self, kind):
+        made = encoder()
+        reports = made.transform(kind(PEOPLE))
+        for transformer in (made, encoder(2.0), UnaryEncodingTransformer(1.0, categories=VALUES).fit(PEOPLE)):
+            with pytest.warns(UserWarning, match=AGAIN):
+                transformer.transform(reports)
+
+    @pytest.mark.parametrize("name", ["pandas", "pyarrow", "dataset"])
+    def test_by_an_engine_before_the_charge(self, name, tmp_path):
+        ledger = PrivacyLedger(epsilon=10.0)
+        reports = encoder().transform(PEOPLE)
+        reports.to_parquet(tmp_path / "reports.parquet")
+        table = {"pandas": reports, "pyarrow": arrow(reports), "dataset": ds.dataset(tmp_path / "reports.parquet")}[
+            name
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(UserWarning, match=AGAIN):
+                privatize(table, encoder(ledger=ledger))
+        assert len(ledger.report()) == 0
+
+    @pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
+    def test_of_a_file_before_the_charge(self, ending, tmp_path):
+        ledger = PrivacyLedger(epsilon=10.0)
+        PEOPLE.to_parquet(tmp_path / "people.parquet")
+        reports = privatize_file(tmp_path / "people.parquet", tmp_path / f"reports.{ending}", encoder())
+        with pytest.raises(UserWarning, match=AGAIN):
+            privatize_file(reports, tmp_path / f"again.{ending}", encoder(ledger=ledger))
+        assert len(ledger.report()) == 0
+        assert not (tmp_path / f"again.{ending}").exists()
+        if ending == "csv":  # a file that was written anew is none of reports
+            PEOPLE.to_csv(reports, index=False)
+            privatize_file(reports, tmp_path / "again.csv", encoder())
+
+    def test_other_columns_of_the_table_are_no_reports(self):
+        ages = NumericPerturber(1.0, bounds={"age": (0, 100)})
+        both = encoder().transform(PEOPLE).assign(age=30.0)
+        assert "skdp.protocol" in both.attrs
+        ages.fit_transform(both[["age"]])
+
+    def test_the_columns_of_the_reports_count(self):
+        bits = UnaryEncodingTransformer(1.0, categories=VALUES).fit_transform(PEOPLE)
+        again = RandomizedResponseEncoder(1.0, categories={name: [0, 1] for name in bits}).fit(bits)
+        with pytest.warns(UserWarning, match="'sex_f', 'sex_m': the note"):
+            again.transform(bits)
+
+    @pytest.mark.parametrize("note", ["", "{}", "[1]", "no JSON"])
+    def test_a_note_that_cannot_be_read_says_nothing(self, note):
+        people = PEOPLE.copy()
+        people.attrs["skdp.protocol"] = note
+        encoder().transform(people)
+
+    def test_nor_do_two_that_contradict(self):
+        table = encoder().transform(arrow(PEOPLE))
+        other = json.dumps({"skdp.protocol": "{}"})
+        metadata = {"skdp.protocol": table.schema.metadata[b"skdp.protocol"], "PANDAS_ATTRS": other}
+        table = table.replace_schema_metadata(metadata)
+        encoder().transform(table)
+        privatize(table, encoder())
+
+    def test_true_values_under_no_note_pass(self):
+        reports = encoder().transform(PEOPLE)
+        reports.attrs.clear()
+        encoder().transform(reports)

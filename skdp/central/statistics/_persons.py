@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.base import check_same_order
 from skdp.central.statistics._cells import find_missing
 from skdp.coding import ColumnError, shielded
-from skdp.frames import LargeTable, is_frame, read_table
+from skdp.frames import LargeTable, Table, is_frame, read_table
 
 
 def number_values(column: Any, name: str, *, sort: bool = False) -> NDArray[np.intp]:
@@ -30,15 +31,17 @@ def number_values(column: Any, name: str, *, sort: bool = False) -> NDArray[np.i
         raise ValueError(f"{name} {error}") from None
 
 
-def read_persons(groups: Any, n_rows: int) -> NDArray[np.intp]:
-    """Return the number of the person of each row."""
+def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
+    """Return the number of the person of each row of a table."""
+    n_rows = len(table.columns[0])
+    check_same_order(table.native, groups, "groups")
     if isinstance(groups, str):
         raise TypeError("groups must hold the person of each row; only of a large table is it a column's name, got str")
     if is_frame(groups):
-        table = read_table(groups)
-        if len(table.columns) != 1:
-            raise ValueError(f"groups must be one column, got {len(table.columns)}")
-        (groups,) = table.columns
+        columns = read_table(groups).columns
+        if len(columns) != 1:
+            raise ValueError(f"groups must be one column, got {len(columns)}")
+        (groups,) = columns
     persons = number_values(groups, "groups")
     if len(persons) != n_rows:
         raise ValueError(f"groups has {len(persons)} entries; X has {n_rows} rows")
@@ -47,10 +50,10 @@ def read_persons(groups: Any, n_rows: int) -> NDArray[np.intp]:
     return persons
 
 
-def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Mark at most `most` rows of each person, chosen at random."""
+def rows_within(persons: NDArray[np.intp], most: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Mark at most `most` rows of each person, given by numbers, chosen at random."""
     # Which of a person's rows are kept does not depend on other persons: one changes at most `most` kept rows.
-    persons = read_persons(groups, n_rows)
+    n_rows = len(persons)
     shuffled = rng.permutation(n_rows)
     order = shuffled[np.argsort(persons[shuffled], kind="stable")]
     sizes = np.bincount(persons)

@@ -101,10 +101,21 @@ def _identify(column: Any, seed: int) -> Words:
     if types.is_fixed_size_binary(kind):
         column, kind = column.cast(pyarrow.large_binary()), pyarrow.large_binary()
     if not (types.is_binary(kind) or types.is_large_binary(kind)):
-        column = column.cast(pyarrow.large_string())
+        column = _as_text(column)
     values = column.to_numpy(zero_copy_only=False) if isinstance(column, pyarrow.Array) else column.to_numpy()
     keys = (f"{seed:015x}{half}" for half in range(2))
     return np.column_stack([pd.util.hash_array(values, hash_key=key, categorize=False) for key in keys])
+
+
+def _as_text(column: Any) -> Any:
+    """Write the values of a column as text; what Arrow cannot write, such as lists, is no person."""
+    try:
+        return column.cast(pyarrow.large_string())
+    except pyarrow.ArrowNotImplementedError:  # by the type alone
+        raise TypeError(
+            "groups must be a column of text, bytes, numbers, dates or times, one value for each person, got "
+            f"{column.type}; make a column of one such value, such as a field of the struct"
+        ) from None
 
 
 def _mix(numbers: Words) -> Words:

@@ -99,7 +99,7 @@ def estimate_file(
     form = None if place is None else format_of(place)
     (file,) = checked_sources(source, delimiter)
     found: Any = transformer_of([file], transformer)
-    estimates = _estimate(found, sum_file(file, found, progress), postprocess, confidence_level)
+    estimates = _estimate(found, sum_file(file, found, progress).tally, postprocess, confidence_level)
     if place is not None and form is not None:
         _write(estimates, place, form)
     return estimates

@@ -23,7 +23,7 @@ from skdp.engines.backends.batches import Checked, batch_rows, check_batches, ev
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_readable, check_writable, format_of, is_csv, write_file
 from skdp.engines.files._said import sidecar_of
-from skdp.local import ReportProtocol, ReportTransformer, protocol_text
+from skdp.local import ReportProtocol, ReportTransformer, protocol_text, warn_of_reports
 from skdp.local.memo import keyed_digests
 
 pyarrow, ipc = Extra("pyarrow"), Extra("pyarrow.ipc")
@@ -92,6 +92,11 @@ def privatize_file(
         If the target exists, or the folder of a run to it that was stopped, without `resume`.
     FileNotFoundError
         If there is no source, no directory for the target, or nothing to resume.
+
+    Warns
+    -----
+    UserWarning
+        If the file says that a column holds reports already, as for `privatize`.
 
     See Also
     --------
@@ -167,6 +172,7 @@ class _FileRelease:
         check_names(keep)
         table.check_columns([*self._declared_columns(), *keep])
         trial = Release.rehearse(table.sample(self._declared, table.names), transformer, keep, record_id)
+        warn_of_reports(_notes(table), transformer)
         self._check = BatchCheck(transformer.protocol_, keep, record_id)
         if record_id is not None:
             _check_ids(table, record_id)
@@ -337,6 +343,14 @@ def _stored_tables(path: Path) -> Iterator[Any]:
         reader = ipc.open_file(file)
         for number in range(reader.num_record_batches):
             yield pyarrow.Table.from_batches([reader.get_batch(number)])
+
+
+def _notes(table: TableFile) -> list[str | None]:
+    """Return the protocol that a file says; none, if it says several, or was changed since."""
+    try:
+        return [table.protocol()]
+    except ValueError:
+        return []
 
 
 def _check_ids(table: TableFile, record_id: str) -> None:

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skdp.engines._atomic import Progress
 from skdp.engines._batch_release import check_transformer, fit_on_schema
@@ -19,7 +21,7 @@ from skdp.engines._extras import Extra
 from skdp.engines._source_file import SourceFile, check_delimiter
 from skdp.engines.files._formats import TableFile
 from skdp.engines.files._said import check_said, read_json
-from skdp.frames import PROTOCOL_KEY
+from skdp.frames import PROTOCOL_KEY, Releases
 from skdp.local import ReportProtocol, ReportTransformer, check_releases, stated
 
 pyarrow = Extra("pyarrow")
@@ -84,11 +86,19 @@ def transformer_of(sources: Iterable[SourceFile], transformer: Any = None) -> Re
     return found
 
 
-def sum_file(source: SourceFile, transformer: ReportTransformer, progress: Progress) -> Any:
+class FileSums(NamedTuple):
+    """The tally of a file, and by what its reports are recognised: their counts, and the releases of their note."""
+
+    tally: Any
+    counts: NDArray[np.int64] | None = None
+    releases: Releases | None = None
+
+
+def sum_file(source: SourceFile, transformer: ReportTransformer, progress: Progress) -> FileSums:
     """Return the tally of the reports in a file, which must not contradict the transformer."""
     protocol = transformer.protocol_
     if is_tally(source):
-        return _tally_of(source, protocol)
+        return FileSums(_tally_of(source, protocol))
     reports, table = ReportSums(protocol), TableFile(source)
     table.check_columns(reports.names)
     sums = reports.zeros()
@@ -96,9 +106,9 @@ def sum_file(source: SourceFile, transformer: ReportTransformer, progress: Progr
         for batch in _report_tables(table, protocol, reports.names):
             reports.add(sums, batch)
             bar.update(len(batch))
-    tally = reports.total(sums)
-    check_releases(reports.counts(sums), table.releases(), transformer.released.counts)
-    return tally
+    found = FileSums(reports.total(sums), reports.counts(sums), table.releases())
+    check_releases(found.counts, found.releases, transformer.released)
+    return found
 
 
 def tally_text(tally: Any, transformer: ReportTransformer, sources: Iterable[SourceFile]) -> str:

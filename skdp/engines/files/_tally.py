@@ -8,7 +8,7 @@ from typing import Any
 
 from skdp.engines._atomic import NoBar, Progress, check_path, sync, written_beside
 from skdp.engines.files._sums import checked_sources, sum_file, tally_text, transformer_of
-from skdp.local import ReportTransformer
+from skdp.local import ReportTransformer, check_together
 
 
 def tally_files(
@@ -58,7 +58,8 @@ def tally_files(
     Warns
     -----
     UnverifiedReportsWarning
-        If a file does not hold the reports of the releases whose counts it carries.
+        If a file does not hold the reports of the releases whose counts it carries, or all files together hold more
+        reports than these releases: reports that several files have in common are counted several times.
 
     See Also
     --------
@@ -69,7 +70,9 @@ def tally_files(
     -----
     **Privacy.** Post-processing of reports: free.
 
-    A file that is named twice is refused; a copy of it, or a tally beside a file that it sums, is counted twice.
+    A file that is named twice is refused. Reports in several files, such as in a copy, are counted several times, with
+    a warning where both files carry the counts of their release: CSV files and tallies carry none, so that a tally
+    beside a file that it sums, or the tallies of two such files, are added without a word.
 
     JSON lines of clients are tables to `tally`: ``polars.scan_ndjson``, DuckDB's ``read_json``, or
     ``pandas.read_json(lines=True)``.
@@ -96,7 +99,11 @@ def tally_files(
     if place is not None and place.suffix != ".json":
         raise ValueError(f"{place.name} must end in .json")
     found = transformer_of(files, transformer)
-    first, *others = (sum_file(file, found, progress) for file in files)
+    summed = [sum_file(file, found, progress) for file in files]
+    check_together(
+        [(file.counts, file.releases) for file in summed if file.counts is not None and file.releases is not None]
+    )
+    first, *others = [file.tally for file in summed]
     tally = sum(others, start=first)
     if place is not None:
         with written_beside(place) as beside:

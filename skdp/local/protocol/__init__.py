@@ -22,6 +22,7 @@ from skdp.local.protocol._estimation import split_counts as split_counts
 from skdp.local.protocol._oracles import OracleProtocol as OracleProtocol
 from skdp.local.protocol._possible import UnverifiedReportsWarning as UnverifiedReportsWarning
 from skdp.local.protocol._possible import check_releases as check_releases
+from skdp.local.protocol._possible import check_together as check_together
 from skdp.local.protocol._possible import refuse_impossible as refuse_impossible
 from skdp.local.protocol._protocol import Channel as Channel
 from skdp.local.protocol._protocol import Codes as Codes

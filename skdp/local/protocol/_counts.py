@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,12 +14,24 @@ from numpy.typing import NDArray
 _MOST_CELLS = 256
 
 
+_MOST_RELEASES = 32
+"""Of a transformer, whose counts are kept one by one: 2**16 sums of a half of them are compared in milliseconds."""
+
+
 @dataclass
 class _Known:
-    """The counts of releases, and how many releases are not ended."""
+    """The counts of the last releases, the sum of those before, and how many releases are not ended."""
 
-    counts: NDArray[np.int64] | None = None
+    releases: list[NDArray[np.int64]] = field(default_factory=list)
+    sum_of_earlier: NDArray[np.int64] | None = None
     n_unknown: int = 0
+
+    def add(self, counts: NDArray[np.int64]) -> None:
+        """Add a release; of many, the first one goes to the sum."""
+        self.releases.append(counts)
+        if len(self.releases) > _MOST_RELEASES:
+            first = self.releases.pop(0)
+            self.sum_of_earlier = first if self.sum_of_earlier is None else self.sum_of_earlier + first
 
 
 _known: WeakKeyDictionary[ReleasedCounts, _Known] = WeakKeyDictionary()
@@ -43,17 +55,50 @@ class ReleasedCounts:
         with _lock:
             known = _known[self]
             known.n_unknown -= 1
-            known.counts = counts if known.counts is None else known.counts + counts
+            known.add(counts)
 
     @property
-    def counts(self) -> NDArray[np.int64] | None:
-        """The counts of all releases; None if there was none, or one is not known."""
+    def are_known(self) -> bool:
+        """Whether there was a release, and all are known."""
         with _lock:
             known = _known.get(self, _Known())
-            return None if known.n_unknown else known.counts
+            return bool(known.releases) and not known.n_unknown
+
+    def explain(self, counts: NDArray[np.int64]) -> bool:
+        """Return whether reports with these counts may be a part of one release, or some whole releases together."""
+        with _lock:
+            known = _known.get(self, _Known())
+            releases, earlier = np.array(known.releases), known.sum_of_earlier
+        if not len(releases):
+            return False
+        if (counts <= releases).all(axis=1).any():
+            return True
+        if earlier is not None:  # a part of one of these, or some of them, cannot be told from others
+            return bool((counts <= earlier + releases.sum(axis=0)).all())
+        return _is_sum_of_some(counts, releases)
 
     def __reduce__(self) -> tuple[type[ReleasedCounts], tuple[()]]:
         return ReleasedCounts, ()
+
+
+def _is_sum_of_some(counts: NDArray[np.int64], releases: NDArray[np.int64]) -> bool:
+    """Return whether counts are the sum of some of the rows of a table."""
+    # Each row is digested to a number, a random linear sum modulo 2**64, so that digests add as rows do. A sum of some
+    # of n rows is one of the first half and one of the others: two lists of 2**(n / 2) sums are compared (Horowitz and
+    # Sahni 1974). Other sums have the same digest by chance, once in 2**(64 - n).
+    keys = np.random.default_rng(0).integers(0, 1 << 64, counts.size, np.uint64)
+    digests = releases.astype(np.uint64) @ keys
+    half = len(digests) // 2
+    wanted = counts.astype(np.uint64) @ keys - _sums_of_some(digests[:half])
+    return bool(np.isin(wanted, _sums_of_some(digests[half:])).any())
+
+
+def _sums_of_some(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the sums of all subsets of numbers, modulo 2**64."""
+    sums = np.zeros(1, np.uint64)
+    for number in numbers:
+        sums = np.concatenate([sums, sums + number])
+    return sums
 
 
 def joined_counts(n_reports: int, parts: Sequence[NDArray[np.integer[Any]]]) -> NDArray[np.int64]:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller
-from skdp.frames import Releases
+from skdp.frames import Releases, joined_releases
+from skdp.local.protocol._counts import ReleasedCounts
 
 RATE = 1e-6
 """How often at most, of all tallies of honest reports, one is called unlikely: about five standard errors."""
@@ -54,27 +55,74 @@ def refuse_impossible(protocol: Any, tally: Any, columns: Sequence[Any] | None =
         judge(protocol.tails(tally, columns))
 
 
-def check_releases(
-    counts: NDArray[np.int64] | None, noted: Releases | None, known: NDArray[np.int64] | None = None
-) -> None:
+def check_releases(counts: NDArray[np.int64] | None, noted: Releases | None, released: ReleasedCounts) -> None:
     """Warn of reports that are neither among those of the releases of their note, nor of the transformer's own."""
     # Some of the reports, in any order, have at most the counts of all: of a part, nothing else can be said. What the
     # transformer knows of its own releases counts where there is no note, or one of fewer reports.
-    if counts is None or (noted is None and known is None):
+    if counts is None or (noted is None and not released.are_known) or _are_among(counts, noted):
         return
     n_reports, listed = int(counts[0]), None if noted is None else noted.total(len(counts))
-    if listed is not None and (counts <= listed).all():
-        return
     is_larger = noted is None or (listed is not None and n_reports > listed[0])
-    if is_larger and known is not None and (counts <= known).all():
+    if is_larger and released.are_known and released.explain(counts):
         return
     if noted is None:
-        found = "these reports have no note of what they are, and are others than those that the transformer has made"
+        found = (
+            "these reports have no note of what they are, and are neither a part of one table that the transformer has "
+            "made, nor some of its tables as they were made"
+        )
     else:
         found = "the note of these reports is not verified, as the releases that it lists have "
         found += f"{int(listed[0]):,} of {n_reports:,} reports" if listed is not None and is_larger else "others"
         found += ". Of tables that were joined, only `join_reports` keeps the notes of all"
-    warnings.warn(f"{found}. {_CAUSES}", UnverifiedReportsWarning, stacklevel=level_of_the_caller())
+    _warn_unverified(f"{found}. {_CAUSES}")
+
+
+NotedCounts = tuple[NDArray[np.int64], Releases]
+"""The counts of the reports of a file, and the releases of its note."""
+
+
+def check_together(files: Sequence[NotedCounts]) -> None:
+    """Warn of files that hold more reports than the releases of their notes: they have some in common."""
+    # A file with a wrong note was judged by itself. Files of the same releases are judged by themselves, too, as their
+    # excess may be no more than what is left out of other releases.
+    noted = [(counts, releases) for counts, releases in files if _are_among(counts, releases)]
+    of_same_releases: dict[frozenset[str], list[NotedCounts]] = {}
+    for counts, releases in noted:
+        of_same_releases.setdefault(frozenset(releases), []).append((counts, releases))
+    groups = list(of_same_releases.values())
+    if len(groups) > 1:
+        groups.append(noted)
+    for group in groups:
+        excess = _excess(group)
+        if excess is not None:
+            _warn_unverified(
+                f"the notes of these files are not verified together: {len(group)} files hold {excess}. Reports that "
+                "are in several files, such as in a copy or a part of another one, are counted several times"
+            )
+            return
+
+
+def _excess(files: Sequence[NotedCounts]) -> str | None:
+    """Say how many reports files hold, and how many their releases have, if these cannot be the same reports."""
+    counts = np.sum([counts for counts, _ in files], axis=0)
+    releases = joined_releases(releases for _, releases in files)
+    listed = None if releases is None else releases.total(len(counts))
+    if listed is None or (counts <= listed).all():
+        return None
+    numbers = f"{int(counts[0]):,} reports of releases that have {int(listed[0]):,}"
+    return numbers if counts[0] > listed[0] else f"{numbers}, but more of some values than these"
+
+
+def _are_among(counts: NDArray[np.int64] | None, noted: Releases | None) -> bool:
+    """Return whether reports may be some of those of releases, by their counts."""
+    if counts is None or noted is None:
+        return False
+    listed = noted.total(len(counts))
+    return listed is not None and bool((counts <= listed).all())
+
+
+def _warn_unverified(reason: str) -> None:
+    warnings.warn(reason, UnverifiedReportsWarning, stacklevel=level_of_the_caller())
 
 
 def judge(tails: Sequence[Tail]) -> None:

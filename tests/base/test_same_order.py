@@ -1,0 +1,112 @@
+"""A series with the row labels of X in another order is refused before any charge; other indexes are positional."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import (
+    DPHistogram,
+    DPMarginalSynthesizer,
+    MarginalClassifier,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    SyntheticResampler,
+)
+from skdp.local import SecretKey
+from tests.central.estimators import EVERY, made, whole
+
+X = pd.DataFrame({"x": ["a", "b"] * 10}, index=[f"row {number}" for number in range(20)])
+Y = pd.Series([0, 1] * 10, index=X.index, name="y")
+PERSONS = pd.Series(np.repeat(np.arange(5), 4), index=X.index)
+ORDERED = {"x": ["a", "b"]}
+
+
+def synthesizer(ledger=None, **parameters):
+    domain = ORDERED | {"y": [0, 1]}
+    return DPMarginalSynthesizer(1.0, domain=domain, random_state=0, ledger=ledger, **parameters)
+
+
+SUPERVISED = [name for name in EVERY if "y" in whole(name)]
+CASES = [*((name, "groups") for name in EVERY), *((name, "y") for name in SUPERVISED)]
+
+
+@pytest.mark.filterwarnings("ignore:the noise hides")  # of 30 persons
+@pytest.mark.parametrize(("name", "what"), CASES)
+def test_central_estimators(name, what):
+    ledger = PrivacyLedger(epsilon=1e4, delta=0.5)
+    estimator, table = made(name, ledger=ledger), whole(name)
+    table.index = [f"row {number}" for number in range(len(table))]
+    is_supervised = name in SUPERVISED
+    rows = table.drop(columns="y") if is_supervised else table
+    target = {"y": table["y"]} if is_supervised else {}
+    persons = pd.Series(np.arange(len(table)) // 2, index=table.index)
+    columns = target | {"groups": persons}
+    for other in (columns[what][::-1], columns[what][::-1].to_frame("z")):
+        with pytest.raises(ValueError, match=f"^{what} has the labels of X in another order"):
+            estimator.fit(rows, **columns | {what: other})
+    assert len(ledger.report()) == 0
+    for same in (columns[what], columns[what][::-1].reindex(rows.index), columns[what].reset_index(drop=True)):
+        estimator.fit(rows, **columns | {what: same})
+    estimator.fit(rows, **columns | {what: columns[what][::-1].to_numpy()})
+
+
+@pytest.mark.parametrize("what", ["groups", "y"])
+@pytest.mark.parametrize("kind", ["synthesizer", "classifier", "resampler"])
+def test_synthesis(kind, what):
+    ledger = PrivacyLedger(epsilon=1e4, delta=0.5)
+    model = synthesizer(ledger)
+    fit = {
+        "synthesizer": model.fit,
+        "classifier": MarginalClassifier(model).fit,
+        "resampler": SyntheticResampler(model).fit_resample,
+    }[kind]
+    columns = {"y": Y, "groups": PERSONS}
+    with pytest.raises(ValueError, match=f"^{what} has the labels of X in another order"):
+        fit(X, **columns | {what: columns[what][::-1]})
+    assert len(ledger.report()) == 0
+    fit(X, **columns)
+
+
+def test_record_ids():
+    ledger = PrivacyLedger(epsilon=1e4, delta=0.5)
+    encoder = RandomizedResponseEncoder(
+        1.0, categories=ORDERED, memoize=True, secret_key=SecretKey.generate(), ledger=ledger
+    ).fit(X)
+    ids = pd.Series(range(20), index=X.index)
+    with pytest.raises(ValueError, match=r"^record_id has the labels of X in another order"):
+        encoder.transform(X, record_id=ids[::-1])
+    assert len(ledger.report()) == 0
+    reports = encoder.transform(X, record_id=ids)
+    assert encoder.transform(X, record_id=ids.to_numpy()).equals(reports)
+
+
+LABELS = [
+    [3, 1, 2, 0],
+    [0, 0, 1, 2],
+    [1.0, np.nan, 2.0, np.nan],
+    ["a", None, "b", "c"],
+    [1, "a", 2.5, (1, 2)],
+    pd.date_range("2020", periods=4, tz="UTC"),
+    pd.MultiIndex.from_tuples([(1, "a"), (1, "b"), (2, "a"), (1, "a")]),
+    pd.CategoricalIndex(["a", "b", "a", "c"]),
+]
+
+
+@pytest.mark.parametrize("labels", LABELS, ids=lambda labels: type(labels).__name__)
+def test_labels_of_each_kind(labels):
+    """Text, numbers, dates, missing, repeated ones and several levels."""
+    rows = pd.DataFrame({"x": ["a", "b", "a", "b"]}, index=labels)
+    persons = pd.Series([0, 0, 1, 1], index=rows.index)
+    histogram = DPHistogram(1.0, domain=ORDERED, random_state=0)
+    histogram.fit(rows, groups=persons)
+    with pytest.raises(ValueError, match="groups has the labels of X in another order"):
+        histogram.fit(rows, groups=persons[::-1])
+    for others in (["p", "q", "r", "s"], pd.date_range("1990", periods=4), [[1], [2], [3], [4]]):
+        histogram.fit(rows, groups=pd.Series([0, 0, 1, 1], index=pd.Index(others, tupleize_cols=False)))
+
+
+def test_labels_that_occur_another_number_of_times_are_others():
+    rows = pd.DataFrame({"x": ["a", "b", "a"]}, index=[1, 1, 2])
+    DPHistogram(1.0, domain=ORDERED, random_state=0).fit(rows, groups=pd.Series([0, 1, 1], index=[1, 2, 2]))
