@@ -56,10 +56,15 @@ def compare_with_last(sums: RateSums, rows: str, level: float) -> list[Estimate]
     is_counted = sums.counted[0, :-1] | sums.counted[0, -1]
     impact = divide_pairs(sums, rows, level)[0, :-1, -1]
     impact = replace(impact, value=np.where(both_zero, 1.0, impact.value)).where(is_counted)
-    # The mean of two independent differences, as no row is truly positive and negative.
+    # The mean of two independent differences, as no row is truly positive and negative. Where a group may have no rows,
+    # its ends are no distances of an estimate that add up as standard errors do: the ends themselves are added.
     odds = subtract(noisy[1], -noisy[2]).scaled(0.5)
-    least, most = (widest.lower[1] + widest.lower[2]) / 2, (widest.upper[1] + widest.upper[2]) / 2
-    return [difference[0], impact, difference[1], odds.within(least, most)]
+    sum_of_ends = replace(odds, lower=widest.lower[1] + widest.lower[2], upper=widest.upper[1] + widest.upper[2])
+    widest_odds = replace(sum_of_ends, lower=sum_of_ends.lower / 2, upper=sum_of_ends.upper / 2)
+    _, has_rows = sums.estimate_noisy(rows, level)
+    all_have_rows = (has_rows[1:3, :-1] & has_rows[1:3, -1:]).all(axis=0)
+    odds = odds.or_else(widest_odds, all_have_rows).within(widest_odds.lower, widest_odds.upper)
+    return [difference[0], impact, difference[1], odds]
 
 
 def compare_extremes(sums: RateSums, rows: str, level: float) -> list[Estimate]:
