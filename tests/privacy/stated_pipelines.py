@@ -26,11 +26,10 @@ from sklearn.experimental import enable_halving_search_cv, enable_iterative_impu
 from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import IterativeImputer, SimpleImputer
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     FixedThresholdClassifier,
     GridSearchCV,
-    HalvingGridSearchCV,
     StratifiedKFold,
     TunedThresholdClassifierCV,
 )
@@ -184,9 +183,6 @@ OF_NUMBERS = {
         regressor(target_bounds=(-9, 9)), transformer=scaler(bounds=(0, 1))
     ),
     "reports of numbers, scaler, model": lambda: make_pipeline(perturber(), StandardScaler(), LOGIT),
-    "bag of drawn columns": lambda: BaggingClassifier(
-        make_pipeline(perturber(), LOGIT), 2, bootstrap=False, bootstrap_features=True, random_state=0
-    ),
 }
 OF_SEX = {
     "target encoder, model": lambda: make_pipeline(TargetEncoder(cv=2), classifier(bounds=(0, 1))),
@@ -205,16 +201,11 @@ OF_SEX = {
     "calibrated reports": lambda: CalibratedClassifierCV(reports(LOGIT), cv=2),
     "threshold of reports": lambda: TunedThresholdClassifierCV(reports(LOGIT), cv=2, thresholds=3),
     "search of reports": lambda: GridSearchCV(reports(LOGIT), GRID, cv=2),
-    "search that scores both parts": lambda: GridSearchCV(reports(LOGIT), GRID, cv=2, return_train_score=True),
     "search of epsilon": lambda: GridSearchCV(reports(LOGIT), {"randomizedresponseencoder__epsilon": [1.0, 4.0]}, cv=2),
     "search after reports": lambda: reports(GridSearchCV(LOGIT, {"C": [1.0, 2.0]}, cv=2)),
-    "halving": lambda: HalvingGridSearchCV(reports(LOGIT), GRID, cv=2, factor=2, random_state=0),
     "search with splits of its own": lambda: GridSearchCV(reports(LOGIT), {}, cv=[(np.arange(12), np.arange(12))]),
     "stack of frozen reports": lambda: StackingClassifier([("one", Frozen(reports(LOGIT)))], cv=2),
     "bag of reports": lambda: BaggingClassifier(reports_of_arrays(), 2, bootstrap=False, random_state=0),
-    "target scaled privately, reports": lambda: TransformedTargetRegressor(
-        reports(LinearRegression()), transformer=scaler(bounds=(0, 1))
-    ),
     "posteriors": lambda: make_pipeline(PosteriorFeatures(sex()), LOGIT),
 }
 OF_WORDS = {

@@ -105,9 +105,7 @@ def test_replace_does_not_imply_add_remove():
         ({"epsilon": -1}, ValueError),
         ({"epsilon": float("nan")}, ValueError),
         ({"epsilon": True}, TypeError),
-        ({"epsilon": "1"}, TypeError),
         ({"epsilon": 1, "delta": 1.0}, ValueError),
-        ({"epsilon": 1, "delta": -0.1}, ValueError),
         ({"epsilon": Fraction(sys.float_info.max) + 1}, ValueError),
         ({"epsilon": 1, "delta": 1 - Fraction(1, 10**30)}, ValueError),
         ({"epsilon": 1, "rho": -0.1}, ValueError),
@@ -156,7 +154,6 @@ def test_losses_are_those_of_all_that_is_stated():
     "epsilon delta ratio guess",
     [
         (0.0, 0.0, "1.00", "at most 50"),
-        (math.log(3), 0.0, "3.00", "at most 75"),
         (10.0, 0.0, "22,027", "nearly 100"),
         (1e308, 0.0, "possibly more than 1,000,000,000", "possibly 100"),
         (0.0, 0.5, "1.00", "at most 75"),

@@ -43,6 +43,8 @@ def test_over_the_budget_nothing_is_charged(make, charge, what):
     assert ledger.spent == (0, 0)
     assert ledger.relation is None
     assert len(ledger.report()) == 0
+    with pytest.raises(ValueError, match="the ledger is for 'add_remove'"):
+        make(epsilon=3, delta=1e-5, relation="add_remove").charge(charge, "encoder")
 
 
 def test_the_report_lists_every_charge(make):

@@ -327,10 +327,7 @@ def edited(number, old, new):
 EDITS = {
     "a smaller charge": edited(3, b'"epsilon": 1.0', b'"epsilon": 0.1'),
     "a larger budget": edited(1, b"5.0", b"500.0"),
-    "the first one less": lambda lines: lines.pop(2),
     "the last one less": lambda lines: lines.pop(4),
-    "all less": lambda lines: lines.__delitem__(slice(2, None)),
-    "another order": lambda lines: lines.insert(2, lines.pop(3)),
     "one twice": lambda lines: lines.append(lines[-1]),
     "no budget": lambda lines: lines.pop(1),
     "fewer counted": edited(0, b" 3,", b" 2,"),
@@ -353,7 +350,8 @@ def test_what_was_changed_is_evident(written, known, name):
     lines = written.read_bytes().splitlines(keepends=True)
     edit(lines)
     written.write_bytes(b"".join(lines))
-    with pytest.raises(ValueError, match=r"is no ledger, or not as it was written: .*; nothing was released"):
+    why = "it was made by a later version of skdp" if name == "a later version" else ".*"
+    with pytest.raises(ValueError, match=rf"is no ledger, or not as it was written: {why}; nothing was released"):
         ledger.report() if known else PrivacyLedger(written)
 
 
@@ -385,7 +383,6 @@ def rewritten(path, budget=None, **changes):
     [
         {"epsilon": -1.0},
         {"epsilon": float("inf")},
-        {"epsilon": None},
         {"delta": -1e-7},
         {"delta": 0.1},
         {"relation": "add_remove"},
@@ -433,7 +430,8 @@ def test_a_file_that_was_put_in_its_place_is_noticed(written, tmp_path):
 
 def test_a_process_may_be_killed_at_every_byte_of_a_charge(written):
     before, size_of_head = written.read_bytes(), len(head(3, "0" * 64))
-    PrivacyLedger(written).charge(ONE, "fourth")
+    long_name = "fourth" * 9  # so that the next line is shorter than what is left of this one
+    PrivacyLedger(written).charge(ONE, long_name)
     after = written.read_bytes()
     assert len(after) > len(before)
     for size in range(len(before), len(after) + 1):
@@ -444,7 +442,8 @@ def test_a_process_may_be_killed_at_every_byte_of_a_charge(written):
         if size % 25 and not whole:
             continue
         ledger.charge(ONE, "next")
-        names = ["first", "second", "third", *["fourth"] * whole, "next"]
+        names = ["first", "second", "third", *[long_name] * whole, "next"]
+        assert written.read_bytes().endswith(b"\n")
         assert PrivacyLedger(written).report()["what"].tolist() == names
 
 

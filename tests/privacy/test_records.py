@@ -148,9 +148,6 @@ MAKERS = {
     "synthetic": lambda: DPMarginalSynthesizer(
         1.0, delta=1e-9, domain={"sex": ["F", "M"]}, max_rows_per_person=3, random_state=SEED
     ).fit(X[["sex"]]),
-    "numbered": lambda: RandomizedResponseEncoder(1.0, categories={0: ["F", "M"]}).fit(
-        X[["sex"]].set_axis([0], axis="columns")
-    ),
     "unfitted": LogisticRegression,
 }
 
@@ -293,6 +290,8 @@ WRONG = {
         ("budget.relation", "add_remove", r"charges\[0\].relation is another one than that of the budget"),
         ("spent.epsilon", 0.1, "spent is not the sum of the charges"),
         ("charges.1.epsilon", 0.01, r"charges\[1\].epsilon or its delta is less than its guarantee states"),
+        ("charges.0.time", "2027-01-31T12:00:00", r"charges\[0\].time must be a time with its offset"),
+        ("charges.0.time", "0001-01-01T00:00:00+00:00", r"charges\[0\].time must be a time with its offset"),
         ("charges.0.relation", "add_remove", r"charges\[0\].guarantee cannot be in the relation of its charge"),
     ],
     stated_columns(): [

@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skdp import (
     Domain,
     DPLogisticRegression,
+    DPMarginalSynthesizer,
     DPMean,
     DPStandardScaler,
     HeavyHitters,
@@ -203,3 +204,11 @@ def test_what_is_partly_fitted_has_no_plan():
     assert privacy_statement(pipeline).total is None
     fitted = response().fit(TABLE[TEXT])
     assert len(privacy_statement([fitted, scaler()], TABLE).steps) == 1
+
+
+def test_a_delta_that_is_none_for_replacing_a_record_promises_nothing():
+    large = DPMarginalSynthesizer(5.0, delta=0.1, domain={"sex": DECLARED["sex"]}, discover=0.5, max_iter=3)
+    for estimator in (large, clone(large).fit(TABLE[TEXT])):
+        statement = privacy_statement(estimator, TABLE[TEXT])
+        assert statement.total is None
+        assert any("no promise for replacing a record follows from epsilon 5" in note for note in statement.notes)

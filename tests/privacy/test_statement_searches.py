@@ -15,7 +15,6 @@ from sklearn.model_selection import (
     GroupKFold,
     KFold,
     PredefinedSplit,
-    RepeatedStratifiedKFold,
     ShuffleSplit,
     StratifiedKFold,
 )
@@ -205,7 +204,6 @@ def test_a_target_that_splits_the_rows_is_not_covered(cv):
 
 SPLITS = [
     (ShuffleSplit(2), True),
-    (RepeatedStratifiedKFold(n_splits=2, n_repeats=2), True),
     (GroupKFold(2), False),
     (PredefinedSplit(np.arange(40) % 2), False),
 ]
