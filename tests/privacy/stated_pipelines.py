@@ -26,41 +26,32 @@ from sklearn.experimental import enable_halving_search_cv, enable_iterative_impu
 from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import IterativeImputer, SimpleImputer
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     FixedThresholdClassifier,
     GridSearchCV,
-    HalvingGridSearchCV,
     StratifiedKFold,
     TunedThresholdClassifierCV,
 )
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor, RegressorChain
-from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     MinMaxScaler,
     OneHotEncoder,
-    PolynomialFeatures,
     StandardScaler,
     TargetEncoder,
 )
-from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import Bunch
 
 from skdp import (
-    DPPCA,
     DPGaussianNB,
     DPHistogram,
-    DPKBinsDiscretizer,
     DPLinearRegression,
     DPLogisticRegression,
     DPMarginalSynthesizer,
     DPMean,
-    DPMinMaxScaler,
-    DPRidge,
-    DPSelectKBest,
-    DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
     MarginalClassifier,
@@ -168,28 +159,10 @@ OF_NUMBERS = {
     "model, classes read": lambda: classifier(classes=None),
     "bayes": lambda: DPGaussianNB(2.0, bounds=BOUNDS, classes=[0, 1]),
     "bayes, classes read": lambda: DPGaussianNB(2.0, bounds=BOUNDS),
-    "polynomials, ridge": lambda: make_pipeline(
-        PolynomialFeatures(2), DPRidge(2.0, bounds=(0, 10_000), target_bounds=(0, 1))
-    ),
     "logarithms, model": lambda: make_pipeline(FunctionTransformer(np.log1p), classifier(bounds=(0, 5))),
     "mean": lambda: DPMean(1.0, bounds=BOUNDS),
     "private scaler, private model": lambda: make_pipeline(scaler(), classifier(bounds=(-9, 9))),
-    "private imputer, scaler, components, model": lambda: make_pipeline(
-        DPSimpleImputer(1.0, bounds=BOUNDS),
-        DPMinMaxScaler(1.0, bounds=BOUNDS),
-        DPPCA(1, epsilon=1.0, bounds=(-9, 9)),
-        classifier(bounds=(-9, 9)),
-    ),
-    "private bins, model": lambda: make_pipeline(
-        DPKBinsDiscretizer(1.0, n_bins=2, bounds=BOUNDS), classifier(bounds=(0, 2))
-    ),
-    "private choice, model": lambda: make_pipeline(
-        DPSelectKBest(1, epsilon=1.0, bounds=BOUNDS, classes=[0, 1]), classifier()
-    ),
     "private scaler, plain model": lambda: make_pipeline(scaler(), LOGIT),
-    "two scalers, model": lambda: make_pipeline(
-        of_columns((scaler(), ["age"]), (StandardScaler(), ["hours"])), classifier(bounds=(-9, 9))
-    ),
     "votes": lambda: VotingClassifier([("one", classifier()), ("two", classifier())]),
     "bag of parts": lambda: BaggingRegressor(regressor(), 2, bootstrap=False, max_samples=0.7, random_state=0),
     "bag": lambda: BaggingClassifier(classifier(), 2, random_state=0),
@@ -209,11 +182,7 @@ OF_NUMBERS = {
     "target scaled privately": lambda: TransformedTargetRegressor(
         regressor(target_bounds=(-9, 9)), transformer=scaler(bounds=(0, 1))
     ),
-    "target's logarithm": lambda: TransformedTargetRegressor(regressor(), func=np.log1p, inverse_func=np.expm1),
     "reports of numbers, scaler, model": lambda: make_pipeline(perturber(), StandardScaler(), LOGIT),
-    "bag of drawn columns": lambda: BaggingClassifier(
-        make_pipeline(perturber(), LOGIT), 2, bootstrap=False, bootstrap_features=True, random_state=0
-    ),
 }
 OF_SEX = {
     "target encoder, model": lambda: make_pipeline(TargetEncoder(cv=2), classifier(bounds=(0, 1))),
@@ -225,27 +194,18 @@ OF_SEX = {
     ),
     "reports": sex,
     "reports, plain model": lambda: reports(LOGIT),
-    "reports, tree": lambda: reports(DecisionTreeClassifier(random_state=0)),
     "reports, private model": lambda: reports(classifier(bounds=(0, 1))),
     "two reports": lambda: FeatureUnion([("one", reports()), ("two", reports())]),
     "reports at fit": lambda: reports_at_fit(LOGIT),
-    "votes of reports": lambda: VotingClassifier([("one", reports(LOGIT)), ("two", reports_at_fit(LOGIT))]),
     "stack of reports": lambda: StackingClassifier([("one", reports(LOGIT))], cv=2),
     "calibrated reports": lambda: CalibratedClassifierCV(reports(LOGIT), cv=2),
-    "calibrated together": lambda: CalibratedClassifierCV(reports(LOGIT), cv=2, ensemble=False),
     "threshold of reports": lambda: TunedThresholdClassifierCV(reports(LOGIT), cv=2, thresholds=3),
     "search of reports": lambda: GridSearchCV(reports(LOGIT), GRID, cv=2),
-    "search that scores both parts": lambda: GridSearchCV(reports(LOGIT), GRID, cv=2, return_train_score=True),
     "search of epsilon": lambda: GridSearchCV(reports(LOGIT), {"randomizedresponseencoder__epsilon": [1.0, 4.0]}, cv=2),
     "search after reports": lambda: reports(GridSearchCV(LOGIT, {"C": [1.0, 2.0]}, cv=2)),
-    "halving": lambda: HalvingGridSearchCV(reports(LOGIT), GRID, cv=2, factor=2, random_state=0),
     "search with splits of its own": lambda: GridSearchCV(reports(LOGIT), {}, cv=[(np.arange(12), np.arange(12))]),
     "stack of frozen reports": lambda: StackingClassifier([("one", Frozen(reports(LOGIT)))], cv=2),
-    "search in a stack": lambda: StackingClassifier([("one", GridSearchCV(reports(LOGIT), {}, cv=2))], cv=2),
     "bag of reports": lambda: BaggingClassifier(reports_of_arrays(), 2, bootstrap=False, random_state=0),
-    "target scaled privately, reports": lambda: TransformedTargetRegressor(
-        reports(LinearRegression()), transformer=scaler(bounds=(0, 1))
-    ),
     "posteriors": lambda: make_pipeline(PosteriorFeatures(sex()), LOGIT),
 }
 OF_WORDS = {
@@ -256,9 +216,7 @@ OF_WORDS = {
     "synthetic rows": lambda: make_pipeline(synthesizer(), words(), LOGIT),
     "synthetic rows, private model": lambda: make_pipeline(synthesizer(), words(), classifier(bounds=(0, 1))),
     "redrawn column": lambda: synthesizer(redraw=["job"]),
-    "search of synthetic rows": lambda: GridSearchCV(make_pipeline(synthesizer(), words(), LOGIT), GRID, cv=2),
     "resampler": lambda: make_resampling_pipeline(SyntheticResampler(synthesizer()), words(), LOGIT),
-    "scaler beside a resampler": lambda: make_union(OneHotEncoder(sparse_output=False), synthesizer()),
 }
 PIPELINES = {
     **{name: (NUMBERS, make) for name, make in OF_NUMBERS.items()},
@@ -269,13 +227,6 @@ PIPELINES = {
         lambda: make_pipeline(
             of_columns((reports(), ["sex"]), (scaler(), ["age"]), (StandardScaler(), ["hours"])),
             classifier(bounds=(-9, 9)),
-        ),
-    ),
-    "declared words beside numbers, model": (
-        ["age", "sex"],
-        lambda: make_pipeline(
-            of_columns((OneHotEncoder(categories=[SEXES], sparse_output=False), ["sex"]), remainder="passthrough"),
-            classifier(),
         ),
     ),
 }

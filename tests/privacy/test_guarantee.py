@@ -86,8 +86,6 @@ def test_fractions_become_floats_that_are_no_smaller(epsilon, delta):
     for kept, exact in ((guarantee.epsilon, epsilon), (guarantee.delta, delta), (guarantee.rho, epsilon)):
         assert isinstance(kept, float)
         assert exact <= Fraction(kept) <= exact * (1 + Fraction(1, 1 << 52))
-    third = Fraction(1, 3)
-    assert Fraction(1 / 3) < third < Fraction(PrivacyGuarantee(third).epsilon)
 
 
 def test_replace_does_not_imply_add_remove():
@@ -106,18 +104,11 @@ def test_replace_does_not_imply_add_remove():
     [
         ({"epsilon": -1}, ValueError),
         ({"epsilon": float("nan")}, ValueError),
-        ({"epsilon": float("inf")}, ValueError),
         ({"epsilon": True}, TypeError),
-        ({"epsilon": "1"}, TypeError),
         ({"epsilon": 1, "delta": 1.0}, ValueError),
-        ({"epsilon": 1, "delta": -0.1}, ValueError),
-        ({"epsilon": 1, "delta": float("nan")}, ValueError),
-        ({"epsilon": 1, "delta": None}, TypeError),
         ({"epsilon": Fraction(sys.float_info.max) + 1}, ValueError),
         ({"epsilon": 1, "delta": 1 - Fraction(1, 10**30)}, ValueError),
         ({"epsilon": 1, "rho": -0.1}, ValueError),
-        ({"epsilon": 1, "rho": float("inf")}, ValueError),
-        ({"epsilon": 1, "rho": "1"}, TypeError),
         ({"epsilon": 1, "relation": "swap"}, ValueError),
         ({"epsilon": 1, "trust": "nobody"}, ValueError),
     ],
@@ -127,18 +118,9 @@ def test_impossible_promises_are_refused(arguments, error):
         PrivacyGuarantee(**arguments)
 
 
-def test_the_text_says_everything():
-    guarantee = PrivacyGuarantee(1, 1e-6, relation="add_remove", trust="central", scope=("a", "b"), secure=False)
-    assert str(guarantee) == (
-        "epsilon = 1, delta = 0.000001, central model, adding or removing one record's values of: a, b, "
-        "NOT SECURE: the randomness comes from a seed"
-    )
-    assert pickle.loads(pickle.dumps(guarantee)) == guarantee
-    assert str(PrivacyGuarantee(**GAUSSIAN)).startswith("epsilon = 5.3, delta = 0.000001, rho = 0.5, local model")
-
-
 def test_sums_list_the_losses_of_both_and_count_equal_ones():
     noise = PrivacyGuarantee(1.0, 1e-6, losses=(GaussianLoss(0.2),))
+    assert pickle.loads(pickle.dumps(noise)) == noise
     assert (noise + noise + PrivacyGuarantee(0.5) + noise).losses == (GaussianLoss(0.2, count=3), StatedLoss(0.5))
     assert PrivacyGuarantee(0.5, losses=(StatedLoss(0.5),)) == PrivacyGuarantee(0.5)
 
@@ -157,19 +139,10 @@ def test_parallel_releases_have_losses_if_one_dominates():
     assert (both.losses, both.epsilon, both.delta) == ((), 2.0, 1e-6)
 
 
-def test_other_losses_convert_with_the_relation():
-    noise = PrivacyGuarantee(1.0, 1e-6, relation="add_remove", losses=(GaussianLoss(0.2), LaplaceLoss(0.5, 3)))
-    assert noise.to("replace").losses == (GaussianLoss(0.4), LaplaceLoss(1.0, 6))
-
-
-@pytest.mark.parametrize("losses", [(0.5,), ("pure",), (PrivacyGuarantee(1.0),)])
-def test_other_things_are_no_losses(losses):
-    with pytest.raises(TypeError, match="losses must be losses of skdp"):
-        PrivacyGuarantee(1.0, losses=losses)
-
-
 def test_losses_are_those_of_all_that_is_stated():
     """As `dataclasses.replace` would keep the losses of one release for those of three."""
+    with pytest.raises(TypeError, match="losses must be losses of skdp"):
+        PrivacyGuarantee(1.0, losses=(0.5,))
     one = PrivacyGuarantee(1.0, losses=(PureLoss(1.0, 0.5),))
     with pytest.raises(ValueError, match=r"losses add up to epsilon 1\.0, less than the stated 3\.0"):
         replace(one, epsilon=3.0)
@@ -181,14 +154,7 @@ def test_losses_are_those_of_all_that_is_stated():
     "epsilon delta ratio guess",
     [
         (0.0, 0.0, "1.00", "at most 50"),
-        (math.log(2), 0.0, "2.00", "at most 67"),
-        (1.0, 0.0, "2.72", "at most 74"),
-        (math.log(3), 0.0, "3.00", "at most 75"),
-        (0.1, 1e-6, "1.11", "at most 53"),
-        (5.0, 0.0, "149", "at most 99.4"),
-        (8.0, 0.0, "2,981", "at most 99.97"),
         (10.0, 0.0, "22,027", "nearly 100"),
-        (40.0, 0.0, "possibly more than 1,000,000,000", "possibly 100"),
         (1e308, 0.0, "possibly more than 1,000,000,000", "possibly 100"),
         (0.0, 0.5, "1.00", "at most 75"),
     ],
@@ -200,32 +166,22 @@ def test_the_text(epsilon, delta, ratio, guess):
     assert ("delta" in text) == (delta > 0)
 
 
-NOT_NUMBERS = [True, np.True_, "1", None, 1j, [1], np.array([1.0])]
-
-
 @each("value", [1, 1.0, np.float64(1), np.float32(1), np.int8(1), np.longdouble(1), Fraction(1)])
 def test_any_real_number_is_taken_exactly(value):
     assert check_epsilon(value) == 1
 
 
-@each("value", [0, 0.0, -1, float("nan"), float("inf"), -float("inf"), np.float64("nan"), 10**400, Fraction(10**400)])
-def test_epsilon_out_of_range(value):
-    with pytest.raises(ValueError, match=r"epsilon must be a finite number > 0, got"):
-        check_epsilon(value)
-
-
-@each("value", NOT_NUMBERS)
-def test_what_is_no_number(value):
-    with pytest.raises(TypeError, match="epsilon must be a finite number > 0, got "):
-        check_epsilon(value)
-    with pytest.raises(TypeError, match="delta must be a number"):
-        check_delta(value)
-
-
-@each("value", [-0.1, 1, 2.0, float("nan")])
-def test_delta_out_of_range(value):
-    with pytest.raises(ValueError, match=r"share must be a number in \[0, 1\)"):
-        check_delta(value, name="share")
+@each(
+    "check value error",
+    [
+        *((check_epsilon, value, ValueError) for value in (0, -1, math.nan, math.inf, 10**400, Fraction(10**400))),
+        *((check_delta, value, ValueError) for value in (-0.1, 1, math.nan)),
+        *((check, value, TypeError) for check in (check_epsilon, check_delta) for value in (True, "1", None, [1])),
+    ],
+)
+def test_what_is_no_number_in_range(check, value, error):
+    with pytest.raises(error, match=r"must be a (finite )?number"):
+        check(value)
 
 
 @settings(deadline=None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import decimal
-import math
 import os
 import pickle
 import threading
@@ -17,7 +16,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -32,7 +31,6 @@ def test_decimals_count_as_they_were_written(make):
         ledger.charge(PrivacyGuarantee(0.1, 1e-7), "release")
     assert ledger.spent == (0.3, 3e-7)
     assert ledger.remaining() == (0.0, 0.0)
-    assert (ledger.remaining().epsilon, ledger.spent.delta) == (0.0, 3e-7)
     with pytest.raises(BudgetExceeded):
         ledger.charge(PrivacyGuarantee(1e-300), "release")
 
@@ -45,13 +43,8 @@ def test_over_the_budget_nothing_is_charged(make, charge, what):
     assert ledger.spent == (0, 0)
     assert ledger.relation is None
     assert len(ledger.report()) == 0
-
-
-def test_a_local_charge_cannot_enter_an_add_remove_ledger(make):
-    ledger = make(epsilon=3, relation="add_remove")
-    with pytest.raises(ValueError, match=r"encoder: a guarantee for replacing .*; the ledger is for 'add_remove'"):
-        ledger.charge(PrivacyGuarantee(1), "encoder")
-    assert ledger.spent == (0, 0)
+    with pytest.raises(ValueError, match="the ledger is for 'add_remove'"):
+        make(epsilon=3, delta=1e-5, relation="add_remove").charge(charge, "encoder")
 
 
 def test_the_report_lists_every_charge(make):
@@ -101,15 +94,6 @@ def test_in_memory_it_refuses_to_be_charged_in_a_forked_process():
     ledger.charge(PrivacyGuarantee(1), "parent")
 
 
-def test_sums_are_exact_to_the_last_digit(make):
-    ledger = make(epsilon=1e16)
-    for amount in (1e-16, 9999999999999998.0):
-        ledger.charge(PrivacyGuarantee(amount), "release")
-    with pytest.raises(BudgetExceeded):  # with 17 digits the first one would be lost
-        ledger.charge(PrivacyGuarantee(2), "release")
-    ledger.charge(PrivacyGuarantee(1.5), "release")
-
-
 def test_a_charge_waits_for_the_one_before_it(make):
     """Both threads see an empty ledger unless the second waits until the first has charged."""
     ledger, meeting = make(epsilon=1), threading.Barrier(2)
@@ -144,7 +128,6 @@ def model(ledger, *, on_fit_only=True):
     [
         (lambda ledger: cross_val_score(model(ledger), FRAME, ILL, cv=5, error_score="raise"), 5),
         (lambda ledger: cross_val_score(model(ledger, on_fit_only=False), FRAME, ILL, cv=5, error_score="raise"), 10),
-        (lambda ledger: GridSearchCV(model(ledger), {"logisticregression__C": [0.1, 1]}, cv=3).fit(FRAME, ILL), 7),
     ],
 )
 def test_every_fit_of_a_search_is_charged_and_what_is_privatised_for_scores(make, work, spent):
@@ -162,18 +145,11 @@ def test_over_the_budget_no_coin_is_drawn(make, monkeypatch):
     with pytest.raises(BudgetExceeded):
         encoder.transform(FRAME)
     assert drawn == []
-
-
-def test_a_failure_after_the_charge_does_not_refund(make, monkeypatch):
-    ledger = make(epsilon=2)
-    encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]}, ledger=ledger).fit(FRAME)
-
-    def fail(source, size):
-        raise OSError("no coins")
-
-    monkeypatch.setattr(SecureSource, "bytes", fail)
-    with pytest.raises(OSError, match="no coins"):
-        encoder.transform(FRAME)
+    # A failure after the charge does not refund.
+    ledger, left = make(epsilon=2), iter(())
+    monkeypatch.setattr(SecureSource, "bytes", lambda source, size: next(left))
+    with pytest.raises(StopIteration):
+        encoder.set_params(ledger=ledger).fit(FRAME).transform(FRAME)
     assert ledger.spent == (1, 0)
 
 
@@ -185,14 +161,6 @@ def charged(*guarantees, **budget):
     for guarantee in guarantees:
         ledger.charge(guarantee, "release")
     return ledger
-
-
-@each("budget", [{"rho": 1e308}, {"mu": 100.0}, {"mu": 1e200}, {"mu": 1e-200}, {"rho": 5e-324}])
-def test_what_remains_of_any_budget_is_admitted(budget):
-    ledger = charged(**budget)
-    left = ledger.remaining().epsilon
-    assert math.isfinite(left)
-    ledger.charge(PrivacyGuarantee(left), "all of it")
 
 
 @each("spent", [1e-20, 1e-300, 1 / 3, 0.7])
@@ -207,34 +175,16 @@ def test_what_remains_is_rounded_down(spent):
     ledger.charge(PrivacyGuarantee(*left), "the rest")
 
 
-@pytest.mark.long
-def test_a_plan_of_five_thousand_different_releases(tmp_path):
-    """Their losses are more than a record has, and the file can be read again."""
-    releases = [PrivacyGuarantee(0.001 + place * 1e-6, scope=("age",)) for place in range(5_000)]
-    ledger = PrivacyLedger(tmp_path / "ledger.jsonl", epsilon=100.0, delta=D)
-    ledger.plan(releases, "survey", delta=D).charge(PrivacyGuarantee(0.0059, scope=("age",)), "first")
-    for again in (PrivacyLedger(ledger.path), PrivacyLedger.from_json(ledger.to_json())):
-        assert again.spent == ledger.spent
-    assert ledger.spent.epsilon < 2  # by the distribution of the loss, and not as a sum
-
-
 def test_sums_are_exact_in_any_decimal_context():
     narrow = decimal.Context(prec=3, Emin=-2, Emax=2, rounding=decimal.ROUND_DOWN)
+    ledger = charged(PrivacyGuarantee(1e-16), PrivacyGuarantee(9999999999999998.0), epsilon=1e16)
+    with pytest.raises(BudgetExceeded):  # with 17 digits the first one would be lost
+        ledger.charge(PrivacyGuarantee(2), "release")
     with decimal.localcontext(narrow):
         ledger = charged(*[PrivacyGuarantee(1.23456e-9)] * 3, epsilon=1.0)
         assert ledger.spent.epsilon == 3.70368e-9
         rho = charged(*[PrivacyGuarantee(1e-9)] * 2, rho=1.0)
         assert rho.balance().loc["spent", "rho"] == 1e-18
-
-
-def test_a_plan_says_what_is_left_of_it():
-    plan = PrivacyLedger(epsilon=5.0).plan([PrivacyGuarantee(0.5), PrivacyGuarantee(0.1), PrivacyGuarantee(0.1)], "all")
-    with pytest.raises(BudgetExceeded, match=r"asks for epsilon 0\.6 .*: 3 are left, the largest .* epsilon 0\.5"):
-        plan.charge(PrivacyGuarantee(0.6), "more")
-    for epsilon in (0.5, 0.1, 0.1):
-        plan.charge(PrivacyGuarantee(epsilon), "release")
-    with pytest.raises(BudgetExceeded, match="none is left"):
-        plan.charge(PrivacyGuarantee(0.0), "more")
 
 
 @pytest.mark.parametrize("name", ["epsilon", "rho", "mu"])

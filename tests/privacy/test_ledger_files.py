@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import json
 import os
 import pickle
@@ -17,9 +18,11 @@ import threading
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from skdp import PrivacyGuarantee, PrivacyLedger
+from skdp import PrivacyGuarantee, PrivacyLedger, RandomizedResponseEncoder
+from skdp.randomness import SecureSource
 from tests.conftest import each
 
 ONE = PrivacyGuarantee(1)
@@ -61,24 +64,9 @@ def test_it_outlives_its_object_and_keeps_its_budget(path):
         assert again.path == path
     again.charge(ONE, "second")
     assert PrivacyLedger(path).report()["what"].tolist() == ["first", "second"]
-
-
-@pytest.mark.parametrize(
-    ("other", "named"),
-    [
-        ({"epsilon": 4.0}, "epsilon=4.0, delta=0.0, relation=None"),
-        ({"epsilon": 3.0, "delta": 1e-9}, "epsilon=3.0, delta=1e-09, relation=None"),
-        ({"epsilon": 3.0, "relation": "add_remove"}, "epsilon=3.0, delta=0.0, relation='add_remove'"),
-    ],
-)
-def test_another_budget_is_refused_naming_both(path, other, named):
-    PrivacyLedger(path, epsilon=3.0).charge(ONE, "first")
-    with pytest.raises(
-        ValueError, match=r"was made with epsilon=3\.0, delta=0\.0, relation='replace', and is"
-    ) as caught:
-        PrivacyLedger(path, **other)
-    assert named in str(caught.value)
-    assert PrivacyLedger(path, epsilon=3.0, relation="replace").spent == (1, 0)
+    for other in ({"epsilon": 4.0, "delta": 1e-6}, {"epsilon": 3, "delta": 1e-6, "relation": "add_remove"}):
+        with pytest.raises(ValueError, match=r"was made with epsilon=3\.0, delta=1e-06, relation='replace', and is"):
+            PrivacyLedger(path, **other)
 
 
 def test_a_pickle_is_the_same_ledger(path, monkeypatch, tmp_path):
@@ -135,20 +123,39 @@ def test_what_did_not_reach_the_disk_was_not_released(path, monkeypatch):
     ledger.charge(ONE, "release")
 
 
-def test_on_a_full_disk_nothing_is_charged_and_nothing_is_broken(path):
-    resource = pytest.importorskip("resource")
+@pytest.mark.parametrize("n_bytes", [None, 0, 20])
+def test_a_charge_that_cannot_be_written_draws_nothing_and_leaves_no_part_of_a_line(path, monkeypatch, n_bytes):
+    """The file cannot be opened, the write fails, or a full disk takes 20 bytes, which the next charge removes."""
+    frame, drawn, plain_open = pd.DataFrame({"a": ["x", "y"]}), [], Path.open
     ledger = PrivacyLedger(path, epsilon=2)
-    limits, size = resource.getrlimit(resource.RLIMIT_FSIZE), path.stat().st_size
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, limits[1]))  # a part of the line fits
-    try:
-        with pytest.raises(OSError, match="cannot be used, nothing was released"):
-            ledger.charge(ONE, "release")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert path.stat().st_size == size + 20
+    encoder = RandomizedResponseEncoder(1.0, categories={"a": ["x", "y"]}, ledger=ledger).fit(frame)
+    before = path.read_bytes()
+
+    class Failing(io.FileIO):
+        def write(self, data):
+            if n_bytes:
+                return super().write(data[:n_bytes])
+            raise OSError(errno.EIO, "Input/output error")
+
+    def fail_to_write(path, mode="r", **options):
+        if "+" not in mode:
+            return plain_open(path, mode, **options)
+        if n_bytes is None:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return Failing(path, mode)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", fail_to_write)
+        patched.setattr(SecureSource, "bytes", lambda source, size: drawn.append(size))
+        with pytest.raises(OSError, match=r"nothing was released: (Input/output|Permission|No space)"):
+            encoder.transform(frame)
+    assert drawn == []
+    assert len(path.read_bytes()) == len(before) + (n_bytes or 0)
+    assert path.read_bytes().startswith(before)
     assert ledger.spent == PrivacyLedger(path).spent == (0, 0)
-    ledger.charge(ONE, "release")
-    assert PrivacyLedger(path).report()["what"].tolist() == ["release"]
+    encoder.transform(frame)
+    assert [len(json.loads(line)) > 1 for line in path.read_text().splitlines()] == [True] * 3
+    assert PrivacyLedger(path).spent == (1, 0)
 
 
 @each(
@@ -156,7 +163,6 @@ def test_on_a_full_disk_nothing_is_charged_and_nothing_is_broken(path):
     [
         (lambda path: PrivacyLedger(path), FileNotFoundError, "give epsilon="),
         (lambda path: PrivacyLedger(path / "no" / "ledger", epsilon=1), FileNotFoundError, "there is no such folder"),
-        (lambda path: PrivacyLedger(path.parent, epsilon=1), OSError, "cannot be used"),
         (lambda path: PrivacyLedger(3.0), TypeError, "path must be a path, got float; the budget is epsilon="),
     ],
 )
@@ -164,14 +170,6 @@ def test_what_is_no_path_of_a_ledger_is_named(path, make, error, message):
     with pytest.raises(error, match=message):
         make(path)
     assert not path.exists()
-
-
-@each("budget", [{}, {"epsilon": 1}])
-def test_another_kind_of_file_is_left_alone(path, budget):
-    path.write_text("age,sex\n30,F\n" * 100)
-    with pytest.raises(ValueError, match="is no ledger"):
-        PrivacyLedger(path, **budget)
-    assert path.read_text().startswith("age,sex")
 
 
 @forks
@@ -328,23 +326,15 @@ def edited(number, old, new):
 
 EDITS = {
     "a smaller charge": edited(3, b'"epsilon": 1.0', b'"epsilon": 0.1'),
-    "a negative charge": edited(3, b'"epsilon": 1.0', b'"epsilon": -9.0'),
     "a larger budget": edited(1, b"5.0", b"500.0"),
-    "another name": edited(2, b"first", b"frist"),
-    "a charge less": lambda lines: lines.pop(3),
-    "the first one less": lambda lines: lines.pop(2),
     "the last one less": lambda lines: lines.pop(4),
-    "all less": lambda lines: lines.__delitem__(slice(2, None)),
-    "another order": lambda lines: lines.insert(2, lines.pop(3)),
     "one twice": lambda lines: lines.append(lines[-1]),
     "no budget": lambda lines: lines.pop(1),
-    "no first line": lambda lines: lines.pop(0),
     "fewer counted": edited(0, b" 3,", b" 2,"),
-    "more counted": edited(0, b" 3,", b" 9,"),
     "none counted": edited(0, b" 3,", b" 0,"),
     "not JSON": lambda lines: lines.append(b"age,sex\n"),
-    "no text": lambda lines: lines.append(b"\xff\xfe\n"),
-    "an empty line": lambda lines: lines.append(b"\n"),
+    "another kind of file": lambda lines: lines.__setitem__(slice(None), [b"age,sex\n"] * 100),
+    "a later version": edited(0, b'"skdp_ledger": 1', b'"skdp_ledger": 2'),
 }
 
 
@@ -360,7 +350,8 @@ def test_what_was_changed_is_evident(written, known, name):
     lines = written.read_bytes().splitlines(keepends=True)
     edit(lines)
     written.write_bytes(b"".join(lines))
-    with pytest.raises(ValueError, match=r"is no ledger, or not as it was written: .*; nothing was released"):
+    why = "it was made by a later version of skdp" if name == "a later version" else ".*"
+    with pytest.raises(ValueError, match=rf"is no ledger, or not as it was written: {why}; nothing was released"):
         ledger.report() if known else PrivacyLedger(written)
 
 
@@ -391,23 +382,13 @@ def rewritten(path, budget=None, **changes):
     "changes",
     [
         {"epsilon": -1.0},
-        {"epsilon": float("nan")},
         {"epsilon": float("inf")},
-        {"epsilon": "1"},
-        {"epsilon": None},
-        {"epsilon": True},
-        {"epsilon": [1.0]},
-        {"epsilon": 10**400},
         {"delta": -1e-7},
         {"delta": 0.1},
         {"relation": "add_remove"},
-        {"relation": None},
         {"epsilon": 4.5},  # more than was left
-        {"budget": {"epsilon": -5.0}},
         {"budget": {"epsilon": 2.0}},
-        {"budget": {"delta": 1.0}},
         {"budget": {"relation": "swap"}},
-        {"budget": None} | {"budget": {"epsilon": None}},
     ],
     ids=str,
 )
@@ -430,12 +411,6 @@ def test_what_json_cannot_read_is_named(written, value):
         PrivacyLedger(written)
 
 
-def test_a_later_version_is_named(written):
-    written.write_bytes(written.read_bytes().replace(b'"skdp_ledger": 1', b'"skdp_ledger": 2'))
-    with pytest.raises(ValueError, match="made by a later version"):
-        PrivacyLedger(written)
-
-
 def test_a_file_that_was_put_in_its_place_is_noticed(written, tmp_path):
     """An older copy, or another ledger of the same budget."""
     older = written.read_bytes()
@@ -455,7 +430,8 @@ def test_a_file_that_was_put_in_its_place_is_noticed(written, tmp_path):
 
 def test_a_process_may_be_killed_at_every_byte_of_a_charge(written):
     before, size_of_head = written.read_bytes(), len(head(3, "0" * 64))
-    PrivacyLedger(written).charge(ONE, "fourth")
+    long_name = "fourth" * 9  # so that the next line is shorter than what is left of this one
+    PrivacyLedger(written).charge(ONE, long_name)
     after = written.read_bytes()
     assert len(after) > len(before)
     for size in range(len(before), len(after) + 1):
@@ -466,7 +442,8 @@ def test_a_process_may_be_killed_at_every_byte_of_a_charge(written):
         if size % 25 and not whole:
             continue
         ledger.charge(ONE, "next")
-        names = ["first", "second", "third", *["fourth"] * whole, "next"]
+        names = ["first", "second", "third", *[long_name] * whole, "next"]
+        assert written.read_bytes().endswith(b"\n")
         assert PrivacyLedger(written).report()["what"].tolist() == names
 
 

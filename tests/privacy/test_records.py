@@ -15,17 +15,14 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 
 from skdp import (
     DPMarginalSynthesizer,
-    DPMean,
     DPStandardScaler,
     NumericPerturber,
     OnFitOnly,
@@ -41,22 +38,6 @@ from tests.conftest import each
 
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 VALID = Draft202012Validator(SCHEMA)
-GUARANTEES = [
-    PrivacyGuarantee(1.0),
-    PrivacyGuarantee(0.1, 1e-300, relation="add_remove", trust="central", scope=("a", 1, "é\u2028"), secure=False),
-    PrivacyGuarantee(5e-324, math.nextafter(1, 0), mechanism='"<noise>"', rho=1 / 3),
-    PrivacyGuarantee(1.7976931348623157e308),
-    PrivacyGuarantee(1.0, max_rows_per_person=np.int64(3)),
-]
-
-
-@each("guarantee", GUARANTEES)
-def test_a_guarantee_comes_back(guarantee):
-    text = guarantee.to_json()
-    assert text.isascii()
-    VALID.validate(json.loads(text))
-    assert PrivacyGuarantee.from_json(text) == guarantee
-    assert json.loads(text) == guarantee.to_dict()
 
 
 @given(
@@ -66,22 +47,26 @@ def test_a_guarantee_comes_back(guarantee):
     scope=st.lists(st.text() | st.integers(-(2**53) + 1, 2**53 - 1)),
     mechanism=st.text(),
 )
+@example(0.1, 1e-300, None, ["a", 1, "\u00e9\u2028"], '"<noise>"')
+@example(5e-324, math.nextafter(1, 0), 1 / 3, [], "")
+@example(1.7976931348623157e308, 0.0, None, [], "")
 def test_any_guarantee_comes_back(epsilon, delta, rho, scope, mechanism):
     guarantee = PrivacyGuarantee(epsilon, delta, rho=rho, scope=tuple(scope), mechanism=mechanism)
-    text = guarantee.to_json()
-    assert PrivacyGuarantee.from_json(text).to_json() == text
-    assert PrivacyGuarantee.from_json(text) == guarantee
+    central = replace(guarantee, relation="add_remove", trust="central", secure=False, max_rows_per_person=3)
+    for one in (guarantee, central):
+        text = one.to_json()
+        assert text.isascii()
+        VALID.validate(json.loads(text))
+        assert PrivacyGuarantee.from_json(text) == one
+        assert PrivacyGuarantee.from_json(text).to_json() == text
 
 
 @each(
     "text, message",
     [
-        ("", "no JSON"),
         ("{", "no JSON"),
         ("[" * 1_000_000, "no JSON"),
-        ('{"a": ' * 100_000, "no JSON"),
         ("[]", "the record must be an object, got an array"),
-        ("null", "the record must be an object, got null"),
         ('{"format": "skdp-guarantee", "format": "x"}', "'format' is there twice"),
         ('{"format": "skdp-guarantee", "version": 1, "epsilon": 1e999}', "epsilon must be a finite number"),
         ('{"format": "skdp-guarantee", "version": 1, "epsilon": ' + "9" * 1_000_000 + "}", "epsilon must be a finite"),
@@ -101,16 +86,15 @@ def test_what_is_no_record(text, message, kind):
 LONG = " " * ((1 << 26) + 1)
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    ledger = PrivacyLedger(tmp_path / "ledger.jsonl", epsilon=0.3, delta=1e-6)
-    ledger.charge(PrivacyGuarantee(0.1, scope=("sex", 2)), "a survey")
-    ledger.charge(PrivacyGuarantee(0.05, 1e-8, relation="add_remove", trust="central", rho=0.01), "<b>")
-    ledger.charge(PrivacyGuarantee(0.1, secure=False), "a survey")
+def charged_ledger(path=None):
+    ledger = PrivacyLedger(path, epsilon=0.3, delta=1e-6)
+    ledger.charge(PrivacyGuarantee(0.15, scope=("sex", 2), secure=False), "a survey")
+    ledger.charge(PrivacyGuarantee(0.05, 1e-8, "add_remove", "central", scope=("a",), rho=0.01), "<b>")
     return ledger
 
 
-def test_a_ledger_comes_back_and_cannot_be_charged(ledger, tmp_path):
+def test_a_ledger_comes_back_and_cannot_be_charged(tmp_path):
+    ledger = charged_ledger(tmp_path / "ledger.jsonl")
     text = ledger.to_json()
     VALID.validate(json.loads(text))
     assert str(tmp_path) not in text + ledger._repr_html_()
@@ -158,22 +142,12 @@ def open_pipeline(ledger=None):
         return ColumnTransformer(parts).fit(X)
 
 
-def encoded():
-    columns = ColumnTransformer([("sex", sex(), ["sex"])]).set_output(transform="pandas")
-    return make_pipeline(columns, OneHotEncoder(), LogisticRegression()).fit(X, [0, 1] * 20)
-
-
 MAKERS = {
-    "local": lambda: ColumnTransformer([("sex", sex(), ["sex"])]).fit(X),
     "open": open_pipeline,
     "central": lambda: DPStandardScaler(0.7, bounds={"age": (0, 100)}).fit(X[["age"]]),
-    "mean": lambda: DPMean(0.7, bounds={"age": (0, 100)}).fit(X[["age"]]),
     "synthetic": lambda: DPMarginalSynthesizer(
         1.0, delta=1e-9, domain={"sex": ["F", "M"]}, max_rows_per_person=3, random_state=SEED
     ).fit(X[["sex"]]),
-    "numbered": lambda: RandomizedResponseEncoder(1.0, categories={0: ["F", "M"]}).fit(
-        X[["sex"]].set_axis([0], axis="columns")
-    ),
     "unfitted": LogisticRegression,
 }
 
@@ -194,17 +168,6 @@ def test_a_statement_comes_back(statement):
     assert read.steps == statement.steps
     assert read.to_html() == statement.to_html()
     assert read._repr_html_() == statement._repr_html_()
-
-
-def test_all_items_of_an_evaluator_are_answered(statement):
-    items = statement.to_dict()["evaluation"]
-    assert len(items) == 17
-    assert all(one["answer"].endswith(".") for one in items)
-    page = statement.to_html()
-    assert all(page.count(f'<th scope="row">{one["item"]}</th>') == 1 for one in items)
-    of = {one["item"]: one["status"] for one in items}
-    assert of["collection of the data"] == of["access to the data"] == of["utility"] == "not covered"
-    assert (of["trust model"] == "evidence") == (statement.total is not None)
 
 
 def test_nothing_private_is_in_a_record_or_on_a_page(tmp_path):
@@ -239,26 +202,16 @@ def test_the_composition_so_far_is_a_copy_of_the_ledger(tmp_path):
     before = statement.to_json()
     pipeline.transform(X)
     assert statement.to_json() == before
-    assert len(ledger.report()) == 4
     assert "so far 2 times: epsilon 2 of 9, delta 0 of 0" in before
-    assert re.search(r"Charged by 2\s+releases: epsilon 2, delta 0", statement.to_html())
-    with pytest.raises(RuntimeError, match="can only be read"):
-        copied.charge(PrivacyGuarantee(0.1), "x")
 
 
-def test_a_ledger_of_several_steps_is_stated_once(tmp_path):
-    first = PrivacyLedger(tmp_path / "ledger.jsonl", epsilon=9.0)
-    again = PrivacyLedger(tmp_path / "ledger.jsonl")
-    other = PrivacyLedger(epsilon=9.0)
-    encoders = [sex(ledger=one).fit(X[["sex"]]) for one in (first, first, again, other)]
-    assert len(privacy_statement(encoders).ledgers) == 2
-
-
-def test_the_ledger_of_a_part_is_found():
+def test_the_ledger_of_a_part_is_found_and_stated_once():
     ledger = PrivacyLedger(epsilon=9.0)
     synthesizer = DPMarginalSynthesizer(1.0, domain={"sex": ["F", "M"], "y": [0, 1]}, ledger=ledger)
     resampler = SyntheticResampler(synthesizer)
     resampler.fit_resample(X[["sex"]], pd.Series([0, 1] * 20, name="y"))
+    several = [sex(ledger=ledger).fit(X[["sex"]]) for _ in range(2)]
+    assert len(privacy_statement([*several, sex(ledger=PrivacyLedger(epsilon=9.0)).fit(X[["sex"]])]).ledgers) == 2
     for estimator in (resampler, OnFitOnly(sex(ledger=ledger)).fit(X[["sex"]])):
         statement = privacy_statement(estimator)
         assert [one.charged for one in statement.steps] == [True]
@@ -274,16 +227,8 @@ def test_names_are_escaped():
     encoder.transform(table)
     statement = privacy_statement(ColumnTransformer([(name, encoder, [name])]).fit(table))
     for shown in (statement.to_html(), statement._repr_html_(), statement.total._repr_html_()):
-        assert "<script" not in shown
+        assert not re.search(r"https?://|<script|<link (?!rel=\"icon\" href=\"data:)|@import|url\(", shown)
         assert "&lt;script&gt;" in shown
-
-
-def test_the_page_loads_nothing():
-    page = privacy_statement(open_pipeline()).to_html()
-    assert page.startswith("<!DOCTYPE html>")
-    assert not re.search(r"https?://|<script|<link (?!rel=\"icon\" href=\"data:)|@import|url\(", page)
-    assert "prefers-color-scheme: dark" in page
-    assert "@media print" in page
 
 
 def test_what_follows_from_other_fields_is_written_again():
@@ -314,16 +259,9 @@ def test_a_damaged_record_is_an_error_or_another_record():
     assert longest < 400
 
 
-def charged_ledger():
-    ledger = PrivacyLedger(epsilon=0.3, delta=1e-6)
-    ledger.charge(PrivacyGuarantee(0.15, scope=("sex", 2)), "a survey")
-    ledger.charge(PrivacyGuarantee(0.05, 1e-8, "add_remove", "central", scope=("a",), rho=0.01), "another")
-    return ledger
-
-
 def stated_columns():
     """A statement with a note and without ledgers."""
-    return replace(privacy_statement(MAKERS["local"]()), notes=("a",))
+    return replace(privacy_statement(ColumnTransformer([("sex", sex(), ["sex"])]).fit(X)), notes=("a",))
 
 
 KNOWN = (PureLoss(1.0, 0.5), LaplaceLoss(0.5, 7, count=3), GaussianLoss(0.1))
@@ -334,74 +272,33 @@ WRONG = {
     PrivacyGuarantee(0.5, rho=0.2, scope=("sex",)): [
         ("format", "skdp-ledger", "format must be 'skdp-guarantee', got 'skdp-ledger'"),
         ("version", 2, "version must be 1.*got 2"),
-        ("version", "1", "version must be 1.*got '1'"),
         ("epsilon", -1.0, r"epsilon must be a finite number >= 0, got -1\.0"),
-        ("epsilon", "1", "epsilon must be a number, got a string"),
-        ("epsilon", True, "epsilon must be a number, got true or false"),
-        ("epsilon", math.nan, "epsilon must be a finite number >= 0, got nan"),
-        ("epsilon", 10**400, "epsilon must be a finite number >= 0, got inf"),
         ("delta", 1, r"delta must be a number in \[0, 1\), got 1"),
-        ("rho", -0.5, "rho must be a finite number >= 0"),
-        ("relation", "other", "relation must be 'replace' or 'add_remove', got 'other'"),
         ("relation", ["replace"], "relation must be .* got an array"),
         ("trust", "x" * 1000, "trust must be 'local' or 'shuffle' or 'central', got 'x{40}'$"),
-        ("scope", "sex", "scope must be an array, got a string"),
         ("scope.0", 1.5, r"scope\[0\] must be a string or a whole number, got a number"),
-        ("scope.0", True, r"scope\[0\] must be a string or a whole number, got true or false"),
         ("mechanism", "\ud800", "mechanism must be a string of Unicode characters"),
-        ("secure", 1, "secure must be true or false, got a number"),
         ("max_rows_per_person", 0, "max_rows_per_person must be a whole number >= 1, got 0"),
         ("more", 1, "unknown fields: 'more'"),
-        ("losses", [{"kind": "pure", "count": 1, "epsilon": 1.0}], r"losses\[0\].share is missing"),
         ("losses", [PURE | {"count": 0}], r"losses\[0\].count must be a whole number from 1"),
-        ("losses", [PURE | {"count": "1"}], r"losses\[0\].count must be a whole number"),
         ("losses", [PURE | {"share": 2.0}], r"share must be a number in \[0, 1\], got 2"),
-        ("losses", [PURE | {"epsilon": -1.0}], r"losses\[0\].epsilon must be a finite number >= 0"),
-        ("losses", [{"kind": "magic", "count": 1}], r"losses\[0\].kind must be 'stated' or 'pure'"),
         ("losses", [LAPLACE | {"sensitivity": 1.5}], r"losses\[0\].sensitivity must be a whole"),
-        ("losses", [{"kind": "gaussian", "count": 1, "mu": 1e200}], "mu must be at most"),
         ("losses", [{"kind": "gaussian", "count": 1, "mu": 0.1}] * 5000, "losses must have at most 4,096 items"),
     ],
     charged_ledger(): [
-        ("budget.epsilon", 0, "budget.epsilon must be a finite number > 0"),
         ("budget.epsilon", 0.2, "charges spend more than the budget"),
         ("budget.relation", "add_remove", r"charges\[0\].relation is another one than that of the budget"),
-        ("budget.more", 1, "unknown fields of budget: 'more'"),
-        ("budget", [], "budget must be an object, got an array"),
         ("spent.epsilon", 0.1, "spent is not the sum of the charges"),
-        ("spent.delta", math.nan, "spent.delta must be a finite number"),
-        ("charges", {}, "charges must be an array, got an object"),
-        ("charges.0", 5, r"charges\[0\] must be an object, got a number"),
         ("charges.1.epsilon", 0.01, r"charges\[1\].epsilon or its delta is less than its guarantee states"),
-        ("charges.1.guarantee.epsilon", -1, r"charges\[1\].guarantee.epsilon must be a finite number"),
-        ("charges.1.guarantee.scope.0", 0.5, r"charges\[1\].guarantee.scope\[0\] must be a string"),
-        ("charges.0.relation", "add_remove", r"charges\[0\].guarantee cannot be in the relation of its charge"),
-        ("charges.0.what", None, r"charges\[0\].what must be a string, got null"),
-        ("charges.0.time", "yesterday", r"charges\[0\].time must be a time with its offset"),
         ("charges.0.time", "2027-01-31T12:00:00", r"charges\[0\].time must be a time with its offset"),
         ("charges.0.time", "0001-01-01T00:00:00+00:00", r"charges\[0\].time must be a time with its offset"),
-        ("charges.0.path", "x", r"unknown fields of charges\[0\]: 'path'"),
+        ("charges.0.relation", "add_remove", r"charges\[0\].guarantee cannot be in the relation of its charge"),
     ],
     stated_columns(): [
-        ("columns", {}, "columns must be an array"),
-        ("columns.0", "x", r"columns\[0\] must be an object"),
-        ("columns.0.column", None, r"columns\[0\].column must be a string or a whole number"),
-        ("columns.0.epsilon", -1, r"columns\[0\].epsilon must be a finite number >= 0"),
         ("columns.0.epsilon", None, r"columns\[0\].epsilon must be given"),
-        ("columns.0.delta", 2, r"columns\[0\].delta must be a number in \[0, 1\)"),
-        ("columns.0.trust", "nobody", r"columns\[0\].trust must be 'local' or 'shuffle' or 'central'"),
-        ("columns.0.value", "F", r"unknown fields of columns\[0\]: 'value'"),
         ("total.scope.0", "age", "total.scope has columns for which no row"),
-        ("total.epsilon", math.nan, "total.epsilon must be a finite number"),
         ("total.epsilon", 0.01, "total.epsilon is smaller than that of a step"),
         ("steps.0.charged", None, r"steps\[0\].charged must be true or false, got null"),
-        ("steps.0.guarantee.delta", "0", r"steps\[0\].guarantee.delta must be a number, got a string"),
-        ("notes.0", 5, r"notes\[0\] must be a string"),
-        ("ledgers", None, "ledgers must be an array, got null"),
-        ("ledgers", [{}], r"ledgers\[0\].budget is missing"),
-        ("versions", [], "versions must be an object"),
-        ("versions.NumPy", 2, "versions.NumPy must be a string"),
-        ("code", "import os", "unknown fields: 'code'"),
     ],
 }
 
@@ -440,8 +337,6 @@ def test_a_record_has_all_its_fields(thing):
 def test_a_guarantee_for_persons_says_so():
     four = PrivacyGuarantee(1.0, relation="add_remove", trust="central", scope=("sex",), max_rows_per_person=4)
     assert str(four).endswith("central model, adding or removing one person's values, in up to 4 records, of: sex")
-    assert "whether a person is in the data" in four.in_odds()
-    assert "one person with up to 4 records added or removed" in four._repr_html_()
     # A guarantee for persons of up to 4 records is one for those of up to 2, and for single records.
     others = [replace(four, max_rows_per_person=rows) for rows in (1, 2, 9)]
     for joined in (operator.add, operator.or_, lambda *pair: compose(pair)):
@@ -449,6 +344,6 @@ def test_a_guarantee_for_persons_says_so():
         # What reveals nothing protects everybody.
         assert joined(four, PrivacyGuarantee(0.0, relation="add_remove")).max_rows_per_person == 4
     assert four.to("replace").max_rows_per_person == 4
-    for rows in (0, True, 1.5, None):
+    for rows in (0, True, 1.5):
         with pytest.raises(ValueError, match="max_rows_per_person must be a whole number >= 1, got"):
             PrivacyGuarantee(1.0, max_rows_per_person=rows)

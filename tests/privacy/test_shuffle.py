@@ -8,11 +8,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from skdp import RandomizedResponseEncoder
 from skdp.exact import exp_bounds
-from skdp.oracles import ORACLES, RandomizedResponse
+from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyGuarantee, Shuffled, compose, gaussian_delta, local_epsilon, shuffled_guarantee
 from skdp.privacy.shuffle import ReportPair
 from tests.conftest import each, often
@@ -70,20 +69,17 @@ def test_any_local_randomiser_is_bounded_by_its_epsilon_alone(seed):
         assert tables.is_bounded(pair, part * math.log(ratio))
 
 
-def test_parts_that_stay_together_are_bounded_for_all_pairs_of_records():
+@each("together", [False, True])
+def test_parts_are_bounded_for_all_pairs_of_records(together):
+    """Reports of both parts, or of one of them by chance."""
     one, other = RandomizedResponse(2, 1.0), RandomizedResponse(3, 0.7)
-    channel = [[a * b for a in row for b in column] for row in one.channel() for column in other.channel()]
-    pair = ReportPair.product([one.shuffle_pair(), other.shuffle_pair()])
-    tables = AllTables(channel, 3)
-    for part in PARTS:
-        assert tables.is_bounded(pair, part * math.log(pair.worst_ratio))
-
-
-def test_a_report_of_one_part_is_bounded_for_all_pairs_of_records():
-    one, other = RandomizedResponse(2, 1.0), RandomizedResponse(3, 0.7)
-    half = Fraction(1, 2)
-    channel = [[half * a for a in (*row, *column)] for row in one.channel() for column in other.channel()]
-    pair = ReportPair.mixed([(half, one.shuffle_pair()), (half, other.shuffle_pair())])
+    half, rows = Fraction(1, 2), itertools.product(one.channel(), other.channel())
+    if together:
+        channel = [[a * b for a in row for b in column] for row, column in rows]
+        pair = ReportPair.product([one.shuffle_pair(), other.shuffle_pair()])
+    else:
+        channel = [[half * a for a in (*row, *column)] for row, column in rows]
+        pair = ReportPair.mixed([(half, one.shuffle_pair()), (half, other.shuffle_pair())])
     tables = AllTables(channel, 3)
     for part in PARTS:
         assert tables.is_bounded(pair, part * math.log(pair.worst_ratio))
@@ -144,28 +140,9 @@ def test_two_values_are_within_5_percent_of_what_is_attained(epsilon, n):
     assert bound < 0.98 * shuffled_guarantee(Given(replace(pair, two_valued=False)), n, 1e-6).epsilon
 
 
-@pytest.mark.parametrize("n", often([2, 5, 10, 70], [2, 5, 10]))
-@each("epsilon", [0.2, 1.0, 3.0])
-def test_two_values_have_the_guarantee_of_the_worst_table(n, epsilon):
-    oracle = RandomizedResponse(2, epsilon)
-    order, p = math.exp(epsilon / 2), float(oracle.p)
-
-    def divergence(first):  # if `first` of the others hold the first value
-        zeros, ones = (
-            stats.binom.pmf(range(first + 1), first, 1 - p),
-            stats.binom.pmf(range(n - first), n - 1 - first, p),
-        )
-        law = np.convolve(zeros, ones)
-        own, other = p - order * (1 - p), order * p - (1 - p)
-        return np.maximum(own * np.append(law, 0) - other * np.append(0, law), 0).sum()
-
-    worst = max(map(divergence, range(n)))
-    assert worst * (1 - 1e-9) <= oracle.shuffle_pair().delta(n, epsilon / 2) <= worst * 1.001
-
-
-@pytest.mark.parametrize("n", often([1, 3, 8], [3]))
-@pytest.mark.parametrize("epsilon", often([0.001, 6.0, 10.0, 18.0, 30.0, 38.0, 200.0], [6.0, 18.0, 30.0]))
-def test_two_values_whose_lies_are_rare_are_bounded_in_exact_fractions(n, epsilon):
+@pytest.mark.parametrize("n", often([1, 2, 3, 8, 20], [2, 10]))
+@pytest.mark.parametrize("epsilon", often([0.001, 0.2, 1.0, 3.0, 6.0, 18.0, 30.0, 38.0, 200.0], [0.2, 3.0, 18.0, 30.0]))
+def test_two_values_have_the_guarantee_of_the_worst_table_in_exact_fractions(n, epsilon):
     oracle = RandomizedResponse(2, epsilon)
     p, q, pair = oracle.p, 1 - oracle.p, oracle.shuffle_pair()
 
@@ -223,39 +200,27 @@ def test_the_largest_local_epsilon_reaches_what_is_asked_for():
     assert local_epsilon(1.0, 1e-6, 1, make) == 1.0  # nobody else is there
 
 
-@pytest.mark.parametrize("name", often(ORACLES, ["local_hashing", "randomized_response"]))
-def test_the_largest_local_epsilon_is_checked_for_every_oracle(name):
-    make = partial(ORACLES[name], 6)
-    found = local_epsilon(0.5, 1e-6, 10_000, make)
-    assert found > 1
-    assert shuffled_guarantee(make(found), 10_000, 1e-6).epsilon <= 0.5
-
-
 @each(
     "changes error match",
     [
         ({"n": 0}, ValueError, "n must be at least 1, got 0"),
+        ({"n": 1 << 64, "reporter": RandomizedResponse(2, 4.0)}, ValueError, r"n must be below 2\*\*63"),
         ({"n": 10.0}, TypeError, "n must be an integer, got float"),
-        ({"n": True}, TypeError, "n must be an integer, got bool"),
         ({"delta": 1.0}, ValueError, r"delta must be a number in \[0, 1\), got 1.0"),
-        ({"delta": "1"}, TypeError, "delta must be"),
         ({"released": "all"}, ValueError, "released must be one of"),
         ({"reporter": object()}, TypeError, "reporter must be a fitted local transformer, its protocol, or an oracle"),
-        ({"reporter": PrivacyGuarantee}, TypeError, "reporter must be"),
+        ({"reporter": RandomizedResponse}, TypeError, "reporter must be a fitted local transformer"),
     ],
 )
 def test_what_is_out_of_range_is_refused(changes, error, match):
+    with pytest.raises(TypeError, match="reporter must be a fitted local transformer, or a function"):
+        local_epsilon(1.0, 1e-6, 100, "randomized_response")
+    for wrong in ({"epsilon": 0}, {"delta": 0}, {"n": 0}, {"released": "rows"}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            Shuffled(**({"epsilon": 1.0, "delta": 1e-6, "n": 100} | wrong))
     given = {"reporter": RandomizedResponse(4, 1.0), "n": 100, "delta": 1e-6} | changes
     with pytest.raises(error, match=match):
         shuffled_guarantee(**given)
-
-
-def test_a_wanted_guarantee_is_checked_when_it_is_stated():
-    for wrong in ({"epsilon": 0}, {"delta": 0}, {"delta": 1}, {"n": 0}, {"released": "rows"}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            Shuffled(**({"epsilon": 1.0, "delta": 1e-6, "n": 100} | wrong))
-    with pytest.raises(TypeError, match="reporter must be a fitted local transformer, or a function"):
-        local_epsilon(1.0, 1e-6, 100, "randomized_response")
 
 
 def test_pairs_must_be_probabilities():
@@ -263,11 +228,6 @@ def test_pairs_must_be_probabilities():
     for classes in (((half, half, half),), ((half, half, Fraction(0)), (half, half, half)), ()):
         with pytest.raises(ValueError, match="classes"):
             ReportPair(classes)
-    three = RandomizedResponse(3, 1.0).shuffle_pair()
-    with pytest.raises(ValueError, match="two_valued needs one class and its mirror image"):
-        ReportPair(three.classes, (three,), two_valued=True)
-    with pytest.raises(ValueError, match="worst_ratio must be at least 1"):
-        ReportPair.of_any(half)
 
 
 @pytest.mark.parametrize("seed", often(range(40), [1, 2, 4]))
@@ -296,14 +256,6 @@ def test_a_pair_that_shows_less_than_the_local_epsilon_is_not_believed():
     told, plain = Told(4, 1.0), RandomizedResponse(4, 1.0)
     assert shuffled_guarantee(told, 1000, 0.0).epsilon == told.epsilon
     assert shuffled_guarantee(told, 10**6, 1e-6).epsilon > 2 * shuffled_guarantee(plain, 10**6, 1e-6).epsilon
-
-
-def test_what_is_no_reporter_or_number_of_reports_is_refused():
-    loose = RandomizedResponse(2, 4.0)
-    with pytest.raises(ValueError, match=r"n must be below 2\*\*63"):
-        shuffled_guarantee(loose, 1 << 64, 1e-6)
-    with pytest.raises(TypeError, match="fitted local transformer"):
-        shuffled_guarantee(RandomizedResponse, 10, 1e-6)
 
 
 def test_permanent_reports_are_not_shuffled():

@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from imblearn.pipeline import make_pipeline as make_resampling_pipeline
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, StackingRegressor, VotingClassifier
-from sklearn.feature_selection import RFE, GenericUnivariateSelect, SelectFromModel, VarianceThreshold
+from sklearn.feature_selection import GenericUnivariateSelect, SelectFromModel, VarianceThreshold
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, RANSACRegressor
 from sklearn.model_selection import GridSearchCV, LeaveOneOut, StratifiedKFold, TunedThresholdClassifierCV
@@ -28,9 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 from skdp import (
     DPLogisticRegression,
     DPMarginalSynthesizer,
-    DPRidge,
     DPStandardScaler,
-    HeavyHitters,
     Interval,
     NumericPerturber,
     OnFitOnly,
@@ -65,10 +62,6 @@ def numbers(epsilon=1.0):
 
 def logistic(**options):
     return DPLogisticRegression(1.0, bounds=(-3, 3), max_iter=2, **options)
-
-
-def ridge(**options):
-    return DPRidge(1.0, **{"bounds": (0, 40), "target_bounds": (-3, 3)} | options)
 
 
 def scaler(epsilon=1.0):
@@ -121,12 +114,6 @@ class Synthesizer(Central):
     protects_rows = True
 
 
-class Unsaid(Central):
-    """The same, without a word about its rows."""
-
-    protects_rows = None
-
-
 class Statistic(BaseEstimator):
     """A mean: it has no rows to give."""
 
@@ -139,16 +126,6 @@ class Statistic(BaseEstimator):
             self.epsilon, self.delta, relation=self.relation, trust="central", scope=self.scope or tuple(X.columns)
         )
         return self
-
-
-class Predictor(Statistic):
-    """A private model that says the same of everybody."""
-
-    def predict(self, X):
-        return np.zeros(len(X), int)
-
-    def score(self, X, y):
-        return 0.5
 
 
 class Resampler(Statistic):
@@ -184,11 +161,7 @@ class Keeper(BaseEstimator):
         return self.estimator_.predict(X)
 
 
-class Subclass(VotingClassifier):
-    """Perhaps it does more than what it comes from."""
-
-
-TRUSTED = [Central, Synthesizer, Unsaid, Statistic, Predictor, Resampler]
+TRUSTED = [Central, Synthesizer, Statistic, Resampler]
 
 
 def privacy_statement(estimator, X=None):
@@ -237,8 +210,6 @@ def of_columns():
     sex_of = by_columns((sex(), ["sex"]), (StandardScaler(), ["age"]))
     twice = by_columns((sex(), ["sex"]), ("passthrough", ["job", "sex"]))
     beside = by_columns((sex(), ["sex"]), (Central(), ["age"]), ("passthrough", ["pay"]))
-    private = by_columns((sex(), ["sex"]), (numbers(), ["age", "pay"]), output="pandas")
-    encode = by_columns((OneHotEncoder(), ["sex"]), (StandardScaler(), [1]))
     jobs = by_columns(
         (RandomizedResponseEncoder(categories={"job": JOBS}), ["job"]), rest="passthrough", output="pandas"
     )
@@ -248,29 +219,14 @@ def of_columns():
     one = "1 replace local: sex"
     return {
         "columns that are forgotten": Case(lambda: sex_of.fit(X), "sex:R job:- age:A pay:-", one),
-        "columns that pass": Case(
-            lambda: clone(sex_of).set_params(remainder="passthrough").fit(X), "sex:R job:A age:A pay:A", one
-        ),
-        "a private remainder": Case(
-            lambda: by_columns((StandardScaler(), ["age"]), rest=sex()).fit(X[["sex", "age"]]), "sex:R age:A", one
-        ),
         "ten answers about the same persons": Case(
             lambda: FeatureUnion([(f"answer {place}", sex()) for place in range(10)]).fit(SEX),
             "sex:RRRRRRRRRR",
             "10 replace local: sex",
         ),
-        "ten estimators": Case(lambda: [sex().fit(SEX)] * 10, "sex:RRRRRRRRRR", "10 replace local: sex"),
         "a column that also passes": Case(lambda: twice.fit(X), "sex:RA job:A age:- pay:-", None),
         "what is learnt before it is private": Case(
             lambda: make_pipeline(MinMaxScaler(), NumericPerturber(1.0, bounds=(0, 1))).fit(AGE), "age:RA", None
-        ),
-        "a model of protected columns": Case(
-            lambda: make_pipeline(private, encode, LogisticRegression()).fit(X, Y),
-            "sex:R job:- age:R pay:R",
-            "2 replace local: sex, age, pay",
-        ),
-        "columns that are followed by name": Case(
-            lambda: make_pipeline(jobs, then).fit(X), "sex:R job:R age:- pay:-", "2 replace local: sex, job"
         ),
         "columns that cannot be followed": Case(
             lambda: make_pipeline(clone(jobs), Nameless(), clone(then)).fit(X),
@@ -279,9 +235,6 @@ def of_columns():
         ),
         "a scope of columns that cannot be followed": Case(
             lambda: make_pipeline(Nameless(), Synthesizer(scope=("age",))).fit(NUMBERS), "age:RA pay:RA", None, NUMBERS
-        ),
-        "names that are not known": Case(
-            lambda: make_pipeline(Nameless(), Synthesizer(scope=("age",))).fit(NUMBERS), "(all_columns):A age:R", None
         ),
         "statistics beside what passes": Case(lambda: beside.fit(X), "sex:R job:- age:B pay:A", one),
         "reports behind what was learnt": Case(
@@ -304,7 +257,6 @@ def of_a_curator():
         ),
         "statistics": Case(lambda: Central().fit(NUMBERS), "age:B pay:B", None),
         "a mean": Case(lambda: Statistic().fit(AGE), "age:S", "0.5 replace central: age"),
-        "nothing said about rows": Case(lambda: Unsaid().fit(AGE), "age:B", None),
         "rows that are made up at fit": Case(
             lambda: Pipeline([("rows", made_up.fit(AGE)), ("model", LogisticRegression().fit(AGE, Y))]),
             "age:F",
@@ -314,11 +266,6 @@ def of_a_curator():
         "beside a column that leaves": Case(
             lambda: [pure.fit(AGE), by_columns(("passthrough", ["pay"])).fit(X[["pay"]])],
             "age:S pay:A",
-            "1 replace central: age",
-        ),
-        "beside a step that is not fitted": Case(
-            lambda: [pure.fit(AGE), make_pipeline(by_columns(("passthrough", ["pay"])).fit(X), LogisticRegression())],
-            "age:S sex:- job:- pay:N",
             "1 replace central: age",
         ),
         "a delta that would be 1": Case(lambda: [wide.fit(AGE), shown.fit(X[["pay"]])], "age:S pay:A", None),
@@ -334,26 +281,19 @@ def of_a_curator():
 
 def of_targets():
     regressor = make_pipeline(sex(), OneHotEncoder(), LinearRegression())
-    cases = {
+    return {
+        "reports and a private scaler of the target": Case(
+            lambda: TransformedTargetRegressor(regressor, transformer=make_pipeline(scaler(5.0))).fit(SEX, Y),
+            "sex:R (target):SA",
+            "11 replace central: sex",  # adding or removing 5 is replacing 10
+        ),
         "a private target beside a model that learns": Case(
             # The regressor has all of X; the promise of the transformer is about y.
             lambda: TransformedTargetRegressor(KNeighborsRegressor(1), transformer=scaler()).fit(NUMBERS, Y),
             "age:A pay:A (target):SA",
             None,
         ),
-        "a private target and a private model": Case(
-            lambda: TransformedTargetRegressor(ridge(), transformer=scaler(0.5)).fit(AGE, Y),
-            "age:S target:SS",
-            "1.5 add_remove central: age, target",
-        ),
     }
-    for name, transformer in (("scaler", scaler(5.0)), ("pipeline", make_pipeline(scaler(5.0)))):
-        cases[f"reports and a private {name} of the target"] = Case(
-            lambda transformer=transformer: TransformedTargetRegressor(regressor, transformer=transformer).fit(SEX, Y),
-            "sex:R (target):SA",
-            "11 replace central: sex",  # adding or removing 5 is replacing 10
-        )
-    return cases
 
 
 def of_estimators():
@@ -369,23 +309,12 @@ def of_estimators():
             "age:FA",
             None,
         ),
-        "a client that never fits": Case(
-            lambda: HeavyHitters(0.5), "(all_columns):R", "0.5 replace local: (all columns)"
-        ),
-        "partly fitted": Case(
-            lambda: Pipeline([("private", sex().fit(SEX)), ("plain", OneHotEncoder())]), "sex:R", "1 replace local: sex"
-        ),
-        "a fitted part of what is not": Case(
-            lambda: BaggingClassifier(make_pipeline(sex(), OneHotEncoder()).fit(SEX)), "sex:N", None, SEX
-        ),
         "an unknown class": Case(lambda: Keeper(always()).fit(SEX, Y), "sex:RA", None, SEX),
-        "a subclass of a known one": Case(lambda: Subclass([("one", always())]).fit(SEX, Y), "sex:RA", None),
         "an unknown class behind reports": Case(
             lambda: make_pipeline(sex(), Keeper(make_pipeline(OneHotEncoder(), LogisticRegression()))).fit(SEX, Y),
             "sex:R",
             "1 replace local: sex",
         ),
-        "scores of a private model": Case(lambda: GridSearchCV(Predictor(), {}, cv=2).fit(AGE, Y), "age:SA", None),
         "a stack that passes the table on": Case(
             lambda: StackingRegressor([("one", linear)], cv=2, passthrough=True).fit(NUMBERS, Y), "age:RA pay:RA", None
         ),
@@ -400,7 +329,6 @@ def of_estimators():
     }
     for name, outer in (
         ("selects", lambda: SelectFromModel(linear, **last)),
-        ("eliminates", lambda: RFE(linear, n_features_to_select=1, **last)),
         ("tells inliers", lambda: RANSACRegressor(linear, min_samples=0.5, residual_threshold=1e9)),
     ):
         cases[f"reports in what {name}"] = Case(lambda outer=outer: outer().fit(NUMBERS, Y), "age:RA pay:RA", None)
@@ -431,10 +359,6 @@ def encoded_model():
     return make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
 
 
-def resampled(**options):
-    return make_resampling_pipeline(SyntheticResampler(synthesizer(**options)), encoded_model())
-
-
 def redrawn_later(before, after):
     model = make_pipeline(synthesizer(redraw=before), encoded_model()).fit(TABLE, SICK)
     model[0].set_params(redraw=after)
@@ -458,11 +382,6 @@ def of_synthetic_rows():
             "sex:A job:A age:R",
             "2 replace central: age",
         ),
-        "a resampler": Case(
-            lambda: resampled().fit(TABLE, SICK),
-            "sex:F job:F age:F sick:F",
-            "1 add_remove central: sex, job, age, sick",
-        ),
         "a resampler behind a scaler": Case(
             lambda: make_resampling_pipeline(scale, SyntheticResampler(synthesizer(**scaled)), encoded_model()).fit(
                 TABLE, SICK
@@ -471,7 +390,7 @@ def of_synthetic_rows():
             "2 replace central: sex, job, sick",
         ),
     }
-    for before, after in ((["age"], None), (["age"], ["age", "sex"]), (None, ["age"])):
+    for before, after in ((["age"], ["age", "sex"]), (None, ["age"])):
         cases[f"redrawn {before}, then {after}"] = Case(
             lambda before=before, after=after: redrawn_later(before, after),
             "sex:A job:A age:R sick:SA",
@@ -495,14 +414,10 @@ def test_what_is_said_of_each_column_and_in_total(case):
 
 
 SEARCHES = [
-    (lambda model: GridSearchCV(model, {"logisticregression__C": [1, 2]}, cv=2), 5),
     (lambda model: GridSearchCV(model, {"logisticregression__C": [1, 2, 3]}, cv=3, return_train_score=True), 19),
     (lambda model: StackingClassifier([("one", model)], cv=4), 5),
-    (lambda model: StackingClassifier([("one", model)]), 6),
-    (lambda model: CalibratedClassifierCV(model, cv=3), 3),
     (lambda model: CalibratedClassifierCV(model, cv=3, ensemble=False), 4),
     (lambda model: TunedThresholdClassifierCV(model, cv=StratifiedKFold(3), thresholds=5), 4),
-    (lambda model: TunedThresholdClassifierCV(model, cv=0.5, thresholds=5, random_state=0), 2),
     (lambda model: GridSearchCV(StackingClassifier([("one", model)], cv=2), {}, cv=2), 9),
 ]
 
@@ -531,14 +446,9 @@ def test_what_cannot_be_counted_is_not_promised(search):
 
 SCORED = {
     "stack": lambda model: StackingClassifier([("one", model)], DecisionTreeClassifier(), cv=2),
-    "prefit stack": lambda model: StackingClassifier(
-        [("one", model.fit(SEX, Y))], DecisionTreeClassifier(), cv="prefit"
-    ),
-    "search": lambda model: GridSearchCV(model, {"logisticregression__C": [1, 2]}, cv=2),
     "threshold": lambda model: TunedThresholdClassifierCV(model, cv=2, thresholds=5),
     "calibration": lambda model: CalibratedClassifierCV(model, cv=2),
     "frozen calibration": lambda model: CalibratedClassifierCV(FrozenEstimator(model.fit(SEX, Y)), cv=2),
-    "stack of votes": lambda model: StackingClassifier([("one", VotingClassifier([("two", model)]))], cv=2),
     "search in votes": lambda model: VotingClassifier([("one", GridSearchCV(model, {}, cv=2))]),
     "votes before a model": lambda model: make_pipeline(VotingClassifier([("one", model)]), DecisionTreeClassifier()),
 }
@@ -579,16 +489,10 @@ def test_in_whatever_parts_are_kept_all_that_they_spent_is_counted():
 
 
 CHOICES = {
-    "names": ["sex"],
     "name": "sex",
-    "places": [0],
-    "place": 0,
     "from the end": [-4],
-    "slice": slice(0, 1),
     "slice of names": slice("sex", "sex"),
     "mask": [True, False, False, False],
-    "array": np.array([True, False, False, False]),
-    "index": pd.Index(["sex"]),
     "selector": make_column_selector(pattern="sex"),
 }
 
@@ -600,9 +504,7 @@ def test_every_way_to_choose_columns(name):
     assert said(statement) == {"sex": "A", "job": "-", "age": "-", "pay": "-"}
 
 
-@each(
-    "output, chosen", [("pandas", [2]), ("default", slice(2, 3)), ("pandas", ["age"]), ("pandas", slice("age", "age"))]
-)
+@each("output, chosen", [("default", slice(2, 3)), ("pandas", ["age"])])
 def test_columns_are_followed_through_positions_and_names(output, chosen):
     """Beside a protected column, the one that passes stays as it is, under whatever name or number."""
     first = by_columns((sex(), ["sex"]), rest="passthrough", output=output)
@@ -611,7 +513,7 @@ def test_columns_are_followed_through_positions_and_names(output, chosen):
     assert said(statement) == {"sex": "R", "job": "-", "age": "A", "pay": "-"}
 
 
-@each("names", [[0, 1], [1, 0], [2020, 2021]])
+@each("names", [[1, 0], [2020, 2021]])
 def test_columns_whose_names_are_numbers(names):
     table = pd.DataFrame(dict.fromkeys(names, SEXES * 5))
     fitted = RandomizedResponseEncoder(categories=dict.fromkeys(names, SEXES)).fit(table)
@@ -619,8 +521,6 @@ def test_columns_whose_names_are_numbers(names):
         statement = privacy_statement(fitted, given)
         assert said(statement) == dict.fromkeys(names, "R")
         assert statement.total.scope == tuple(names)
-    with pytest.raises(ValueError, match=rf"X lacks columns .* \[{names[0]}\]"):
-        privacy_statement(fitted, table[names[1:]])
     # A ColumnTransformer takes numbers for places.
     one = RandomizedResponseEncoder(categories={names[1]: SEXES})
     columns = by_columns((one, [1]), rest="passthrough").fit(table)
@@ -628,11 +528,9 @@ def test_columns_whose_names_are_numbers(names):
     assert said(privacy_statement(columns)) == {"x0": "A", "x1": "R"}
 
 
-@each("kind", [lambda X: X, pl.DataFrame, pa.table, lambda X: pl.DataFrame(X).lazy()])
-def test_x_gives_the_names_of_further_columns(kind):
-    table = kind(X) if kind(X) is X else kind(X.to_dict("list"))
-    statement = privacy_statement(sex().fit(SEX), table)
-    assert said(statement) == {"sex": "R", "job": "0", "age": "0", "pay": "0"}
+def test_x_gives_the_names_of_further_columns():
+    for table in (X, pl.DataFrame(X.to_dict("list")).lazy()):
+        assert said(privacy_statement(sex().fit(SEX), table)) == {"sex": "R", "job": "0", "age": "0", "pay": "0"}
 
 
 def test_x_names_the_columns_of_a_model_that_saw_an_array():
@@ -673,28 +571,15 @@ def test_what_is_no_estimator_or_no_table(estimator, table, error, message):
         privacy_statement(estimator, table)
 
 
-def headline(*arguments):
-    return privacy_statement(*arguments).to_dict()["headline"]
-
-
 def test_the_headline_says_first_what_is_released_unprotected():
     parts = by_columns((sex(), ["sex"]), (Central(), ["age"]), ("passthrough", ["pay"])).fit(X)
-    expected = (
-        "2 of 4 columns are released unprotected: age, pay. "
-        "Guarantee: epsilon = 1, local model, replacing one record's values of: sex."
-    )
-    statement = privacy_statement(parts)
-    assert headline(parts) == expected
-    for shown in (str(statement), statement._repr_html_(), statement.to_html()):
-        assert expected in shown.replace("&#39;", "'").replace("&#x27;", "'")
-    learnt = always().fit(SEX, Y)
-    assert headline(learnt).startswith("No column is released unprotected. The target is released as is. Guarantee: ")
-    assert headline(LogisticRegression()).endswith("Without a guarantee yet: (all columns). No column has a guarantee.")
-    assert headline(make_pipeline(Nameless().fit(X))).startswith("All columns are released unprotected. ")
-    assert ". Without a guarantee yet: job, age, pay. Guarantee" in headline(sex().fit(SEX), X)
-    assert ". Protected at fit only: sex. Guarantee" in headline(OnFitOnly(sex()).fit(SEX))
-    wide = StandardScaler().fit(pd.DataFrame({f"x{place}": [0.0, 1.0] for place in range(8)}))
-    assert headline(wide).startswith("8 of 8 columns are released unprotected: x0, x1, x2, x3, x4 and 3 more. ")
+    for fitted, said_first in (
+        (parts, "2 of 4 columns are released unprotected: age, pay. Guarantee: epsilon = 1, local model, replacing"),
+        (always().fit(SEX, Y), "No column is released unprotected. The target is released as is. Guarantee: "),
+    ):
+        assert said_first in privacy_statement(fitted).to_dict()["headline"]
+        assert said_first in str(privacy_statement(fitted))
+    assert any("sample_weight" in note for note in privacy_statement(always().fit(SEX, Y)).notes)
 
 
 def test_reports_of_several_steps_are_to_be_shuffled_apart():

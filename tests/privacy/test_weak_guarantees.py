@@ -8,9 +8,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -18,16 +17,13 @@ from skdp import (
     DPGroupBy,
     DPMarginalSynthesizer,
     DPMean,
-    HadamardResponseEncoder,
-    LocalHashingEncoder,
     LocalTableEncoder,
-    NumericPerturber,
     PrivacyLeakWarning,
     PrivacyLedger,
     RandomizedResponseEncoder,
     WeakGuaranteeWarning,
 )
-from skdp.privacy import Mu, Rho, Shuffled
+from skdp.privacy import Mu, Shuffled
 from tests.conftest import each
 
 DOMAIN = {"a": ["x", "y", "z"], "b": [1, 2]}
@@ -56,9 +52,7 @@ def model(encoder):
 
 WORKS = {
     "pipeline": lambda encoder: model(encoder).fit(ROWS, ILL),
-    "search": lambda encoder: GridSearchCV(model(encoder), {"logisticregression__C": [1, 2]}, cv=2).fit(ROWS, ILL),
     "scores": lambda encoder: cross_val_score(model(encoder), ROWS, ILL, cv=3),
-    "votes": lambda encoder: VotingClassifier([("a", model(encoder)), ("b", model(encoder))]).fit(ROWS, ILL),
 }
 
 
@@ -76,22 +70,10 @@ def test_clones_warn_once_at_the_line_of_the_user(name, encoder, category):
     assert (warning.category, warning.lineno) == (category, inspect.getsourcelines(work)[1])
     assert len(warned(lambda: work(encoder), "default")) == 1  # another pipeline tells again
     # Whoever asks for all warnings, or for errors, gets them.
-    assert len(warned(lambda: work(encoder))) == {"pipeline": 1, "search": 5, "scores": 3, "votes": 2}[name]
+    assert len(warned(lambda: work(encoder))) == {"pipeline": 1, "scores": 3}[name]
 
 
-def test_a_warning_that_is_an_error_is_one_each_time():
-    encoder = RandomizedResponseEncoder(12.0, categories=DOMAIN)
-    for action in ("default", "ignore", "error", "error"):
-        with warnings.catch_warnings(record=action == "default"):
-            warnings.simplefilter(action, WeakGuaranteeWarning)
-            if action == "error":
-                with pytest.raises(WeakGuaranteeWarning):
-                    encoder.fit(ROWS)
-            else:
-                encoder.fit(ROWS)
-
-
-@each("epsilon", [10.5, 12.0, 200.0, 1e9])
+@each("epsilon", [10.5, 200.0, 1e9])
 def test_the_chance_that_a_report_is_the_truth_is_that_of_the_channel(epsilon):
     encoder = RandomizedResponseEncoder(epsilon, categories=DOMAIN)
     (message,) = told(lambda: encoder.fit(ROWS).transform(ROWS))
@@ -105,9 +87,6 @@ def test_the_chance_that_a_report_is_the_truth_is_that_of_the_channel(epsilon):
 
 LOCAL = {
     "joint": lambda e: RandomizedResponseEncoder(e, strategy="joint", categories=DOMAIN),
-    "sampled": lambda e: RandomizedResponseEncoder(e, strategy="sample", categories=DOMAIN),
-    "Hadamard": lambda e: HadamardResponseEncoder(e, categories=DOMAIN),
-    "hashing": lambda e: LocalHashingEncoder(e, categories=DOMAIN),
     "table": lambda e: LocalTableEncoder(e, categories=DOMAIN),
 }
 
@@ -122,22 +101,13 @@ def test_each_transformer_tells_once_above_10_and_not_at_10(name):
     assert not told(lambda: fitted.transform(ROWS))
 
 
-def test_a_channel_that_is_too_large_is_put_in_words():
-    perturber = NumericPerturber(20.0, bounds={"x": (0, 1)})
-    (message,) = told(lambda: perturber.fit(pd.DataFrame({"x": [0.5]})))
-    assert message.endswith("which of two is true may be told with a probability of up to 1 - 2.1e-09")
-
-
-@pytest.mark.long
 def test_what_is_shuffled_is_told_of_by_what_is_released():
-    encoder = RandomizedResponseEncoder(Shuffled(1.0, 1e-9, 10**7), categories=DOMAIN)
+    encoder = RandomizedResponseEncoder(Shuffled(1.0, 1e-4, 10**4), categories=DOMAIN)
     assert not told(lambda: encoder.fit(ROWS))
-    assert encoder.guarantee_.epsilon > 10
-    (message,) = told(lambda: encoder.set_params(epsilon=Shuffled(12.0, 1e-9, 10**7)).fit(ROWS))
+    (message,) = told(lambda: encoder.set_params(epsilon=Shuffled(1.0, 2e-4, 10**4)).fit(ROWS))
+    assert "delta = 0.0002 is above 1 / 10000, for the 10000 reports" in message
+    (message,) = told(lambda: encoder.set_params(epsilon=Shuffled(12.0, 1e-4, 10**4)).fit(ROWS))
     assert "epsilon = 12 is above 10" in message
-    (message,) = told(lambda: encoder.set_params(epsilon=Shuffled(1.0, 2e-7, 10**7)).fit(ROWS))
-    assert "delta = 2e-07 is above 1 / 10000000, for the 10000000 reports" in message
-    assert not told(lambda: encoder.set_params(epsilon=Shuffled(1.0, 1e-7, 10**7)).fit(ROWS))
 
 
 def test_a_curator_is_told_in_words_before_the_charge():
@@ -145,9 +115,8 @@ def test_a_curator_is_told_in_words_before_the_charge():
     (message,) = told(lambda: DPMean(200.0, bounds=(0, 1)).fit(NUMBERS))
     assert message.startswith("epsilon = 200 is above 10")
     assert "may tell whether it is there, with a probability of up to 1 - 1.4e-87" in message
-    assert not told(lambda: DPMean(Mu(1.0, 1e-9), bounds=(0, 1)).fit(NUMBERS))
-    for share in (Mu(8.0, 1e-9), Rho(16.0, 1e-9)):
-        assert len(told(lambda share=share: DPMean(share, bounds=(0, 1)).fit(NUMBERS))) == 1
+    for mu, n_warnings in ((1.0, 0), (8.0, 1)):
+        assert len(told(lambda mu=mu: DPMean(Mu(mu, 1e-9), bounds=(0, 1)).fit(NUMBERS))) == n_warnings
     book = PrivacyLedger(epsilon=1e9)
     with warnings.catch_warnings():
         warnings.simplefilter("error", WeakGuaranteeWarning)

