@@ -20,6 +20,8 @@ from skdp.evaluation.audits._survey import audited_transformers
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import _broken_transformers as others
+
 from tests.evaluation import broken_transformers as broken
 
 DRAWS = 1_000_000
@@ -50,7 +52,7 @@ def main() -> None:
                 [small],
             ),
             "Our transformers": (COLUMNS, ours),
-            "Faults of other libraries, re-created (tests/evaluation/broken_transformers.py)": (COLUMNS, theirs),
+            "Faults of other libraries, re-created": (COLUMNS, theirs),
         },
     )
 
@@ -72,28 +74,28 @@ def faults() -> Iterator[tuple[Any, tuple[Any, Any], dict[str, Any]]]:
     two = broken.one(0), broken.one(1)
     for kind in (
         broken.TrueValueFirst,
-        broken.TrueValueLast,
-        broken.DrawnAgain,
-        broken.OwnBitTwice,
-        broken.OffByOne,
-        broken.IgnoredHashes,
+        others.TrueValueLast,
+        others.DrawnAgain,
+        others.OwnBitTwice,
+        others.OffByOne,
+        others.IgnoredHashes,
         broken.RoundedToIdentity,
         broken.KnownSeed,
         broken.FloatLaplace,
         broken.DtypeShows,
-        broken.NameShows,
+        others.NameShows,
         broken.IndexShows,
         broken.AttributesShow,
     ):
         yield kind(), two, {}
-    yield broken.AmplifiedTuples(), (pd.DataFrame([[0] * 5]), pd.DataFrame([[1] * 5])), {}
+    yield others.AmplifiedTuples(), (pd.DataFrame([[0] * 5]), pd.DataFrame([[1] * 5])), {}
     yield broken.RedrawnReports(), two, {"n_reports": 10, "epsilon": 1.0}
     yield broken.InvertedBranch(), two, {"statistic": broken.InvertedBranch().supports}
     yield broken.MissingPassesThrough(), (broken.one(1.0), broken.one(float("nan"))), {}
-    yield broken.OffByOne(), (broken.one(9), broken.one(2)), {}
+    yield others.OffByOne(), (broken.one(9), broken.one(2)), {}
     yield broken.NeverFlips(epsilon=4.0), two, {}
     yield broken.RaisesOnUnknown(), (broken.one(1), broken.one(4)), {}
-    yield broken.WarnsOnUnknown(), (broken.one(1), broken.one(4)), {}
+    yield others.WarnsOnUnknown(), (broken.one(1), broken.one(4)), {}
 
 
 if __name__ == "__main__":

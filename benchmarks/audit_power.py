@@ -28,11 +28,11 @@ from skdp.testing import privatizer_checks
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from _leaky_transformers import LEAKS
 from audit import FEWER as MORE
 from audit import faults
 from sensitivity import UNSEEN, fault
 
-from tests.evaluation.leaky_transformers import LEAKS
 from tests.testing.broken_curators import FAULTS, TABLE
 from tests.testing.test_check_privatizer import KEEPING, MUTANTS
 
@@ -80,11 +80,11 @@ def main() -> None:
                 ("what", "number", "alarms"),
                 [["correct local transformers", f"{len(right)}", f"{alarms}"]],
             ),
-            "Leaks (tests/evaluation/leaky_transformers.py)": (
+            "Leaks": (
                 ("leak", "audit_epsilon: lower bound, event", "check_privatizer"),
                 leaks,
             ),
-            "Faults of other libraries, re-created (tests/evaluation/broken_transformers.py)": (
+            "Faults of other libraries, re-created": (
                 ("fault", "audit_epsilon: lower bound, event"),
                 others,
             ),

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy.stats import binom
-from sklearn.linear_model import LinearRegression, LogisticRegression, Perceptron
+from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
@@ -80,12 +80,10 @@ def test_columns_of_any_dtype_are_read():
             "mixed": pd.Series([1, "1", True, None] * 75, dtype=object),
             "when": pd.to_datetime(["2020-01-01", None, "2021-05-05"] * 100),
             "day": [date(2020, 1, 1 + int(day)) for day in rng.integers(0, 28, 300)],
-            "nullable": pd.array([1, None, 3] * 100, dtype="Int64"),
             "empty": pd.Series([None] * 300, dtype=object),
             "nothing": np.full(300, np.nan),
             "huge": rng.choice([np.inf, -np.inf, 1e300], 300),
             "many": [f"id {number}" for number in range(300)],
-            "category": pd.Categorical(["a", "b", None] * 100),
             7: truth,
         }
     )
@@ -229,17 +227,8 @@ def test_intervals_are_those_of_clopper_and_pearson(sex):
 @each(
     "options, error, message",
     [
-        ({"cv": 1}, ValueError, "cv must be at least 2, got 1"),
         ({"cv": N + 1}, ValueError, "cv must be at most the number of rows, 600"),
-        ({"estimator": LinearRegression()}, TypeError, "estimator must be a classifier, got LinearRegression"),
-        ({"known": "a"}, TypeError, "known must be a list of column names, got str"),
         ({"known": ["b"]}, ValueError, r"known names columns that X_released does not have: \['b'\]"),
-        (
-            {"encoder": RandomizedResponseEncoder},
-            TypeError,
-            "encoder must be a fitted local transformer, got the class RandomizedResponseEncoder, not an instance",
-        ),
-        ({"epsilon": "a"}, TypeError, "epsilon must be a number, at least 0, got str"),
         (
             {"sensitive": pa.table([[1], [2]], names=["a", "a"])},
             ValueError,
@@ -248,8 +237,6 @@ def test_intervals_are_those_of_clopper_and_pearson(sex):
         ({"y": [1, 2]}, ValueError, "X_released has 600 rows, y has 2"),
         ({"y": pd.DataFrame({"a": [1] * N})}, ValueError, "has the column 'a' of y already"),
         ({"sensitive": ["s3cr3t"] * N}, ValueError, "sensitive has one value only"),
-        ({"sensitive": []}, ValueError, "sensitive has no rows"),
-        ({"sensitive": "status"}, TypeError, "sensitive must hold the true values of the protected column, got a str"),
         ({"X_released": np.zeros((2, 2, 2))}, ValueError, "X_released must be a table or a column, got 3 dimensions"),
     ],
 )
@@ -341,12 +328,6 @@ class TestRareValues:
         assert result.report_accuracy is None
         assert result.values["auc_of_report"].isna().all()
 
-    def test_progress_is_shown(self, attacked, capsys):
-        truth, inner, released, _ = attacked
-        options = {"encoder": inner, "estimator": TREE, "cv": 2, "random_state": 0}
-        attribute_inference(released[:200], None, truth[:200], progress=True, **options)
-        assert "4/4" in capsys.readouterr().err
-
 
 class TestDisplay:
     def test_epsilons_are_on_a_log_axis_with_prior_and_bound(self, attacked):
@@ -384,15 +365,3 @@ class TestDisplay:
         assert [line.get_label() for line in both.ax_.lines] == ["nothing is learned", "epsilon 1", "epsilon 2"]
         with pytest.raises(ValueError, match="measure must be one of"):
             display.plot(measure="f1")
-
-    @each(
-        "names, error, message",
-        [
-            ([None], TypeError, "named by epsilons or text, got NoneType"),
-            ([-1.0], ValueError, "an epsilon must be finite and > 0"),
-            (["a", 1.0], TypeError, "by epsilons alone, or by text alone"),
-        ],
-    )
-    def test_other_names_are_refused(self, names, error, message, attacked):
-        with pytest.raises(error, match=message):
-            LeakageDisplay.from_results(dict.fromkeys(names, attacked[-1]))

@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from scipy.stats import beta, binom
 from sklearn.pipeline import make_pipeline
@@ -68,24 +66,16 @@ def test_three_percent_too_much_is_refuted():
     assert 1_000_000 <= result.n_draws < 1_010_000
 
 
-FIVE = (pd.DataFrame([[0] * 5]), pd.DataFrame([[1] * 5]))
 FAULTS = [
     (broken.TrueValueFirst(), TWO, {}, broken.TrueValueFirst().exact() - 0.2),
-    (broken.DrawnAgain(), TWO, {}, 1.3),  # exact: 1.55
-    (broken.AmplifiedTuples(), FIVE, {}, 1.6),  # exact: 2.26
     (broken.RedrawnReports(), TWO, {"n_reports": 10, "epsilon": 1.0}, 3.0),
-    (broken.OwnBitTwice(), TWO, {}, 1.4),  # exact: 1.68
-    (broken.OffByOne(), TWO, {}, 6.0),  # infinite
-    (broken.IgnoredHashes(), TWO, {}, 1.3),  # exact: 2
     (broken.NeverFlips(epsilon=4.0), TWO, {}, 6.0),
     (broken.KnownSeed(), TWO, {}, 2.0),
     (broken.FloatLaplace(), TWO, {}, 5.0),
     (broken.InvertedBranch(), TWO, {"statistic": broken.InvertedBranch().supports}, 1.0),  # exact: 1.197
     (broken.MissingPassesThrough(), (one(1.0), one(math.nan)), {}, 6.0),
     (broken.RaisesOnUnknown(), (one(1), one(4)), {}, 2.0),
-    (broken.WarnsOnUnknown(), (one(1), one(4)), {}, 2.0),
     (broken.DtypeShows(), TWO, {}, 2.0),
-    (broken.NameShows(), TWO, {}, 2.0),
     (broken.IndexShows(), TWO, {}, 2.0),
     (broken.AttributesShow(), TWO, {}, 2.0),
 ]
@@ -109,15 +99,13 @@ def test_what_shows_in_fit_transform_or_in_two_rows_is_refuted(fault, call):
     assert audit_epsilon(broken.Fitted(k=2), TWO, n_draws=5_000, random_state=1).passed
 
 
-@pytest.mark.long
-def test_tables_of_several_rows_are_audited_by_both_calls():
+def test_fit_transform_of_tables_of_several_rows_is_audited():
+    class FitTransformRaw(broken.Fitted):
+        def fit_transform(self, X, y=None):
+            return self.fit(X) and X
+
     tables = [pd.DataFrame({"value": [2, 0, last]}) for last in (0, 1)]
-    result = audit_epsilon(broken.FitTransformRaw(), tables, n_draws=600, random_state=0)
-    assert result.rejected
-    assert result.event.startswith("fit_transform: ")
-    # Only [a, c] and [b, c] differ in both rows if these are sorted.
-    tables = [pd.DataFrame({"value": [first, 2]}) for first in (1, 3)]
-    assert audit_epsilon(broken.SortsRows(), tables, random_state=0, n_draws=10_000).rejected
+    assert audit_epsilon(FitTransformRaw(), tables, n_draws=600, random_state=0).event.startswith("fit_transform: ")
 
 
 def test_a_probability_that_rounds_to_one_is_refuted_by_the_exact_value():
@@ -138,13 +126,6 @@ def test_a_known_seed_is_a_finding():
     assert not secret.findings
 
 
-@pytest.mark.long
-def test_whoever_knows_the_seed_breaks_a_release():
-    many = [pd.DataFrame({"value": [value] * 64}) for value in (0, 1)]
-    seeded = sound(random_state=3)
-    assert audit_epsilon(lambda rows: seeded.fit_transform(rows), many, epsilon=1.0, n_draws=200).rejected
-
-
 @pytest.mark.usefixtures("few_calls")
 def test_undeclared_values_are_tried_where_they_are_taken():
     class Leaks(RandomizedResponseEncoder):
@@ -157,16 +138,8 @@ def test_undeclared_values_are_tried_where_they_are_taken():
     assert audit_epsilon(kept.set_params(handle_unknown="uniform"), n_draws=5_000).rejected
 
 
-# An int seed of NumPy, the number of rows (public where a record is replaced), and what takes more calls.
-NOT_BY_AUDIT = {
-    "GlobalGenerator",
-    "KeepsTheNumberOfRows",
-    "PolarsFlagsShow",
-    "RarelyFails",
-    "RarelyTrue",
-    "SortsLargeTables",
-    "TrueInArrays",
-}
+# The number of rows (public where a record is replaced), and what takes more calls.
+NOT_BY_AUDIT = {"KeepsTheNumberOfRows", "RarelyFails"}
 
 
 def is_refuted(transformer, n_draws):
@@ -241,20 +214,8 @@ def test_wrappers_and_tables():
 
     encoder = Leaks(1.0, categories={"a": ["x", "y"]}, bounds={"u": (0, 1)}, strategy="split", grid_size=8)
     assert audit_epsilon(encoder, n_draws=600, random_state=0).rejected
-    rows = pd.DataFrame({"a": pd.Categorical(["x", "y"], ["x", "y"], ordered=True), "u": [0.0, 1.0]})
-    fitted = LocalTableEncoder(1.0, bounds={"u": (0, 1)}, grid_size=8).fit(rows)
-    assert audit_epsilon(fitted, n_draws=500, random_state=0).epsilon_exact == 1.0
     with pytest.raises(ValueError, match="nothing is declared"):
         audit_epsilon(LocalTableEncoder(1.0, bounds={"u": (0, 1)}))
-
-
-@pytest.mark.usefixtures("few_calls")
-def test_neighbours_of_any_kind():
-    for make in (pl.DataFrame, pa.table, pd.DataFrame.to_numpy):
-        values = [{"value": [value]} for value in (0, 1)]
-        tables = [make(pd.DataFrame(given) if make is pd.DataFrame.to_numpy else given) for given in values]
-        encoder = sound(categories=[[0, 1]] if make is pd.DataFrame.to_numpy else {"value": [0, 1]})
-        assert 0.6 < audit_epsilon(encoder, tables, n_draws=8_000, random_state=0).epsilon_lower < 1
 
 
 def test_what_delta_allows_is_not_refuted():
@@ -390,17 +351,9 @@ def test_the_table_has_a_row_for_each_transformer():
         ((3, TWO), {}, TypeError, "transformer or a callable, got int"),
         ((len, TWO), {"random_state": 0}, ValueError, "random_state is for transformers"),
         ((len, TWO), {"n_draws": 99}, ValueError, "n_draws must be at least 100, got 99"),
-        ((len, TWO), {"n_draws": 1e6}, TypeError, "n_draws must be a whole number, got float"),
-        ((len, TWO), {"n_reports": 0}, ValueError, "n_reports must be at least 1"),
-        ((len, TWO), {"confidence": 1.0}, ValueError, "^confidence must"),
-        ((len, TWO), {"epsilon": -1.0}, ValueError, "epsilon"),
-        ((len, TWO), {"delta": 1.0}, ValueError, "delta"),
-        ((len, 5), {}, TypeError, "neighbours must be a pair of tables, got int"),
         ((len, (TWO[0], one(0))), {}, ValueError, "same table twice"),
-        ((len, TWO), {"statistic": 3}, TypeError, "statistic must be a callable"),
         ((RandomizedResponseEncoder,), {}, TypeError, "got the class RandomizedResponseEncoder"),
         ((broken.Fitted(), ([[0], [0]], [[1], [1]])), {}, ValueError, "tables that differ in 2"),
-        ((broken.Fitted(), ([[0]], [[0]])), {}, ValueError, "tables that differ in 0"),
         ((broken.Fitted(), ([[0]], [[0], [1]])), {}, ValueError, "equally many rows, got 1 and 2"),
         ((RandomizedResponseEncoder(),), {}, ValueError, "declare the categories, or give neighbours"),
         ((lambda rows: rows["absent"], TWO), {}, ValueError, r"every release .* failed \(KeyError\)"),

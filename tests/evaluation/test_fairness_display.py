@@ -1,7 +1,5 @@
 """The display of fairness: what is drawn is what the reports say."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -72,15 +70,6 @@ def test_dots_and_bars_are_the_values_and_intervals_of_the_report(column):
     assert display.data.columns.tolist() == ["report", "metric", "definition", "group", "value", "lower", "upper"]
     for name in ("metric", "group", "value", "upper"):
         assert display.data[name].tolist() == pytest.approx(report[name].tolist())
-
-
-@pytest.mark.parametrize("make", often([pd.DataFrame, pl.DataFrame, pa.table], [pa.table]))
-def test_groups_of_several_columns_are_written_with_commas(make):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        display = FairnessDisplay.from_predictions(TRUE, PREDICTED, make({"sex": SEX, "race": RACE}), positive_label=1)
-    labels, _, _ = lines(display.axes_[0])
-    assert labels == ["F, b", "F, w", "M, b", "M, w"]
 
 
 def test_an_interval_of_a_ratio_without_an_end_stays_in_the_panel():

@@ -41,13 +41,6 @@ def test_a_copied_table_gives_its_members_away(make_frame):
     assert (result.n_members, result.n_non_members) == (100, 100)
 
 
-def test_a_table_of_strangers_gives_nothing_away():
-    result = membership_inference(draw(500, 0), draw(500, 1), draw(500, 2), random_state=0)
-    # Five standard errors: once in a million times.
-    assert abs(result.auc - 0.5) < 5 * (result.auc_upper - result.auc_lower) / (2 * 1.96)
-    assert result.advantage_lower < 0 < result.advantage_upper
-
-
 @pytest.mark.parametrize("method", ["nearest", "likelihood"])
 def test_a_large_epsilon_shows_members_and_a_small_one_hides_them(method):
     members, others = draw(400, 1), draw(400, 2)
@@ -88,10 +81,7 @@ def test_the_bound_is_the_formula_and_randomised_response_reaches_it(epsilon, de
         ({"method": "likelihood"}, TypeError, "method='likelihood' needs a synthesizer with score_samples"),
         ({"members": pd.DataFrame({"sex": ["F"]})}, ValueError, "members must have the columns of synthetic"),
         ({"members": draw(1, 0)}, ValueError, "members and non_members must have at least two rows each"),
-        ({"non_members": draw(0, 0)}, ValueError, "non_members has no rows"),
         ({"guarantee": 1.0}, TypeError, "guarantee must be a PrivacyGuarantee, got float"),
-        ({"confidence_level": 2}, ValueError, "confidence_level"),
-        ({"random_state": "x"}, (TypeError, ValueError), "random_state"),
     ],
 )
 def test_mistakes_are_named(options, error, message):

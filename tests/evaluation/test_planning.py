@@ -200,9 +200,7 @@ def test_an_end_that_a_curve_does_not_reach_is_infinite():
         ),
         ([0.1, 0.04], "epsilon > 0", {"of": "accuracy"}, "of must be a metric of the curve, one of"),
         ([0.1, 0.04], "epsilon < 9", {}, "no baseline"),
-        ([0.1], "epsilon > 0", {}, "at two epsilons or more"),
         ([0.1, 0.04], "epsilon > 0", {"n_rows": 9}, "n_rows is not for a curve of scores"),
-        ([0.1, 0.04], "epsilon > 0", {"share": 0.5}, "share is not for a curve of scores"),
     ],
 )
 def test_what_a_curve_cannot_answer(losses, rows, options, message):
@@ -238,22 +236,13 @@ ENCODER = RandomizedResponseEncoder(categories=VALUES)
     [
         (RandomizedResponseEncoder(), {}, TypeError, "categories of RandomizedResponseEncoder must be a map"),
         (NumericPerturber(), {}, TypeError, "an encoder of categories or tables, or a DPHistogram, got Num"),
-        (RandomizedResponseEncoder, {}, TypeError, "got the class RandomizedResponseEncoder"),
-        (None, {}, TypeError, "got NoneType"),
         (DPHistogram(domain=VALUES), {"of": "parity"}, TypeError, "planned for an encoder of categories"),
         (ENCODER, {"n_rows": None}, ValueError, "of='count' needs n_rows$"),
-        (ENCODER, {"n_rows": 0}, ValueError, "n_rows must be an integer of at"),
         (ENCODER, {"epsilon": 1.0}, ValueError, "both given"),
         (ENCODER, {"n_rows": None, "epsilon": 1.0}, ValueError, "does not fall with the number"),
-        (ENCODER, {"epsilon": -1}, ValueError, "epsilon must be"),
-        (ENCODER, {"of": "mean"}, ValueError, "of must be one of"),
         (ENCODER, {"of": "frequency"}, ValueError, "must be below 1"),
         (ENCODER, {"of": "parity", "within": 0.1}, ValueError, "needs `privileged`, its values, and `share`,"),
-        (ENCODER, {"within": 0}, ValueError, "within must be a finite"),
-        (ENCODER, {"share": 2}, ValueError, "share must be a number"),
         (ENCODER, {"columns": [["age"]]}, ValueError, "columns must be"),
-        (ENCODER, {"rates": (0.5,)}, ValueError, "rates must be two numbers"),
-        (ENCODER, {"rows": "a"}, ValueError, "rows must be one of"),
     ],
 )
 def test_refusals(source, options, error, message):
@@ -283,21 +272,8 @@ def test_the_display_draws_the_curve_and_the_plan():
     assert curve.get_ydata().tolist() == plan.curve["half_width"].tolist()
     assert set(wanted.get_ydata()) == {100}
     assert (found.get_xdata()[0], found.get_ydata()[0]) == (plan.epsilon, plan.half_width)
-    scores = plan_epsilon(curve_of([0.1, 0.05, 0.01]), within=0.03, of="roc_auc").plot().axes_[0]
-    assert scores.get_ylabel() == "roc_auc: distance to no privacy"
-    assert len(scores.collections) == 1
     once = plan_epsilon(curve_of([0.1, 0.04]).query("repeat == 0"), within=0.05, of="roc_auc")
     once.plot().figure_.canvas.draw()
-    rows = plan_epsilon(DPHistogram(domain={"sex": SEX}), within=0.001, of="frequency", epsilon=0.5)
-    assert rows.plot().axes_[0].get_xlabel() == "rows"
-    with pytest.raises(ValueError, match="ax must have 1 panels, got 2"):
-        rows.plot(ax=axes.figure.subplots(2))
-
-
-def test_a_plan_is_written():
-    plan = plan_epsilon(DPHistogram(Mu(1.0, 1e-6), domain={"sex": SEX}), within=20)
-    assert "count within 20" in plan._repr_html_()
-    assert str(plan).startswith("Mu(mu=0.106, delta=1e-06) is enough for a count within ± 20")
 
 
 @pytest.mark.parametrize("epsilon", often([1.0, 3.0], [3.0]))

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from fairlearn.metrics import MetricFrame, demographic_parity_difference, selection_rate
 from imblearn.pipeline import make_pipeline as make_imblearn_pipeline
@@ -24,7 +23,7 @@ from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer, recall_score, roc_auc_score
-from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit, StratifiedKFold
+from sklearn.model_selection import GroupKFold, PredefinedSplit, StratifiedKFold
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -199,18 +198,13 @@ class TestScores:
         (warning,) = without_weak(caught)
         assert warning.filename == __file__
 
-    def test_a_frame_of_any_kind_and_arrays(self):
+    def test_a_frame_of_any_kind(self):
         X, y = table()
         rate = {"rate": partial(MetricFrame, metrics=accuracy_score)}
         options = {"sensitive_features": "group", "scoring": rate, "epsilons": [0.5], "baseline": None}
         expected = curve(**options)
         for make, target in ((pl.DataFrame, pl.Series(y)), (pd.DataFrame, pd.Series(y, index=np.arange(240)[::-1]))):
             pd.testing.assert_frame_equal(curve(data=(make(X.to_dict("list")), target), **options), expected)
-        model = make_pipeline(RandomizedResponseEncoder(categories=[["a", "b"]]), OneHotEncoder(), LogisticRegression())
-        parameters = {"param_name": "randomizedresponseencoder__epsilon", "epsilons": [0.5]}
-        array = X[["group"]].to_numpy(object)
-        expected = curve(model, (array, y), **parameters)
-        pd.testing.assert_frame_equal(curve(model, (array.tolist(), list(y)), **parameters), expected)
 
     @pytest.mark.long
     def test_two_processes_give_what_one_gives(self, tmp_path):
@@ -237,7 +231,7 @@ def _with_never(estimator, X, y):
     return 0.0
 
 
-@pytest.mark.parametrize("wrap", ["vote", "posterior", pytest.param("search", marks=pytest.mark.long)])
+@pytest.mark.parametrize("wrap", ["vote", "posterior"])
 def test_all_scorers_see_one_release_of_the_test_rows(wrap):
     """Labels and probabilities of one release agree; of two releases at a small epsilon they do not."""
     agreements = []
@@ -252,10 +246,7 @@ def test_all_scorers_see_one_release_of_the_test_rows(wrap):
     if wrap == "posterior":
         X = X[["group", "kind"]]
         model, name = posterior()
-    if wrap == "search":
-        model, name = GridSearchCV(model, {"classifier__C": [0.1, 1.0]}, cv=2), f"estimator__{name}"
-    else:
-        model, name = VotingClassifier([("only", model)], voting="soft"), f"only__{name}"
+    model, name = VotingClassifier([("only", model)], voting="soft"), f"only__{name}"
     scoring = {"agreement": agreement, "right": "accuracy", "area": "roc_auc"}
     result = curve(model, (X, y), param_name=name, scoring=scoring, epsilons=[0.1], baseline=None)
     assert agreements == values(result, "agreement", 0.1) == [1.0] * 2
@@ -329,12 +320,7 @@ class TestSplits:
 
     @each(
         "cv, named",
-        [
-            (None, "None"),
-            (np.int64(3), "3"),
-            (PredefinedSplit(np.arange(240) % 3), "PredefinedSplit"),
-            ([(np.arange(120), np.arange(120, 240))], "list"),
-        ],
+        [(np.int64(3), "3"), (PredefinedSplit(np.arange(240) % 3), "PredefinedSplit")],
     )
     def test_groups_that_they_would_ignore_are_refused(self, cv, named):
         with pytest.raises(ValueError, match=rf"such as GroupKFold\(5\).*got cv=(np.int64\()?{named}"):
@@ -363,29 +349,12 @@ class TestGroups:
         expected = report.set_index("metric")["value"]["statistical_parity_difference"]
         assert values(result, "parity", math.inf)[0] == expected
 
-    def test_they_may_be_names_or_values_of_any_kind(self):
-        X, _ = table()
-        quick = pipeline(classifier=DummyClassifier())
-        options = {"scoring": {"n": count_rows}, "epsilons": [1.0], "baseline": None}
-        expected = curve(quick, sensitive_features=["group", "kind"], **options)
-        both = X[["group", "kind"]]
-        lists = both.to_dict("list")
-        for given in (("group", "kind"), both, both.to_numpy(object), pl.DataFrame(lists), pa.table(lists)):
-            pd.testing.assert_frame_equal(curve(quick, sensitive_features=given, **options), expected)
-        alone = [curve(quick, sensitive_features=given, **options) for given in ("group", ["group"], lists["group"])]
-        pd.testing.assert_frame_equal(alone[0], alone[1])
-        pd.testing.assert_frame_equal(alone[0], alone[2])
-        assert alone[0].query("group != 'all'")["value"].sum() == len(X)
-
     def test_missing_values_are_a_group_that_fairlearn_does_not_leave_out(self):
         X, _ = table()
         people = np.where(np.arange(240) % 5 == 0, None, X["group"])
         rate = {"rate": partial(MetricFrame, metrics=accuracy_score)}
         found = curve(sensitive_features=people, scoring=rate, epsilons=[1.0])
         assert set(found["group"]) == {"all", "a", "b", "missing"}
-
-
-count_rows = partial(MetricFrame, metrics=lambda y_true, y_pred: len(y_true))
 
 
 class TestBaselines:
@@ -627,39 +596,19 @@ class NoEncoding(TransformerMixin, BaseEstimator):
     "parameters error message",
     [
         ({"param_name": "epsilon"}, ValueError, "param_name 'epsilon' is not a parameter of Pipeline"),
-        ({"param_name": "classifier__C"}, ValueError, "must be the nested name of an epsilon, got 'classifier__C'"),
         ({"estimator": LogisticRegression}, TypeError, "estimator must be .*, got the class LogisticRegression, not"),
         ({"epsilons": [1, 1.0]}, ValueError, "epsilons must all be different"),
-        ({"epsilons": [math.inf]}, ValueError, "each of epsilons must be a finite number"),
-        ({"epsilons": 1.0}, TypeError, "epsilons must be a list of numbers, got float"),
-        ({"n_repeats": 0}, ValueError, "n_repeats must be at least 1"),
-        ({"random_state": -1}, ValueError, "random_state"),
         ({"privatize": "never"}, ValueError, "privatize must be 'always' or 'fit', got 'never'"),
-        ({"baseline": LogisticRegression}, TypeError, "baseline must be 'auto', an estimator or None"),
-        ({"scoring": []}, ValueError, "scoring must hold at least one metric"),
-        ({"scoring": 3}, TypeError, "scoring must be a name, a callable, a list or tuple of these, or a dict, got int"),
         ({"scoring": ["accuracy", "accuracy"]}, ValueError, "scoring has two metrics of one name"),
         ({"scoring": lambda estimator, X, y: "high"}, TypeError, "scoring '<lambda>' must return a number, got str"),
-        ({"scoring": "theil_index"}, ValueError, "scoring 'theil_index' needs privileged="),
-        (
-            {"scoring": "theil_index", "privileged": "a", "positive_label": "yes"},
-            ValueError,
-            "scoring by group needs sensitive_features=",
-        ),
-        ({"sensitive_features": "sex"}, ValueError, "sensitive_features 'sex' is not a column of X"),
-        ({"sensitive_features": ["group", "sex"]}, ValueError, r"must name columns of X, or have 240 rows, got \(2,\)"),
         ({"sensitive_features": table(239)[0]}, ValueError, r"must name columns of X, or have 240 rows, got \(239,\)"),
         ({"sensitive_features": ["all"] * 240}, ValueError, "which stands for all rows in the result; rename it"),
-        ({"data": (table()[0], table(239)[1])}, ValueError, "inconsistent numbers of samples"),
-        ({"sample_weight": np.ones(3)}, ValueError, "sample_weight must have 240 entries"),
         ({"sample_weight": np.full(240, np.nan)}, ValueError, "sample_weight must hold finite numbers of at least 0"),
         (
             {"scoring": lambda estimator, X, y: 1.0, "sample_weight": np.ones(240)},
             ValueError,
             "scoring '<lambda>' takes no weights",
         ),
-        ({"params": [1]}, TypeError, "params must map names"),
-        ({"path": 3}, TypeError, "path must be a path, got int"),
         ({"path": Path(__file__).parent}, ValueError, "path must be a file, got a folder"),
         (
             {
@@ -688,16 +637,11 @@ class TestWeights:
         assert weighted == pytest.approx(values(grouped, "right", 4.0, "a"))
         both = curve(scoring=by_group, sample_weight=weights, sensitive_features="kind", **options)
         assert values(both, "right", 4.0) == pytest.approx(weighted)
+        options |= {"scoring": "disparate_impact", "sensitive_features": "group", "privileged": "a"}
+        of_yes = [curve(sample_weight=given, positive_label="yes", **options) for given in (None, np.arange(240.0))]
+        assert not np.allclose(*(result["value"] for result in of_yes))
 
     def test_params_reach_fit_row_by_row(self):
         weights = np.where(table()[1] == "yes", 1.0, 1e-9)
         result = curve(params={"classifier__sample_weight": weights}, scoring="recall_macro")
         assert set(result["value"]) == {0.5}  # all rows are predicted "yes"
-
-    def test_metrics_of_fairness_are_weighted(self):
-        given = {"baseline": None, "epsilons": [4.0], "scoring": "disparate_impact", "sensitive_features": "group"}
-        given |= {"privileged": "a", "positive_label": "yes"}
-        weights = np.random.default_rng(0).integers(1, 4, 240)
-        plain, weighted, double = (curve(sample_weight=one, **given)["value"] for one in (None, weights, 2 * weights))
-        assert not np.allclose(plain, weighted)
-        np.testing.assert_allclose(weighted, double)

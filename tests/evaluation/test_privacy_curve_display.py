@@ -57,6 +57,7 @@ class TestDrawnScores:
         assert [axes.get_title(loc="left") for axes in display.axes_] == ["accuracy", "roc auc"]
         for axes, metric in zip(display.axes_, ["accuracy", "roc_auc"], strict=True):
             lines, levels = axes.lines[::2], axes.lines[1::2]
+            assert len({line.get_color() for line in lines}) == len({line.get_marker() for line in lines}) == 3
             for line, level, band, group in zip(lines, levels, bands(axes), ["all", "F", "M"], strict=True):
                 assert line.get_xdata().tolist() == [0.5, 4.0]
                 for epsilon, mean in zip((0.5, 4.0), line.get_ydata(), strict=True):
@@ -87,18 +88,6 @@ class TestDrawnScores:
         assert legend(several)[-1] == "lowest to highest of 2 folds × 3 repeats"
         once = PrivacyCurveDisplay.from_curve(curve[curve["fold"] == 0], band="std")
         assert legend(once) == ["everybody", "without noise"]
-
-    def test_groups_have_styles_of_their_own_and_may_be_of_several_columns(self):
-        groups = ("all", ("F", "u"), ("M", "v"), 3, 4, 5)
-        curve = random_scores(groups=groups, metrics=("accuracy",))
-        display = PrivacyCurveDisplay.from_curve(curve)
-        lines = display.axes_[0].lines[::2]
-        styles = [(line.get_color(), line.get_marker()) for line in lines]
-        assert len({colour for colour, _ in styles}) == len({marker for _, marker in styles}) == 6
-        assert legend(display)[:3] == ["everybody", "F, u", "M, v"]
-        for line, group in zip(lines, groups, strict=True):
-            means = curve[[one == group for one in curve["group"]]].groupby("epsilon")["value"].mean()
-            assert line.get_ydata() == pytest.approx(means.loc[[0.5, 4.0]].to_numpy())
 
     def test_scores_that_are_not_finite_are_left_out_and_counted(self):
         curve = random_scores(groups=("all", None), metrics=("accuracy",))
@@ -182,19 +171,8 @@ class TestDifferences:
         assert found["metric"].tolist() == ["a", "a", "a", "b"]
         assert found["group"].fillna("missing").tolist() == ["all", ("F", 1), "missing", "all"]
         assert found["difference"].tolist() == pytest.approx([0, 1, 2, 3])
-
-    @each(
-        "change, message",
-        [
-            (lambda curve: curve[np.isfinite(curve["epsilon"])], "no baseline"),
-            (lambda curve: curve.drop(columns="n_test"), "lacks the columns"),
-            (lambda curve: pd.concat([curve, curve]), "once for each"),
-            (lambda curve: curve[np.isinf(curve["epsilon"])], "finite epsilon"),
-        ],
-    )
-    def test_other_tables_are_refused(self, change, message):
-        with pytest.raises(ValueError, match=message):
-            compare_to_baseline(change(table({math.inf: [[0.5, 0.9]], 1.0: [[0.4, 0.8]]})))
+        with pytest.raises(ValueError, match="once for each"):
+            compare_to_baseline(pd.concat([parts[0], parts[0]]))
 
     @pytest.mark.long
     def test_intervals_hold_the_expected_difference(self):

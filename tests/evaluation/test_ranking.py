@@ -60,9 +60,8 @@ def test_measures_are_those_of_scikit_learn():
 
 
 def test_scores_that_say_nothing_or_all():
-    half = np.ones(100)
-    assert rank_measures(np.zeros(100), half, 9 * half) == pytest.approx((0.5, 1.0, 0.01, 0.001))
-    sure = np.repeat([0.0, 1.0], 50)
+    half, sure = np.ones(100), np.repeat([0.0, 1.0], 50)
+    assert rank_measures(0 * half, half, 9 * half) == pytest.approx((0.5, 1.0, 0.01, 0.001))
     assert rank_measures(sure, sure, 1 - sure) == pytest.approx((1.0, 2.0, 1.0, 1.0))
     assert np.isnan(rank_measures(sure, 0 * sure, sure)).all()
 

@@ -124,9 +124,6 @@ class TestAdult:
         assert leakage["with the report"].iloc[0] < 0.92  # the truth is not among what is released
         alone = carriers[carriers["epsilon"] == 5].set_index("column")["alone"]
         assert alone.nlargest(2).index.tolist() == ["sex", "relationship"]
-        synthesis = tables["synthesis"].pivot(index="epsilon", columns="metric", values="value")
-        assert synthesis.loc[5.0, "mean error of 2-way marginals"] < synthesis.loc[0.5, "mean error of 2-way marginals"]
-        assert synthesis["AUC, trained on synthetic rows"].notna().all()
 
 
 @pytest.mark.usefixtures("no_figures", "few_trees")
@@ -171,53 +168,14 @@ class TestStudyReport:
         assert files[0] == files[1]
         assert not any(files[0][name] == files[2][name] for name in drawn)
 
-    @pytest.mark.long
-    @each(
-        "declared, options, headings, phrase",
-        [
-            ({"sex": ["F", "M"]}, {}, [*SECTIONS[:5], *SECTIONS[6:]], "no groups to compare were named"),
-            (
-                {"age": Interval(edges=[0, 40, 80])},
-                {"sensitive": "age", "privileged": "[40, 80]"},
-                SECTIONS,
-                "the true age used for scoring",
-            ),
-            (
-                {"sex": ["F", "M", None]},
-                {"sensitive": "sex", "privileged": "M"},
-                SECTIONS,
-                "43 of them without a value",
-            ),
-        ],
-    )
-    def test_with_a_target(self, people, tmp_path, declared, options, headings, phrase):
-        if None in [*declared.get("sex", ())]:
-            people["sex"] = people["sex"].where(np.arange(300) % 7 > 0, None)
-        page = Page(self.run(people, Domain(declared), tmp_path, target="pay", positive_label="high", **options))
-        assert page.headings == headings
-        assert phrase in page.text
-
-    def test_other_declared_columns_are_synthesised(self, people, tmp_path):
-        domain = Domain({"sex": ["F", "M"], "shoes": Interval(edges=[30, 40, 50])})
-        page = Page(self.run(people, domain, tmp_path, columns=["sex"], delta=0.0))
-        assert "Synthesised: sex, shoes; of other columns" in page.text
-        # Nothing is said of what there is not: several columns, a target, a delta for shuffled reports.
-        assert "otherwise as the other one (randomised response)" in page.text
-        assert not [phrase for phrase in ("dashed black", "models on them", "together,") if phrase in page.text]
-        assert pd.read_csv(tmp_path / "release_counts.csv").columns[1] == "sex"
-
     @each(
         "options, message",
         [
             ({"columns": ["shoes"]}, "the domain must declare the columns to protect; it lacks ['shoes']"),
             ({"target": "sex"}, "`target` 'sex' cannot be one of the protected columns"),
             ({"target": "pay", "positive_label": "huge"}, "`positive_label` must be the value of `target` 'pay' in at"),
-            ({"sensitive": "shoes", "target": "pay"}, "`sensitive` must be one of the protected"),
             ({"sensitive": "sex", "privileged": "X", "target": "pay"}, "`privileged` must be some of the values of"),
             ({"epsilons": [1.0, 1.0]}, "`epsilons` must be distinct"),
-            ({"epsilons": [1.0, -1.0]}, "epsilon"),
-            ({"repeats": 0}, "repeats"),
-            ({"delta": 2}, "delta"),
         ],
     )
     def test_mistakes_are_found_at_once(self, people, domain, tmp_path, options, message):
@@ -227,14 +185,6 @@ class TestStudyReport:
             self.run(people, domain, tmp_path / "out", progress=started.append, **given | options)
         assert not (tmp_path / "out").exists()
         assert not started
-
-    def test_the_place_of_the_page_is_checked_at_once(self, people, domain, tmp_path):
-        (tmp_path / "page").write_text("")
-        for below in ("page", "page/folder"):
-            with pytest.raises(ValueError, match="`out` must be a folder, but 'page' is a file"):
-                self.run(people, domain, tmp_path / below)
-        with pytest.raises(TypeError, match="`out` must be a path, got int"):
-            self.run(people, domain, 3)
 
     def test_missing_targets_and_undeclared_values_show_no_value(self, people, domain, tmp_path):
         people.loc[0, "pay"] = None
@@ -324,19 +274,13 @@ class TestCommand:
     @each(
         "words, message",
         [
-            (["--epsilon", "0"], "an epsilon is a finite number > 0"),
-            (["--delta", "1"], "a delta is a number in [0, 1)"),
             (["--epsilon", "1", "2", "1.0"], "--epsilon names something twice"),
             (["--columns", "sex"], "--data and --columns go together"),
-            (["--edges", "age=0,1"], "--edges goes with --data"),
             (["--data", "OWN", "--columns", "sex", "--out", "OWN"], "--out must be a folder, but 'own <table>.csv' is"),
             (["--data", "OWN", "--columns", "same"], "--columns: ['same'] can have one value only"),
-            (["--data", "OWN", "--columns", "size"], "--columns: own <table>.csv has no columns ['size']"),
             (["--data", "OWN", "--columns", "sex", "--edges", "age=0,1"], "that --columns does not"),
-            (["--data", "OWN", "--columns", "age", "--edges", "age=1,0"], "--edges takes COLUMN=EDGE"),
             (["--data", "OWN", "--columns", "age", "--edges", "age=20,60"], "column 'age' holds a value, or a missing"),
             (["--data", "OWN", "--columns", "age", "name"], "cells together"),
-            (["--data", "OWN", "--columns", "sex", "--positive", "1"], "--positive goes with --target"),
             (["--data", "OWN", "--columns", "sex", "--privileged", "M"], "--sensitive and --privileged go together"),
             ([*OF_RICH, "1", "--sensitive", "sex", "--privileged", "X"], "--privileged must be some of the values of"),
             (["--data", "no such file.csv", "--columns", "sex"], "--data: there is no file no such file.csv"),
@@ -375,14 +319,3 @@ class TestDraftDomain:
         with pytest.raises(SystemExit):
             main(words)
         assert "exists already" in capsys.readouterr().err
-
-    @each(
-        "words, message",
-        [(["no such file.csv"], "no such file.csv"), (["TABLE", "--bins", "0"], "a whole number of at least 1")],
-    )
-    def test_mistakes_are_explained(self, table, tmp_path, capsys, words, message):
-        first, *others = [str(table) if word == "TABLE" else word for word in words]
-        with pytest.raises(SystemExit) as caught:
-            main(["draft-domain", first, str(tmp_path / "domain.toml"), *others])
-        assert caught.value.code == 2
-        assert message in capsys.readouterr().err

@@ -12,7 +12,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from skdp import Domain, Interval
-from skdp.datasets import load_adult
 from skdp.evaluation import count_study, errors_by_trust, guessing_bound
 from skdp.evaluation.report._experiments import (
     DEBIASED,
@@ -27,29 +26,11 @@ from skdp.evaluation.report._study import Study
 from skdp.evaluation.report._summary import difference
 from tests.conftest import each
 
-EPSILONS = [0.1, 0.3, 0.5, 1.0, 2.0, 5.0]
-# Mean errors of the clipped counts over 2,000 runs, and the closed form of the root mean square L2 error.
-MEAN_L2 = {0.1: 6672, 0.3: 2017, 0.5: 1201, 1.0: 546, 2.0: 214, 5.0: 38}
-MEAN_L1 = {0.1: 11618, 0.3: 3527, 0.5: 2053, 1.0: 945, 2.0: 372, 5.0: 65}
-RMS_L2 = {0.1: 7186, 0.3: 2282, 0.5: 1307, 1.0: 585, 2.0: 236, 5.0: 43}
-
 
 class TestCounts:
-    def age_and_sex(self, **options):
-        frame = load_adult(subset="all", dropna=True).frame[["age", "sex"]]
-        over = (frame["age"] > 37).to_numpy().astype(int)
-        frame = frame.assign(age=pd.Categorical.from_codes(over, ["37 or younger", "over 37"]))
-        domain = Domain({"age": ["37 or younger", "over 37"], "sex": ["Female", "Male"]})
-        return count_study(frame, domain, epsilons=EPSILONS, **options)
-
     def sexes(self, **options):
         frame = pd.DataFrame({"sex": ["Female"] * 300 + ["Male"] * 700})
         return count_study(frame, Domain({"sex": ["Female", "Male"]}), **options)
-
-    def test_adult_has_the_published_cells_and_the_closed_form_its_errors(self):
-        result = self.age_and_sex(repeats=1)
-        assert result.releases.loc[1.0, "true"].tolist() == [8196, 14831, 6499, 15696]
-        assert result.expected["l2_rms"].round().to_dict() == RMS_L2
 
     def test_errors_and_coverage_are_as_stated(self):
         """Of 400 runs: 4.9 standard errors of the mean, and a share that misses once in 10^6."""
@@ -58,18 +39,6 @@ class TestCounts:
         assert abs(squares.mean() - study.expected["l2_rms"][1.0] ** 2) < 4.9 * squares.std() / 20
         missed = (study.errors["covered"] == 0).sum()  # of two values, whose errors add up to 0, both or none
         assert binom.ppf(5e-7, 400, 0.05) <= missed <= binom.isf(5e-7, 400, 0.05)
-
-    @pytest.mark.long
-    def test_the_study_of_2000_repeats(self):
-        summary = self.age_and_sex(repeats=2000, random_state=1).summary()
-        clipped, unbiased = (
-            summary.query(f"postprocess == '{name}'").set_index("epsilon") for name in ("clip", "none")
-        )
-        for epsilon in EPSILONS:
-            assert clipped["l2_mean"][epsilon] == pytest.approx(MEAN_L2[epsilon], rel=0.1)
-            assert clipped["l1_mean"][epsilon] == pytest.approx(MEAN_L1[epsilon], rel=0.1)
-            assert unbiased["l2_rms"][epsilon] == pytest.approx(RMS_L2[epsilon], rel=0.05)
-            assert 0.93 <= unbiased["coverage"][epsilon] <= 0.97
 
     def test_a_seed_makes_it_reproducible_and_repeats_and_epsilons_differ(self):
         calls = []
@@ -143,14 +112,6 @@ def test_epsilon_leads_from_leaving_the_column_out_to_using_it(people):
     # The true group is used for scoring: at a tiny epsilon predictions depend on it by the number only.
     assert parity["not private"] < -0.8
     assert parity[0.001] > -0.5
-
-
-@pytest.mark.long
-def test_seeds_and_processes(people):
-    studies = [read(people[:200], epsilons=[1.0], random_state=seed, n_jobs=n) for seed, n in ((0, 1), (0, 2), (1, 1))]
-    one, same, other = (model_scores(study, {"tree": CLASSIFIERS["tree"]}, 1, lambda: None) for study in studies)
-    pd.testing.assert_frame_equal(one, same)
-    assert not one["value"].equals(other["value"])
 
 
 def test_audits_of_one_classifier(people):
@@ -228,8 +189,8 @@ def test_bins_are_called_by_their_labels(people):
 
 
 def test_names_of_columns_must_be_text(people):
-    with pytest.raises(TypeError, match=r"the names of the columns must be text, got \[5, \('a', 1\)\]"):
-        read(people.rename(columns={"number": 5, "kind": ("a", 1)}))
+    with pytest.raises(TypeError, match=r"the names of the columns must be text, got \[5\]"):
+        read(people.rename(columns={"number": 5}))
 
 
 def test_no_two_parts_share_their_randomness(people):
