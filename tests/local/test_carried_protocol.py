@@ -195,19 +195,6 @@ def test_what_cannot_be_written_reads_no_reports_that_were():
         own.tally(other.transform(people))
 
 
-def test_tallies_of_two_protocols_do_not_add():
-    kinds = [
-        [encoder(epsilon).tally(encoder(epsilon).transform(PEOPLE)) for epsilon in (1.0, 3.0)],
-        [RapporEncoder(1.0, n_bits=bits).fit(PEOPLE).protocol_.empty_tally() for bits in (8, 16)],
-        [NumericPerturber(1.0, bounds=(0, top)).fit([[1.0]]).protocol_.empty_tally() for top in (5, 6)],
-    ]
-    for one, other in kinds:
-        with pytest.raises(ValueError, match="cannot be added"):
-            one + other
-        with pytest.raises(ValueError, match="cannot be added"):
-            type(one).from_json(one.to_json()) + type(one).from_json(other.to_json())
-
-
 def test_without_pyarrow_a_tally_says_what_to_install(tmp_path, monkeypatch):
     encoder = RandomizedResponseEncoder(1.0, categories={"x0": ["a", "b"]}).fit([["a"]])
     tally = encoder.tally(encoder.transform([["a"]]))

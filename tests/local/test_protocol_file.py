@@ -252,16 +252,6 @@ def test_whole_numbers_that_javascript_confuses_are_not_offered():
         assert (json.loads(encoder.to_json())["client"] is not None) == is_offered
 
 
-def test_permanent_bits_stay_permanent():
-    """A report of permanent bits costs more than one of bits that are drawn again."""
-    encoder = RapporEncoder(1.0, n_bits=16, secret_key=KEY).fit(PEOPLE[["sex"]])
-    again = ReportTransformer.from_json(encoder.to_json())
-    assert again.guarantee_ == encoder.guarantee_
-    assert again.guarantee_.epsilon > RapporEncoder(1.0, n_bits=16).fit(PEOPLE[["sex"]]).guarantee_.epsilon
-    assert again.secret_key not in (None, KEY)
-    assert KEY.hex() not in encoder.to_json()
-
-
 @pytest.mark.parametrize("name", MADE_BY_CLIENTS)
 def test_clients_are_given_what_they_need(name):
     encoder = FITTED[name][0].fit(FITTED[name][1])
@@ -300,15 +290,6 @@ def test_a_client_with_a_number_of_another_type_is_refused(change):
     content["client"]["samplers"][0]["n_blocks"] = change
     with pytest.raises(ValueError, match="another client"):
         ReportTransformer.from_json(json.dumps(content))
-
-
-def test_a_transformer_of_arrays_is_one_again():
-    rows = np.zeros((3, 2), int)
-    encoder = RandomizedResponseEncoder(1.0, categories=[[0, 1], [0, 1]]).fit(rows)
-    copy = RandomizedResponseEncoder.from_json(encoder.to_json())
-    assert not hasattr(copy, "feature_names_in_")
-    assert copy.transform(rows).shape == (3, 2)  # without scikit-learn's warning of names
-    assert copy.to_json() == encoder.to_json()
 
 
 def test_seeds_of_hashes_may_be_text():

@@ -13,7 +13,6 @@ import pytest
 from skdp import (
     Domain,
     FrequencyOracleEncoder,
-    Interval,
     LocalTableEncoder,
     NumericPerturber,
     PrivacyLeakWarning,
@@ -249,14 +248,6 @@ class TestReports:
         split = encoder(4.0, strategy="split").fit(PEOPLE)
         with pytest.raises(ValueError, match="a tally has lost what goes together"):
             split.estimate_joint_counts(split.tally(split.transform(PEOPLE)), ["sex", "job"])
-
-
-def test_categories_of_dtypes_and_bins_of_numbers():
-    rows = PEOPLE.assign(sex=pd.Categorical(PEOPLE["sex"], ["M", "F"], ordered=True))[["sex", "age"]]
-    fitted = LocalTableEncoder(3.0, bounds={"age": (0, 100)}, random_state=0).fit(rows)
-    assert fitted.estimate_counts(fitted.transform(rows)).index.tolist() == [("sex", "M"), ("sex", "F")]
-    bins = LocalTableEncoder(3.0, categories={"age": Interval(0, 100, bins=4), "sex": ["F", "M"]}, random_state=0)
-    assert len(bins.fit(rows).estimate_counts(bins.transform(rows))) == 6
 
 
 class TestShuffled:

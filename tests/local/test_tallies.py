@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import warnings
-from datetime import date, datetime
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,6 @@ from sklearn.base import clone
 from skdp import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
-    Interval,
     LocalHashingEncoder,
     RandomizedResponseEncoder,
     RapporEncoder,
@@ -127,23 +125,6 @@ def test_no_reports_have_no_estimate():
     found = sets.protocol_.estimate(sets.protocol_.empty_tally())
     assert found["count"].isna().all()
     assert (found["upper"] - found["lower"] == np.inf).all()
-
-
-@each(
-    "values",
-    [
-        [date(2020, 1, 1), date(2020, 1, 2), None],
-        [datetime(2020, 1, 1, 8), datetime(2020, 1, 2)],
-        Interval(date(2020, 1, 1), date(2021, 1, 1), bins=12, missing=True),
-        Interval(datetime(2020, 1, 1), datetime(2021, 1, 1), bins=7),
-    ],
-)
-def test_dates_go_to_text_and_back(values):
-    day = date(2020, 1, 2) if isinstance(values, list) and values[-1] is None else datetime(2020, 1, 2)
-    table = pd.DataFrame({"day": [day]})
-    encoder = UnaryEncodingTransformer(1.0, categories={"day": values}, handle_unknown="uniform", random_state=0)
-    tally = encoder.fit(table).tally(encoder.transform(table))
-    assert ReportTally.from_json(tally.to_json()) == tally
 
 
 @each("kind", ["response", "numbers", "words"])
@@ -265,18 +246,6 @@ def test_sums_that_no_reports_have_are_refused(kind, supports):
             ReportTally.from_json(tally_with(kind, support))
 
 
-@each(
-    "kind, support",
-    [
-        (RandomizedResponseEncoder, [400, 600]),
-        (UnaryEncodingTransformer, [1000, 0]),
-        (HadamardResponseEncoder, [-1000, 1000]),
-    ],
-)
-def test_sums_that_reports_may_have_are_read(kind, support):
-    assert ReportTally.from_json(tally_with(kind, support)).support[0].tolist() == support
-
-
 def test_tallies_are_not_added_beyond_what_fits():
     most = 1 << 56
     one = ReportTally.from_json(tally_with(RandomizedResponseEncoder, [most, 0], most))
@@ -381,16 +350,6 @@ def test_no_column_that_nobody_asks_for_is_refused():
         encoder.estimate_counts(women)
     with pytest.raises(ValueError, match="rows may have been chosen by their reports"):
         encoder.estimate_joint_counts(women)
-
-
-def test_sets_of_another_size_are_refused():
-    first, second = (SubsetSelectionEncoder(epsilon, categories={"x": VALUES}).fit(SKEWED) for epsilon in (0.5, 1.5))
-    assert [encoder.oracles_[0].subset_size for encoder in (first, second)] == [3, 2]
-    uniform = pd.DataFrame({"x": VALUES * 10})  # of so few records, no count is unlikely by itself
-    both = bare(pd.concat([first.transform(uniform), second.transform(uniform)]))
-    with pytest.raises(ValueError, match="have sums that reports of this transformer cannot have"):
-        server(first).estimate_counts(both)
-    server(first).estimate_counts(both[:80])
 
 
 def test_between_five_and_seven_standard_errors_it_is_a_warning():
