@@ -392,36 +392,30 @@ def test_permanent_reports_may_come_from_several_releases():
     assert len(server(encoder).estimate_counts(year)) == len(VALUES)
 
 
-class TestWhoElseReadsReports:
-    @pytest.fixture
-    def encoder(self):
-        return encoder_of("response", 1.0)
+FRUIT = ["apple", "fig", "kiwi", "pear"]
+READERS = {
+    "sex": (
+        LocalTableEncoder(1.0, categories=SEX, bounds={"age": (0, 100)}),
+        pd.DataFrame({"sex": ["f"] * 3_000, "age": [30.0] * 3_000}),
+    ),
+    "fruit": (
+        SetValuedEncoder(1.0, categories={"fruit": FRUIT}, max_size=2),
+        pd.DataFrame({"fruit": [["apple"], ["apple", "fig"], ["kiwi"]] * 1_000}),
+    ),
+    "home": (RapporEncoder(n_bits=16, n_cohorts=4), pd.DataFrame({"home": ["a.example", "b.example"] * 1_500})),
+}
 
-    def test_posterior_features(self, encoder):
-        with pytest.raises(ValueError, match="have sums that reports"):
-            PosteriorFeatures(encoder, privatize=False).fit(ONE_VALUE)
 
-    def test_tables(self):
-        people = pd.DataFrame({"sex": ["f"] * 3_000, "age": [30.0] * 3_000})
-        encoder = LocalTableEncoder(1.0, categories={"sex": ["f", "m"]}, bounds={"age": (0, 100)}).fit(people)
-        reports, encoder = bare(encoder.transform(people)), server(encoder)
-        encoder.estimate_counts(reports)
-        column = next(name for name in reports if name.startswith("sex"))
-        with pytest.raises(ValueError, match="the reports of 'sex' have sums"):
-            encoder.estimate_counts(reports.assign(**{column: "f"}))
+@pytest.mark.parametrize("column", READERS)
+def test_all_who_read_reports_refuse_them(column):
+    encoder, table = READERS[column]
+    reports, encoder = bare(encoder.fit(table).transform(table)), server(encoder)
+    estimates(encoder, reports, 1)
+    name = next(name for name in reports if name.startswith(column) and name != f"{column}_cohort")
+    with pytest.raises(ValueError, match=f"the reports of '{column}' have sums"):
+        estimates(encoder, reports.assign(**{name: "f" if column == "sex" else 1}), 1)
 
-    def test_sets(self):
-        baskets = pd.DataFrame({"fruit": [["apple"], ["apple", "fig"], ["kiwi"]] * 1_000})
-        encoder = SetValuedEncoder(1.0, categories={"fruit": ["apple", "fig", "kiwi", "pear"]}, max_size=2).fit(baskets)
-        reports, encoder = bare(encoder.transform(baskets)), server(encoder)
-        encoder.estimate_counts(reports)
-        with pytest.raises(ValueError, match="the reports of 'fruit' have sums"):
-            encoder.estimate_counts(reports.assign(**{reports.columns[0]: 1}))
 
-    def test_rappor(self):
-        pages = pd.DataFrame({"home": ["a.example", "b.example"] * 1_500})
-        encoder = RapporEncoder(n_bits=16, n_cohorts=4).fit(pages)
-        reports, encoder = bare(encoder.transform(pages)), server(encoder)
-        encoder.decode(reports, ["a.example"])
-        with pytest.raises(ValueError, match="the reports of 'home' have sums"):
-            encoder.decode(reports.assign(home_bit_3=1), ["a.example"])
+def test_posterior_features_refuse_them():
+    with pytest.raises(ValueError, match="have sums that reports"):
+        PosteriorFeatures(encoder_of("response", 1.0), privatize=False).fit(ONE_VALUE)
