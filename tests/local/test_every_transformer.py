@@ -286,18 +286,13 @@ def ledger():
 
 ENCODERS = {
     "labels": lambda book: RandomizedResponseEncoder(1.0, categories=SEX, ledger=book),
-    "bits": lambda book: UnaryEncodingTransformer(1.0, categories=SEX, ledger=book),
     "words": lambda book: RapporEncoder(1.0, n_bits=8, ledger=book),
     "table": lambda book: LocalTableEncoder(1.0, categories=SEX, ledger=book),
     "features": lambda book: PosteriorFeatures(RandomizedResponseEncoder(1.0, categories=SEX, ledger=book)),
     "at fit": lambda book: OnFitOnly(RandomizedResponseEncoder(1.0, categories=SEX, ledger=book)),
-    "in a search": lambda book: make_pipeline(RandomizedResponseEncoder(1.0, categories=SEX, ledger=book)),
     "beside others": lambda book: ColumnTransformer(
         [("sex", RandomizedResponseEncoder(1.0, categories=SEX, ledger=book), ["sex"])], remainder="passthrough"
     ).set_output(transform="pandas"),
-    "as Polars": lambda book: RandomizedResponseEncoder(1.0, categories=SEX, ledger=book).set_output(
-        transform="polars"
-    ),
 }
 
 

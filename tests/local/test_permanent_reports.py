@@ -412,16 +412,6 @@ class TestPromises:
             fitted.transform(rows, record_id=IDS)
         assert drawn == [0]
 
-    def test_a_new_fit_forgets_the_old_promises(self):
-        encoder = make(instantaneous_epsilon=1.0).fit(ROWS)
-        encoder.set_params(memoize=False, secret_key=None, instantaneous_epsilon=None)
-        encoder.transform(ROWS[:1], record_id=[1])
-        encoder.fit(ROWS)
-        assert not hasattr(encoder, "instantaneous_guarantee_")
-        assert not hasattr(encoder, "permanent_oracles_")
-        assert "memoised" not in encoder.guarantee_.mechanism
-        encoder.transform(ROWS)
-
 
 class TestErrors:
     @each(

@@ -221,13 +221,6 @@ def fitted_cells(fitted, columns):
 
 
 class TestReports:
-    def test_what_a_record_does_not_report_is_not_there(self):
-        fitted = encoder(2.0, strategy="sample").fit(PEOPLE)
-        reports = fitted.transform(PEOPLE)
-        for place, group in enumerate(fitted.plan_.groups):
-            others = [name for name in reports if name != "sampled" and not str(name).startswith(str(group[0]))]
-            assert reports.loc[reports["sampled"] == place, others].isna().all(axis=None)
-
     def test_other_tables_are_refused(self):
         fitted = encoder(4.0, strategy="weighted", purpose="pairs").fit(PEOPLE)
         reports = fitted.transform(PEOPLE)

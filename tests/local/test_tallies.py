@@ -150,18 +150,13 @@ def change(*path, to):
 
 COMMON = [
     change("format", to="skdp tally, version 9"),
-    change("format", to=["skdp tally, version 1"]),
     lambda content: content.pop("format"),
     lambda content: content.pop("protocol"),
 ]
 EDITS = {
     "response": [
         change("n_reports", to=-3),
-        change("n_reports", to=5.5),
-        change("sizes", to=[60]),
         change("sizes", to=[60, 61]),
-        change("sizes", to=[60, -60]),
-        change("support", to=5),
         change("support", to=lambda support: [[5], *support]),
         change("support", 0, 0, to=0.5),
         change("domain", 0, "values", to=["Female", "Male", "Other"]),
@@ -171,11 +166,8 @@ EDITS = {
     "lists": [change("support", 0, 0, to=-1), change("support", to=[[0]])],
     "numbers": [
         change("counts", 0, 0, to=-1),
-        change("counts", 0, 0, to=1.5),
         change("counts", 0, 0, to=10**9),
         change("counts", 0, to=[60]),
-        change("counts", to=[]),
-        change("protocol", "columns", to="age"),
         change("protocol", "columns", to=["age"]),
         change("protocol", "n_values", to=[3, 3]),
     ],
@@ -184,26 +176,18 @@ EDITS = {
         *[change("counts", 0, 0, to=lambda count, more=more: count + more) for more in (1, 2_000)],
     ],
     "words": [
-        change("ones", to=5),
         change("ones", 0, to=[]),
-        change("ones", 0, 0, to=0.5),
         change("ones", 0, 0, to=-1),
         change("ones", 0, 0, to=99),
-        change("ones", 0, 0, to="x"),
-        change("ones", 0, 0, to=[2]),
-        change("cohort_sizes", to=None),
         change("cohort_sizes", to=[60, 0]),
         change("cohort_sizes", 0, to=1.0),
         change("cohort_sizes", 0, to=2**63 - 1),
-        change("cohort_sizes", 0, to=2**70),
         change("protocol", "columns", to="x"),
         change("protocol", "n_bits", to=7),
-        change("protocol", "n_bits", to="16"),
     ],
     "table": [
         change("n_reports", to=59),
         change("n_reports", to=-1),
-        change("parts", to=3),
         change("parts", 0, to={"format": "x"}),
         change("parts", to=lambda parts: parts[1:]),
         change("sums", to=[]),
