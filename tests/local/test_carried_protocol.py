@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from decimal import Decimal
 
 import pandas as pd
 import pyarrow as pa
@@ -167,12 +166,3 @@ def test_a_class_of_others_says_nothing_unasked():
     for other in (encoder(3.0), UnaryEncodingTransformer(1.0, categories=VALUES).fit(PEOPLE)):
         with pytest.raises(ValueError, match="two protocols are never added"):
             own.tally(other.transform(PEOPLE))
-
-
-def test_what_cannot_be_written_reads_no_reports_that_were():
-    values = {"sex": [Decimal("1.5"), Decimal("2.5")]}
-    people = pd.DataFrame({"sex": values["sex"] * 5})
-    own, other = (RandomizedResponseEncoder(epsilon, categories=values).fit(people) for epsilon in (1.0, 3.0))
-    assert own.tally(own.transform(people)).n_reports == 10
-    with pytest.raises(ValueError, match="two protocols are never added"):
-        own.tally(other.transform(people))

@@ -235,18 +235,6 @@ def test_what_is_no_table_is_refused(kind, X, error, message):
         assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", [pl.from_pandas, pa.Table.from_pandas])
-@every_transformer
-def test_reports_of_any_library_are_read_back(name, kind):
-    transformer, table = made(name)
-    table = kind(table)
-    reports = transformer.fit(table).transform(table)
-    assert type(reports) is type(table)
-    names = reports.columns if isinstance(reports, pl.DataFrame) else reports.column_names
-    assert transformer.get_feature_names_out().tolist() == names
-    assert transformer.tally(reports).n_reports == 60
-
-
 @every_transformer
 def test_reports_of_others_are_refused(name):
     transformer, table = made(name)

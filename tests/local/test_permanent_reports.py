@@ -146,30 +146,6 @@ def test_whatever_they_are_a_function_of_gives_other_reports(change):
     assert 40 < agreement(**change) < 120
 
 
-@each(
-    "change",
-    [
-        {"secret_key": KEY + b"x"},
-        {"ids": range(1, 2_001)},
-        {"bounds": {"years": (0, 100)}},
-        {"epsilon": 1.0001e-3},
-        {"bounds": {"age": (0, 101)}},
-        {"grid_size": 2},
-        {"mechanism": "square_wave"},
-    ],
-)
-def test_so_do_numbers(change):
-    """Laplace noise on a grid of one step is a coin: 5 standard deviations of 2,000 are 112."""
-
-    def coins(ids=range(2_000), **parameters):
-        given = {"epsilon": 1e-3, "grid_size": 1, "bounds": {"age": (0, 100)}} | parameters
-        rows = pd.DataFrame(dict.fromkeys(given["bounds"], [50.0] * 2_000))
-        reports = numbers(**given).fit_transform(rows, record_id=list(ids)).iloc[:, 0]
-        return (reports > reports.mean()).to_numpy()
-
-    assert abs((coins() == coins(**change)).sum() - 1_000) < 120
-
-
 def test_other_columns_do_not_enter():
     one = make().fit_transform(ROWS, record_id=IDS)
     assert same(make().fit_transform(ROWS.assign(y=0), record_id=IDS)["x"], one["x"])
