@@ -92,6 +92,13 @@ class TestProtocol:
         shift = (whole[:, 1] - own) % protocol.oracle.k
         assert chisquare(np.bincount(shift, minlength=protocol.oracle.k)[1:]).pvalue > FALSE_ALARM
 
+    def test_the_guarantee(self):
+        finder = HeavyHitters(0.7)
+        assert 0.7 - 1e-9 < finder.guarantee_.epsilon <= 0.7
+        assert finder.guarantee_.trust == "local"
+        assert finder.guarantee_.secure
+        assert not HeavyHitters(random_state=0).guarantee_.secure
+
 
 def zipf(n, seed, *, size=5_000, longest=8, exponent=1.3):
     rng = np.random.default_rng(seed)
@@ -182,14 +189,6 @@ class TestWords:
 
 
 class TestFrames:
-    def test_frames_and_series_of_any_library(self, make_frame, values_of):
-        frame = make_frame({"word": ["ab", "c", "ab"]})
-        reports = HeavyHitters(random_state=0, max_length=2).report(frame)
-        assert type(reports) is type(frame)
-        expected = HeavyHitters(random_state=0, max_length=2).report(["ab", "c", "ab"])
-        for place, name in enumerate(["group", "bucket", "hash_0"]):
-            assert values_of(reports, name) == expected[:, place].tolist()
-
     @each(
         "words error message",
         [

@@ -11,9 +11,7 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -214,17 +212,6 @@ def test_every_call_is_charged_once_and_reports_that_are_held_never(rows):
     held = PosteriorFeatures(features.encoder_, privatize=False).fit(reports)
     held.transform(reports)
     assert ledger.spent == spent
-
-
-def test_held_reports_cross_validate_with_a_frozen_encoder(rows):
-    frame = pd.DataFrame(rows)
-    inner = UnaryEncodingTransformer(4.0, categories=CATEGORIES, random_state=0).fit(frame)
-    bits = inner.transform(frame)
-    model = make_pipeline(PosteriorFeatures(FrozenEstimator(inner), privatize=False), LogisticRegression())
-    assert cross_val_score(model, bits, frame["sex"], cv=3).mean() > 0.7
-    assert model.fit(bits, frame["sex"])[0].n_features_in_ == 5
-    with pytest.raises(ValueError, match="feature names"):
-        model[0].transform(bits.iloc[:, 1:])
 
 
 def test_record_ids_are_routed_to_the_encoder(rows):

@@ -161,6 +161,7 @@ def test_reports_are_read_as_by_the_one_that_made_them(name, tmp_path):
         ReportTransformer.from_json(ReportTransformer.from_json(encoder.to_json()).to_json()),
     ):
         assert type(again) is type(encoder)
+        assert hasattr(again, "feature_names_in_") == hasattr(encoder, "feature_names_in_")
         assert again.tally(reports) == tally
         assert again.guarantee_.epsilon == encoder.guarantee_.epsilon
         assert again.guarantee_.scope == encoder.guarantee_.scope

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import Interval, PrivacyLedger, SetValuedEncoder
+from skdp import PrivacyLedger, SetValuedEncoder
 from skdp.exact import exp_bounds
 from tests.conftest import each, often
 
@@ -81,14 +81,6 @@ def test_frames_of_every_kind_give_the_same_reports():
         reports = encoder().fit_transform(frame)
         reports = reports.to_pandas() if isinstance(reports, pa.Table) else reports
         assert np.array_equal(np.asarray(reports), expected), kind
-
-
-def test_numbers_go_into_bins():
-    fitted = SetValuedEncoder(4.0, categories={"hours": Interval(0, 24, bins=4)}, max_size=3)
-    visits = pd.DataFrame({"hours": [[1.5, 2.5, 23.0], [], [13]] * 3_000})
-    found = fitted.estimate_counts(fitted.fit_transform(visits))
-    assert found.index.to_list() == ["[0, 6)", "[6, 12)", "[12, 18)", "[18, 24]"]
-    assert (np.abs(found["count"] - [3_000, 0, 3_000, 3_000]) < 4 * found["std_error"]).all()
 
 
 @each(
