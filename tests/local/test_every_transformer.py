@@ -235,6 +235,12 @@ def test_what_is_no_table_is_refused(kind, X, error, message):
         assert "secret" not in str(caught.value)
 
 
+def test_columns_are_those_of_fit_in_their_order():
+    encoder = RandomizedResponseEncoder(categories={0: [1, 2], 1: [1, 2]}).fit(pd.DataFrame([[1, 2]]))
+    with pytest.raises(ValueError, match="X has the columns"):
+        encoder.transform(pd.DataFrame([[1, 2]], columns=[1, 0]))
+
+
 @every_transformer
 def test_reports_of_others_are_refused(name):
     transformer, table = made(name)

@@ -154,6 +154,7 @@ def test_reports_are_read_as_by_the_one_that_made_them(name, tmp_path):
     encoder, reports = reports_of(name)
     tally, counted = encoder.tally(reports), hasattr(encoder, "estimate_counts") and name != "rappor"
     estimate = encoder.estimate_counts(reports) if counted else None
+    assert type(tally).from_json(tally.to_json()) == tally
     encoder.save(tmp_path / "protocol.json")
     for again in (
         type(encoder).from_json(encoder.to_json()),
