@@ -7,7 +7,7 @@ import hashlib
 import math
 import pickle
 from collections import Counter
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations, product
@@ -27,7 +27,6 @@ from skdp import (
     BudgetExceeded,
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
-    Interval,
     LocalHashingEncoder,
     NumericPerturber,
     PrivacyLedger,
@@ -147,30 +146,6 @@ def test_whatever_they_are_a_function_of_gives_other_reports(change):
     assert 40 < agreement(**change) < 120
 
 
-@each(
-    "change",
-    [
-        {"secret_key": KEY + b"x"},
-        {"ids": range(1, 2_001)},
-        {"bounds": {"years": (0, 100)}},
-        {"epsilon": 1.0001e-3},
-        {"bounds": {"age": (0, 101)}},
-        {"grid_size": 2},
-        {"mechanism": "square_wave"},
-    ],
-)
-def test_so_do_numbers(change):
-    """Laplace noise on a grid of one step is a coin: 5 standard deviations of 2,000 are 112."""
-
-    def coins(ids=range(2_000), **parameters):
-        given = {"epsilon": 1e-3, "grid_size": 1, "bounds": {"age": (0, 100)}} | parameters
-        rows = pd.DataFrame(dict.fromkeys(given["bounds"], [50.0] * 2_000))
-        reports = numbers(**given).fit_transform(rows, record_id=list(ids)).iloc[:, 0]
-        return (reports > reports.mean()).to_numpy()
-
-    assert abs((coins() == coins(**change)).sum() - 1_000) < 120
-
-
 def test_other_columns_do_not_enter():
     one = make().fit_transform(ROWS, record_id=IDS)
     assert same(make().fit_transform(ROWS.assign(y=0), record_id=IDS)["x"], one["x"])
@@ -261,11 +236,6 @@ class TestChannel:
             expected = np.append(expected[~rare], expected[rare].sum())
         assert chisquare(counts, expected).pvalue > FALSE_ALARM
 
-    def test_a_declared_stand_in_is_that_value(self):
-        encoder, reports = self.reports(RandomizedResponseEncoder, "undeclared", handle_unknown="b")
-        rows = pd.DataFrame({"x": ["b"] * self.N})
-        assert same(encoder.transform(rows, record_id=list(range(self.N))), reports)
-
     def test_the_sampled_column_is_permanent_and_blind(self):
         rows = pd.concat([ROWS] * 30, ignore_index=True)
         ids = list(range(len(rows)))
@@ -303,20 +273,6 @@ class TestAveraging:
         bound = math.e / (math.e + 1)
         assert attack(self.ENDS, self.AGES, 60) == pytest.approx(bound, abs=5 * math.sqrt(bound * (1 - bound) / 400))
 
-    @pytest.mark.long
-    @pytest.mark.parametrize("kind", [Memo, NumericMemo])
-    def test_a_mutant_without_memory_is_seen_through(self, kind, monkeypatch):
-        """What the test above would find if the first round were drawn anew."""
-        calls, report = iter(range(10**6)), kind.report
-
-        def forgetful(self, codes, records):
-            salt = str(next(calls)).encode()
-            return report(self, codes, [record + salt for record in records])
-
-        monkeypatch.setattr(kind, "report", forgetful)
-        found = attack(self.VALUES, self.ROWS, 100) if kind is Memo else attack(self.ENDS, self.AGES, 60)
-        assert found > 0.9
-
     def test_a_number_between_two_positions_has_one_report(self):
         """With fresh rounding it would have those of both, at twice the cost, and the shares would show where it is."""
         ids = list(range(40))
@@ -327,20 +283,6 @@ class TestAveraging:
 
 
 class TestSecondRound:
-    @each("kind", TWO_ROUNDS)
-    @each("strategy", ["split", "joint", "sample"])
-    def test_the_whole_record_is_within_both_epsilons(self, kind, strategy):
-        encoder = make(kind, 2.0, instantaneous_epsilon=0.6, strategy=strategy).fit(ROWS)
-        for oracles, guarantee, bound in [
-            (encoder.oracles_, encoder.instantaneous_guarantee_, 0.6),
-            (encoder.permanent_oracles_, encoder.guarantee_, 2.0),
-        ]:
-            ratios = [oracle.worst_ratio for oracle in oracles]
-            ratio = max(ratios) if strategy == "sample" else math.prod(ratios)
-            assert ratio <= exp_bounds(guarantee.epsilon)[0]
-            assert ratio <= exp_bounds(bound)[0]
-            assert guarantee.epsilon == pytest.approx(bound)
-
     @pytest.mark.parametrize("kind", TWO_ROUNDS)
     @pytest.mark.parametrize("strategy", ["split", "joint", pytest.param("sample", marks=pytest.mark.long)])
     def test_estimates_are_unbiased_with_the_stated_errors(self, kind, strategy):
@@ -446,16 +388,6 @@ class TestPromises:
             fitted.transform(rows, record_id=IDS)
         assert drawn == [0]
 
-    def test_a_new_fit_forgets_the_old_promises(self):
-        encoder = make(instantaneous_epsilon=1.0).fit(ROWS)
-        encoder.set_params(memoize=False, secret_key=None, instantaneous_epsilon=None)
-        encoder.transform(ROWS[:1], record_id=[1])
-        encoder.fit(ROWS)
-        assert not hasattr(encoder, "instantaneous_guarantee_")
-        assert not hasattr(encoder, "permanent_oracles_")
-        assert "memoised" not in encoder.guarantee_.mechanism
-        encoder.transform(ROWS)
-
 
 class TestErrors:
     @each(
@@ -545,14 +477,6 @@ class TestErrors:
         assert bytes(KEY) in pickle.dumps(encoder)  # as is documented
 
 
-def test_intervals_and_missing_values_are_values():
-    rows = pd.DataFrame({"age": [10.0, 50.0, 70.0], "job": ["a", None, "b"]})
-    encoder = make(categories={"age": Interval(0, 100, bins=4), "job": ["a", "b", None]}, strategy="joint")
-    reports = encoder.fit_transform(rows, record_id=["u", "v", "w"])
-    nudged = rows.assign(age=[11.0, 51.0, 71.0])  # within the same bins
-    assert reports.equals(encoder.transform(nudged, record_id=["u", "v", "w"]))
-
-
 @each("name", ["RandomizedResponseEncoder, split", "numbers, laplace", "words"])
 def test_ids_are_routed(name):
     transformer, rows = PERMANENT[name]
@@ -569,16 +493,11 @@ def test_ids_are_routed(name):
 
 ID_KEY = b"a key that nobody else has......"
 MEMO = {"memoize": True, "secret_key": ID_KEY}
-DAY, TIME = date(2026, 3, 29), datetime(2026, 3, 29, 1, 30)
-SUMMER = timezone(timedelta(hours=2))
+DAY = date(2026, 3, 29)
 
 
 class Text(str, enum.Enum):  # noqa: UP042 - its text is another one than that of a StrEnum
     YES = "yes"
-
-
-class Number(enum.IntEnum):
-    SEVEN = 7
 
 
 def rappor(names=("c",), ids=tuple(range(40)), dtype=object):
@@ -597,13 +516,9 @@ def response(ids):
 @each(
     "one, other",
     [
-        (("c", 1), ("c", np.int64(1))),
         (("c", 1), (np.str_("c"), 1.0)),
-        (("c", True), ("c", np.True_)),
         (("c", DAY), ("c", pd.Timestamp(DAY))),
         ((("c", 1), "d"), ((np.str_("c"), np.uint8(1)), "d")),
-        (1, np.int64(1)),
-        ("c", np.str_("c")),
         (DAY, np.datetime64("2026-03-29")),
     ],
 )
@@ -617,59 +532,33 @@ def test_other_names_have_other_bits():
 
 
 DAYS = [DAY + timedelta(days=place) for place in range(40)]
-TIMES = [TIME + timedelta(minutes=place) for place in range(40)]
-AWARE = [time.replace(tzinfo=SUMMER) for time in TIMES]
+TIMES = [datetime(2026, 3, 29, 1, place) for place in range(40)]
+AWARE = [time.replace(tzinfo=timezone(timedelta(hours=2))) for time in TIMES]
 WHOLE = list(range(7, 47))
+TEXT = ["yes", *map(str, WHOLE[1:])]
 WAYS = {
-    "days": [
-        DAYS,
-        [datetime(day.year, day.month, day.day) for day in DAYS],
-        list(map(pd.Timestamp, DAYS)),
-        np.array(DAYS, "datetime64[D]"),
-        pd.Series(DAYS, dtype=object),
-        pd.Series(pd.to_datetime(DAYS)),
-        pd.Series(DAYS, dtype=pd.ArrowDtype(pa.date32())),
-        pl.Series(DAYS),
-        pl.Series(DAYS).cast(pl.Datetime("ns")),
-        pa.array(DAYS),
-        pa.chunked_array([pa.array(DAYS, pa.date64())]),
-    ],
-    "times": [
-        TIMES,
-        np.array(TIMES, "datetime64[ns]"),
-        pd.Series(TIMES),
-        pl.Series(TIMES, dtype=pl.Datetime("us")),
-        pl.Series(TIMES, dtype=pl.Datetime("ns")),
-        pa.array(TIMES, pa.timestamp("ms")),
-    ],
+    "days": [DAYS, list(map(pd.Timestamp, DAYS)), np.array(DAYS, "M8[D]"), pl.Series(DAYS), pa.array(DAYS)],
+    "times": [TIMES, np.array(TIMES, "M8[ns]"), pd.Series(TIMES), pl.Series(TIMES), pa.array(TIMES)],
     "times with a zone": [
         AWARE,
-        [time.astimezone(UTC) for time in AWARE],
         pd.Series(AWARE).dt.tz_convert("America/New_York"),
         pl.Series(AWARE).dt.convert_time_zone("Asia/Tokyo"),
         pa.array(AWARE, pa.timestamp("us", "Europe/Berlin")),
     ],
     "whole numbers": [
         WHOLE,
-        [Number.SEVEN, *WHOLE[1:]],
         list(map(Fraction, WHOLE)),
         np.array(WHOLE, np.int8),
-        np.array(WHOLE, np.uint64),
-        np.array(WHOLE, object),
         pd.Series(WHOLE, dtype="Int64"),
-        pd.Series(WHOLE, dtype="int64[pyarrow]"),
         pl.Series(WHOLE, dtype=pl.UInt16),
-        pa.array(WHOLE, pa.int8()),
         pa.array(WHOLE).dictionary_encode(),
     ],
     "texts": [
-        ["yes", *map(str, WHOLE[1:])],
-        [Text.YES, *map(str, WHOLE[1:])],
-        pd.Series(["yes", *map(str, WHOLE[1:])], dtype="string"),
-        pl.Series(["yes", *map(str, WHOLE[1:])], dtype=pl.Categorical),
-        pa.array(["yes", *map(str, WHOLE[1:])], pa.large_string()),
-        pa.array(["yes", *map(str, WHOLE[1:])]).cast(pa.string_view()),
-        pa.array(["yes", *map(str, WHOLE[1:])]).dictionary_encode(),
+        TEXT,
+        [Text.YES, *TEXT[1:]],
+        pd.Series(TEXT, dtype="string"),
+        pl.Series(TEXT, dtype=pl.Categorical),
+        pa.array(TEXT).dictionary_encode(),
     ],
 }
 

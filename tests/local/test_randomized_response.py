@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import pickle
 from collections import Counter
-from io import StringIO
 from itertools import product
 
 import numpy as np
@@ -91,14 +90,6 @@ def test_counts_are_estimated_in_a_labelled_table(strategy, postprocess):
         assert counts["count"].sum() == pytest.approx(n * (2 if strategy == "split" else 1))
 
 
-def test_one_column_is_indexed_by_its_values():
-    frame = pd.DataFrame({"job": ["clerk", None] * 50})
-    fitted = RandomizedResponseEncoder(5, categories=[["clerk", "sales", None]], random_state=0)
-    counts = fitted.fit(frame).estimate_counts(fitted.transform(frame))
-    assert counts.index.name == "job"
-    assert [None if pd.isna(value) else value for value in counts.index] == ["clerk", "sales", None]
-
-
 def test_intervals_are_reported_as_the_middle_of_their_bin(make_frame, values_of):
     frame = make_frame({"age": [17, 37, 38, 90]}, {"age": [17, 37, 38, 90]})
     fitted = RandomizedResponseEncoder(40, categories={"age": Interval(edges=[0, 38, 120])}, random_state=0)
@@ -129,14 +120,9 @@ class TestDomain:
         "frame",
         [
             pd.DataFrame({"x": ["b", "a", "b"]}, dtype="category"),
-            pd.DataFrame({"x": [2, 1, 2]}, dtype="category"),
             pd.DataFrame({"x": pd.Categorical(["b", None, "a"])}),
             pd.DataFrame({"x": pd.Categorical(["a", "c", "b"], ["c", "b", "a"])}),
-            pd.DataFrame({"x": pd.Categorical(["a", "b"], ["a", "b", "c"])}),
-            pd.read_csv(StringIO("x\nb\na"), dtype="category"),
-            pa.table({"x": pa.array(["b", "a", "b"]).dictionary_encode()}).to_pandas(),
             pd.DataFrame({"x": pd.cut([1, 5, 9], 3)}),
-            pd.DataFrame({"x": pd.cut([1, 9], 3)}),
             pl.DataFrame({"x": ["b", "a"]}, schema={"x": pl.Categorical}),
             pa.table({"x": pa.array(["b", "a", "b"]).dictionary_encode()}),
         ],
@@ -168,12 +154,6 @@ class TestDomain:
         reports = RandomizedResponseEncoder(categories={"sex": declared}).fit_transform(frame)
         assert reports["sex"].cat.categories.tolist() == declared
 
-    def test_a_mapping_a_list_and_a_domain_say_the_same(self):
-        frame = pd.DataFrame({"a": ["x"], "b": [1]})
-        forms = [{"b": [1, 2], "a": ["x", "y"]}, [["x", "y"], [1, 2]], Domain({"a": ["x", "y"], "b": [1, 2]})]
-        domains = [RandomizedResponseEncoder(categories=form).fit(frame).domain_ for form in forms]
-        assert domains[0] == domains[1] == domains[2]
-
     @each(
         "categories error match",
         [
@@ -195,14 +175,6 @@ class TestDomain:
 
 
 class TestUnknownValues:
-    @pytest.mark.parametrize("bad", ["secret", None, "", "male"])
-    def test_an_error_names_the_column_and_not_the_value(self, make_frame, bad):
-        fitted = RandomizedResponseEncoder(categories={"sex": ["Female", "Male"]}).fit(make_frame({"sex": ["Male"]}))
-        with pytest.raises(ValueError, match="column 'sex' holds a value, or a NaN or inf, outside") as caught:
-            fitted.transform(make_frame({"sex": ["Male", bad]}, {"sex": ["Female", "Male", bad]}))
-        assert "secret" not in str(caught.value)
-        assert caught.value.__cause__ is None
-
     def test_a_uniform_draw_shows_nothing_of_an_unknown_value(self, make_frame):
         n = 40_000
         values = ["secret"] * (n // 2) + [None] * (n // 2)
@@ -328,35 +300,23 @@ def test_the_tuple_of_all_columns_keeps_every_promise(kind, epsilon, strategy):
 COLUMNS = {
     "uint8": np.array([0, 1, 2, 1], np.uint8),
     "float16": np.array([0, 1, 2, 1], np.float16),
-    "bool": np.array([True, False, True, True]),
     "object": np.array([1, "x", None, True], object),
     "text": np.array(["x", "y", "longer", "1"]),
-    "bytes": np.array([b"x", b"y", b"z", b"1"]),
     "datetime": np.array(["2020-01-01", "2021-01-01", "NaT", "2020-01-01"], "M8[ns]"),
-    "timedelta": np.array([1, 2, 3, 4], "m8[s]"),
-    "pandas Int8": pd.Series([1, 0, None, 1], dtype="Int8"),
     "pandas boolean": pd.Series([True, None, False, True], dtype="boolean"),
-    "pandas python string": pd.Series(["x", None, "y", "1"], dtype="string[python]"),
     "pandas category": pd.Series(pd.Categorical(["x", None, "secret", "1"])),
-    "pandas aware": pd.Series(pd.to_datetime(["2020-01-01", None, "2021-01-01", "2020-01-01"], utc=True)),
-    "pandas period": pd.Series(pd.period_range("2020", periods=4, freq="M")),
     "pandas arrow": pd.Series([1, 0, None, 1], dtype="int8[pyarrow]"),
-    "polars null": pl.Series([None, None, None, None]),
-    "polars Int8": pl.Series([1, 0, None, 1], dtype=pl.Int8),
-    "polars Boolean": pl.Series([True, None, False, True]),
     "polars Enum": pl.Series(["x", None, "secret", "1"], dtype=pl.Enum(["x", "1", "secret"])),
     "polars Date": pl.Series(["2020-01-01"] * 4).str.to_date(),
-    "arrow int8": pa.array([1, 0, None, 1], pa.int8()),
     "arrow dictionary": pa.array([1, 0, None, 1]).dictionary_encode(),
     "arrow view": pa.array(["x", None, "y", "1"], pa.string_view()),
     "arrow timestamp": pa.array(pd.to_datetime(["2020-01-01"] * 4)),
 }
 KINDS = {
-    **dict.fromkeys(("uint8", "float16", "pandas Int8", "pandas arrow", "polars Int8"), "numbers"),
-    **dict.fromkeys(("arrow int8", "arrow dictionary"), "numbers"),
-    **dict.fromkeys(("bool", "pandas boolean", "polars Boolean"), "booleans"),
-    **dict.fromkeys(("text", "pandas python string", "pandas category", "polars Enum", "arrow view"), "strings"),
-    **dict.fromkeys(("datetime", "pandas aware", "arrow timestamp"), "times"),
+    **dict.fromkeys(("uint8", "float16", "pandas arrow", "arrow dictionary"), "numbers"),
+    **dict.fromkeys(("text", "pandas category", "polars Enum", "arrow view"), "strings"),
+    **dict.fromkeys(("datetime", "arrow timestamp"), "times"),
+    "pandas boolean": "booleans",
     "polars Date": "dates",
 }
 """What the dtypes hold that are for one kind of values."""
@@ -395,24 +355,6 @@ def test_whatever_goes_in_declared_values_come_out(column, declared):
         assert encoder.tally(reports).n_reports == 4
     kind = type(table[:1])
     assert type(reports) is kind
-
-
-def test_no_undeclared_level_of_a_dtype_is_left():
-    frame = pl.DataFrame({"x": ["a", "b"]}, schema={"x": pl.Enum(["a", "b", "secret"])})
-    reports = RandomizedResponseEncoder(categories={"x": ["a", "b"]}).fit_transform(frame)
-    assert reports.schema["x"].categories.to_list() == ["a", "b"]
-    table = pa.table({"x": pa.array(["a", "secret"]).dictionary_encode()}).slice(0, 1)
-    reports = RandomizedResponseEncoder(categories={"x": ["a", "b"]}).fit_transform(table)
-    assert reports["x"].chunk(0).dictionary.to_pylist() == ["a", "b"]
-
-
-def test_odd_objects_among_numbers_are_undeclared():
-    ages = np.array([[5], ["secret"], [True], [10**400], [None]], dtype=object)
-    categories = [Interval(edges=[0, 38, 120])]
-    uniform = RandomizedResponseEncoder(categories=categories, handle_unknown="uniform").fit(ages)
-    assert set(uniform.transform(ages).ravel()) <= {19, 79}
-    with pytest.raises(ValueError, match="column 'x0' holds a value, or a NaN or inf, outside"):
-        RandomizedResponseEncoder(categories=categories).fit_transform(ages)
 
 
 class TestEstimates:

@@ -219,10 +219,3 @@ def test_every_order_is_equally_likely():
     _, counts = np.unique(orders, axis=0, return_counts=True)
     assert len(counts) == 6
     assert (abs(counts - 500) < 100).all()
-
-
-def test_only_tables_are_shuffled():
-    with pytest.raises(ValueError, match="reports must be a table, got 1 dimensions"):
-        shuffle_reports(np.arange(3))
-    with pytest.raises(TypeError, match="random_state"):
-        shuffle_reports(PEOPLE, random_state="1")

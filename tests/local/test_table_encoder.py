@@ -13,7 +13,6 @@ import pytest
 from skdp import (
     Domain,
     FrequencyOracleEncoder,
-    Interval,
     LocalTableEncoder,
     NumericPerturber,
     PrivacyLeakWarning,
@@ -222,13 +221,6 @@ def fitted_cells(fitted, columns):
 
 
 class TestReports:
-    def test_what_a_record_does_not_report_is_not_there(self):
-        fitted = encoder(2.0, strategy="sample").fit(PEOPLE)
-        reports = fitted.transform(PEOPLE)
-        for place, group in enumerate(fitted.plan_.groups):
-            others = [name for name in reports if name != "sampled" and not str(name).startswith(str(group[0]))]
-            assert reports.loc[reports["sampled"] == place, others].isna().all(axis=None)
-
     def test_other_tables_are_refused(self):
         fitted = encoder(4.0, strategy="weighted", purpose="pairs").fit(PEOPLE)
         reports = fitted.transform(PEOPLE)
@@ -249,14 +241,6 @@ class TestReports:
         split = encoder(4.0, strategy="split").fit(PEOPLE)
         with pytest.raises(ValueError, match="a tally has lost what goes together"):
             split.estimate_joint_counts(split.tally(split.transform(PEOPLE)), ["sex", "job"])
-
-
-def test_categories_of_dtypes_and_bins_of_numbers():
-    rows = PEOPLE.assign(sex=pd.Categorical(PEOPLE["sex"], ["M", "F"], ordered=True))[["sex", "age"]]
-    fitted = LocalTableEncoder(3.0, bounds={"age": (0, 100)}, random_state=0).fit(rows)
-    assert fitted.estimate_counts(fitted.transform(rows)).index.tolist() == [("sex", "M"), ("sex", "F")]
-    bins = LocalTableEncoder(3.0, categories={"age": Interval(0, 100, bins=4), "sex": ["F", "M"]}, random_state=0)
-    assert len(bins.fit(rows).estimate_counts(bins.transform(rows))) == 6
 
 
 class TestShuffled:

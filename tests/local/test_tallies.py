@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import warnings
-from datetime import date, datetime
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,6 @@ from sklearn.base import clone
 from skdp import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
-    Interval,
     LocalHashingEncoder,
     RandomizedResponseEncoder,
     RapporEncoder,
@@ -129,23 +127,6 @@ def test_no_reports_have_no_estimate():
     assert (found["upper"] - found["lower"] == np.inf).all()
 
 
-@each(
-    "values",
-    [
-        [date(2020, 1, 1), date(2020, 1, 2), None],
-        [datetime(2020, 1, 1, 8), datetime(2020, 1, 2)],
-        Interval(date(2020, 1, 1), date(2021, 1, 1), bins=12, missing=True),
-        Interval(datetime(2020, 1, 1), datetime(2021, 1, 1), bins=7),
-    ],
-)
-def test_dates_go_to_text_and_back(values):
-    day = date(2020, 1, 2) if isinstance(values, list) and values[-1] is None else datetime(2020, 1, 2)
-    table = pd.DataFrame({"day": [day]})
-    encoder = UnaryEncodingTransformer(1.0, categories={"day": values}, handle_unknown="uniform", random_state=0)
-    tally = encoder.fit(table).tally(encoder.transform(table))
-    assert ReportTally.from_json(tally.to_json()) == tally
-
-
 @each("kind", ["response", "numbers", "words"])
 def test_names_that_json_does_not_have_are_refused(kind):
     declared = {"response": {"categories": [["x", "y"]]}, "numbers": {"bounds": (0, 1)}, "words": {}}[kind]
@@ -169,18 +150,13 @@ def change(*path, to):
 
 COMMON = [
     change("format", to="skdp tally, version 9"),
-    change("format", to=["skdp tally, version 1"]),
     lambda content: content.pop("format"),
     lambda content: content.pop("protocol"),
 ]
 EDITS = {
     "response": [
         change("n_reports", to=-3),
-        change("n_reports", to=5.5),
-        change("sizes", to=[60]),
         change("sizes", to=[60, 61]),
-        change("sizes", to=[60, -60]),
-        change("support", to=5),
         change("support", to=lambda support: [[5], *support]),
         change("support", 0, 0, to=0.5),
         change("domain", 0, "values", to=["Female", "Male", "Other"]),
@@ -190,11 +166,8 @@ EDITS = {
     "lists": [change("support", 0, 0, to=-1), change("support", to=[[0]])],
     "numbers": [
         change("counts", 0, 0, to=-1),
-        change("counts", 0, 0, to=1.5),
         change("counts", 0, 0, to=10**9),
         change("counts", 0, to=[60]),
-        change("counts", to=[]),
-        change("protocol", "columns", to="age"),
         change("protocol", "columns", to=["age"]),
         change("protocol", "n_values", to=[3, 3]),
     ],
@@ -203,26 +176,18 @@ EDITS = {
         *[change("counts", 0, 0, to=lambda count, more=more: count + more) for more in (1, 2_000)],
     ],
     "words": [
-        change("ones", to=5),
         change("ones", 0, to=[]),
-        change("ones", 0, 0, to=0.5),
         change("ones", 0, 0, to=-1),
         change("ones", 0, 0, to=99),
-        change("ones", 0, 0, to="x"),
-        change("ones", 0, 0, to=[2]),
-        change("cohort_sizes", to=None),
         change("cohort_sizes", to=[60, 0]),
         change("cohort_sizes", 0, to=1.0),
         change("cohort_sizes", 0, to=2**63 - 1),
-        change("cohort_sizes", 0, to=2**70),
         change("protocol", "columns", to="x"),
         change("protocol", "n_bits", to=7),
-        change("protocol", "n_bits", to="16"),
     ],
     "table": [
         change("n_reports", to=59),
         change("n_reports", to=-1),
-        change("parts", to=3),
         change("parts", 0, to={"format": "x"}),
         change("parts", to=lambda parts: parts[1:]),
         change("sums", to=[]),
@@ -263,18 +228,6 @@ def test_sums_that_no_reports_have_are_refused(kind, supports):
     for support in supports:
         with pytest.raises(ValueError, match="do not fit each other"):
             ReportTally.from_json(tally_with(kind, support))
-
-
-@each(
-    "kind, support",
-    [
-        (RandomizedResponseEncoder, [400, 600]),
-        (UnaryEncodingTransformer, [1000, 0]),
-        (HadamardResponseEncoder, [-1000, 1000]),
-    ],
-)
-def test_sums_that_reports_may_have_are_read(kind, support):
-    assert ReportTally.from_json(tally_with(kind, support)).support[0].tolist() == support
 
 
 def test_tallies_are_not_added_beyond_what_fits():
@@ -383,16 +336,6 @@ def test_no_column_that_nobody_asks_for_is_refused():
         encoder.estimate_joint_counts(women)
 
 
-def test_sets_of_another_size_are_refused():
-    first, second = (SubsetSelectionEncoder(epsilon, categories={"x": VALUES}).fit(SKEWED) for epsilon in (0.5, 1.5))
-    assert [encoder.oracles_[0].subset_size for encoder in (first, second)] == [3, 2]
-    uniform = pd.DataFrame({"x": VALUES * 10})  # of so few records, no count is unlikely by itself
-    both = bare(pd.concat([first.transform(uniform), second.transform(uniform)]))
-    with pytest.raises(ValueError, match="have sums that reports of this transformer cannot have"):
-        server(first).estimate_counts(both)
-    server(first).estimate_counts(both[:80])
-
-
 def test_between_five_and_seven_standard_errors_it_is_a_warning():
     encoder = RandomizedResponseEncoder(1.0, categories={"x": ["a", "b"]}).fit(pd.DataFrame({"x": ["a", "b"]}))
     n, q = 10_000, float(encoder.oracles_[0].q)
@@ -433,36 +376,30 @@ def test_permanent_reports_may_come_from_several_releases():
     assert len(server(encoder).estimate_counts(year)) == len(VALUES)
 
 
-class TestWhoElseReadsReports:
-    @pytest.fixture
-    def encoder(self):
-        return encoder_of("response", 1.0)
+FRUIT = ["apple", "fig", "kiwi", "pear"]
+READERS = {
+    "sex": (
+        LocalTableEncoder(1.0, categories=SEX, bounds={"age": (0, 100)}),
+        pd.DataFrame({"sex": ["f"] * 3_000, "age": [30.0] * 3_000}),
+    ),
+    "fruit": (
+        SetValuedEncoder(1.0, categories={"fruit": FRUIT}, max_size=2),
+        pd.DataFrame({"fruit": [["apple"], ["apple", "fig"], ["kiwi"]] * 1_000}),
+    ),
+    "home": (RapporEncoder(n_bits=16, n_cohorts=4), pd.DataFrame({"home": ["a.example", "b.example"] * 1_500})),
+}
 
-    def test_posterior_features(self, encoder):
-        with pytest.raises(ValueError, match="have sums that reports"):
-            PosteriorFeatures(encoder, privatize=False).fit(ONE_VALUE)
 
-    def test_tables(self):
-        people = pd.DataFrame({"sex": ["f"] * 3_000, "age": [30.0] * 3_000})
-        encoder = LocalTableEncoder(1.0, categories={"sex": ["f", "m"]}, bounds={"age": (0, 100)}).fit(people)
-        reports, encoder = bare(encoder.transform(people)), server(encoder)
-        encoder.estimate_counts(reports)
-        column = next(name for name in reports if name.startswith("sex"))
-        with pytest.raises(ValueError, match="the reports of 'sex' have sums"):
-            encoder.estimate_counts(reports.assign(**{column: "f"}))
+@pytest.mark.parametrize("column", READERS)
+def test_all_who_read_reports_refuse_them(column):
+    encoder, table = READERS[column]
+    reports, encoder = bare(encoder.fit(table).transform(table)), server(encoder)
+    estimates(encoder, reports, 1)
+    name = next(name for name in reports if name.startswith(column) and name != f"{column}_cohort")
+    with pytest.raises(ValueError, match=f"the reports of '{column}' have sums"):
+        estimates(encoder, reports.assign(**{name: "f" if column == "sex" else 1}), 1)
 
-    def test_sets(self):
-        baskets = pd.DataFrame({"fruit": [["apple"], ["apple", "fig"], ["kiwi"]] * 1_000})
-        encoder = SetValuedEncoder(1.0, categories={"fruit": ["apple", "fig", "kiwi", "pear"]}, max_size=2).fit(baskets)
-        reports, encoder = bare(encoder.transform(baskets)), server(encoder)
-        encoder.estimate_counts(reports)
-        with pytest.raises(ValueError, match="the reports of 'fruit' have sums"):
-            encoder.estimate_counts(reports.assign(**{reports.columns[0]: 1}))
 
-    def test_rappor(self):
-        pages = pd.DataFrame({"home": ["a.example", "b.example"] * 1_500})
-        encoder = RapporEncoder(n_bits=16, n_cohorts=4).fit(pages)
-        reports, encoder = bare(encoder.transform(pages)), server(encoder)
-        encoder.decode(reports, ["a.example"])
-        with pytest.raises(ValueError, match="the reports of 'home' have sums"):
-            encoder.decode(reports.assign(home_bit_3=1), ["a.example"])
+def test_posterior_features_refuse_them():
+    with pytest.raises(ValueError, match="have sums that reports"):
+        PosteriorFeatures(encoder_of("response", 1.0), privatize=False).fit(ONE_VALUE)
