@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import tracemalloc
 
 import numpy as np
@@ -134,20 +133,6 @@ def test_an_error_that_does_not_fall_is_taken_only_where_nothing_else_fits():
     for k in (10, 1_000, 100_000, 10_000_000):
         for epsilon in (0.5, 2.0, 8.0):
             assert choose_oracle(k, epsilon, max_report_bytes=4)[1].error_floor == 0
-
-
-@each(
-    "arguments, message",
-    [
-        (([4], 1.0, None), "k must be an integer, got list"),
-        ((4, [1.0], None), "epsilon must be a finite number > 0, got list"),
-        ((4, 1.0, [0.5]), "epsilon must be a finite number > 0, got list"),
-    ],
-)
-def test_what_is_no_number_is_named_before_a_choice(arguments, message):
-    k, epsilon, again = arguments
-    with pytest.raises(TypeError, match=re.escape(message)):
-        choose_oracle(k, epsilon, again=again)
 
 
 # Large domains.

@@ -171,13 +171,6 @@ def test_the_optimal_one_is_best(epsilon):
     assert min(worst, key=worst.get) is Optimal
 
 
-@each("epsilon", [1e-9, 1e-4, 1e-3, 1.001e-3, 0.1, 1, 5])
-def test_the_width_of_the_square_wave(epsilon):
-    power, exact = exp_bounds(epsilon)[0], Fraction(epsilon)
-    b = (exact * power - power + 1) / (2 * power * (power - 1 - exact))
-    assert abs(square_wave(MAX_STEPS, epsilon).width - 2 * b * MAX_STEPS) <= 0.6
-
-
 def error(mechanism):
     channel = mechanism.spread(bin_positions(mechanism.steps, program.BINS))
     return program.distribution_error(program.information(channel))
@@ -387,16 +380,6 @@ def test_the_smooth_estimate_stays_the_same_if_it_is_updated_and_averaged(make):
     assert np.abs(again / again.sum() - frequencies).sum() < 2e-6
     rough = estimate_frequencies(channel, counts, smooth=False)
     assert np.abs(np.diff(frequencies)).sum() < np.abs(np.diff(rough)).sum()
-
-
-@each("smooth", [True, False])
-@each("epsilon", [0.01, 1, 700])
-@each("report", [0, 7, 16])
-def test_frequencies_are_a_distribution_whatever_is_reported(smooth, epsilon, report):
-    channel = ClampedLaplace(16, epsilon).spread(bin_positions(16, 8))
-    frequencies = estimate_frequencies(channel, 5 * (np.arange(17) == report), smooth=smooth)
-    assert frequencies.min() >= 0
-    assert frequencies.sum() == pytest.approx(1)
 
 
 def test_what_is_not_reached_is_said(monkeypatch):

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import Domain, FrequencyOracleEncoder
+from skdp import FrequencyOracleEncoder
 from skdp.local import SecretKey
-from skdp.local.memo import Memo
 from skdp.oracles import ORACLES, choose_oracle
 from tests.oracles import outside_oracle as outside
 
@@ -22,18 +21,6 @@ CODES = np.repeat(np.arange(K), [N // 2, N // 4, N // 8, N // 16, N // 16]).asty
 @pytest.fixture(params=[outside.FlippedBits, outside.TurnedResponse])
 def oracle(request):
     return request.param(K, 1.0)
-
-
-def test_its_permanent_reports_stay_the_same_and_follow_the_channel(oracle):
-    memo = Memo(KEY, "outside", Domain({"x": range(K)}), [("x",)], (oracle,), sample=False, unknown=False)
-    assert memo.n_states == [K]
-    records = [b"%d" % row for row in range(2_000)]
-    (reports,), _ = memo.report([CODES[::20].copy()], records)
-    (again,), _ = memo.report([CODES[::20].copy()], records)
-    assert np.array_equal(reports, again)
-    counts = np.bincount(CODES[::20], minlength=K)
-    errors = oracle.estimate(oracle.tally(reports), 2_000) - counts
-    assert (abs(errors) < 5 * np.sqrt(oracle.variance(counts, 2_000))).all()
 
 
 @pytest.mark.parametrize("memoize", [False, True])

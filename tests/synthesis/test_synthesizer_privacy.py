@@ -126,11 +126,6 @@ class TestReach:
             ).marginals_[0].counts  # fmt: skip
             assert counts.tolist() == [min(most, rows) for rows in (100, 50, 3, 1)]
 
-    @pytest.mark.parametrize("kind", [list, np.array, pd.Series, pl.Series, lambda values: pa.chunked_array([values])])
-    def test_groups_of_any_kind(self, kind):
-        synthesizer = fitted(groups=kind(["ann", "bob"] * 156 + ["cid"]), epsilon=1e6, marginals="independent")
-        assert synthesizer.n_rows_ == pytest.approx(3)
-
 
 class TestCoins:
     def test_without_a_seed_fits_differ_whatever_numpys_seed_is(self):

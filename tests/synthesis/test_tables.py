@@ -55,14 +55,6 @@ def test_numbers_beyond_the_ends(value):
         assert codes_of([50.0, value], BINS, "clip") == [2, 0 if value < 0 else 3]
 
 
-@each("dtype", [int, float, "float32", "Int64", "int64[pyarrow]", object])
-def test_clipping_reads_numbers_of_all_dtypes(dtype):
-    # Fractional ends must not be cut to whole ones on the way.
-    frame = pd.DataFrame({"x": pd.Series([-3, -2, 0, 2, 3], dtype=dtype)})
-    codes = read_codes(read_table(frame), Domain({"x": Interval(edges=[-2.5, 0, 2.5])}), "clip")
-    assert codes[0].tolist() == [0, 0, 1, 1, 1]
-
-
 def test_a_value_that_stands_for_others():
     values = ["a", "zzz", None, "b"]
     assert codes_of(values, ["a", "b", "other"], {"x": "other"}) == [0, 2, 2, 1]
