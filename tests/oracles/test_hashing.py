@@ -98,6 +98,11 @@ def test_quadratic_hashes_are_polynomials(coefficients, value, g):
     assert int(family(np.array(0), np.array([value]))[0]) == expected
 
 
+def test_residues_at_the_ends():
+    words = [0, LARGE - 1, LARGE, LARGE + 1, 2 * LARGE, 2**32, 2**62 - 1, 2**62, 2**62 + 2**31 - 1]
+    assert module._residues(np.array(words, np.uint64)).tolist() == [word % LARGE for word in words]
+
+
 @each(
     "make, arguments, error",
     [
@@ -251,6 +256,11 @@ def test_reports_of_another_oracle_are_refused(reports):
     for read in (oracle.tally, oracle.supports, oracle.unbiased):
         with pytest.raises(ValueError, match=r"reports must be|not those of this oracle"):
             read(reports)
+
+
+def test_the_size_of_a_report():
+    assert LocalHashing(100, math.log(3)).report_bytes == 5
+    assert LocalHashing(70_000, math.log(3)).report_bytes == 9
 
 
 # The sketch.
