@@ -155,21 +155,10 @@ def test_codes_that_do_not_fit_are_refused_before_a_draw(code):
     assert "secret" not in str(caught.value)
 
 
-def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match="kind must be one of"):
-        client_report({"kind": "shout", "k": 2}, 0, Bytes([]))
-
-
 def test_the_vectors_hold():
     vectors = json.loads(VECTORS.read_text())
-    assert {vector["sampler"]["kind"] for vector in vectors} == {
-        "response",
-        "bits",
-        "subset",
-        "hadamard",
-        "hashing",
-        "sketch",
-    }
+    kinds = {vector["sampler"]["kind"] for vector in vectors}
+    assert kinds == {"response", "bits", "subset", "hadamard", "hashing", "sketch"}
     for vector in vectors:
         source = Bytes(bytes.fromhex(vector["bytes"]))
         assert client_report(vector["sampler"], vector["code"], source) == list(map(int, vector["report"]))

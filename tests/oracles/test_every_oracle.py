@@ -60,13 +60,6 @@ def test_estimates_have_no_bias_and_the_stated_variance(make_enumerated, k, epsi
     assert oracle.variance(counts, counts.sum()) == pytest.approx(counts @ (squares - np.eye(k)), rel=1e-9)
 
 
-def test_the_expected_tally_is_inverted(make_enumerated):
-    oracle, counts = make_enumerated(5, 1.0), np.array([70, 0, 20, 9, 1])
-    tallies = np.array([oracle.tally(report[np.newaxis]) for report in all_reports(oracle)])
-    expected = counts @ floats(oracle.channel()) @ tallies
-    assert oracle.estimate(expected, 100) == pytest.approx(counts, abs=1e-9)
-
-
 @given(st.data())
 def test_the_summed_variance_does_not_depend_on_the_data(data):
     k, epsilon = data.draw(st.integers(2, 40)), data.draw(st.floats(0.01, 10))

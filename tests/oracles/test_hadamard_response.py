@@ -57,14 +57,6 @@ def test_the_error_is_the_mean_variance_of_uniform_data(k, blocks):
     assert oracle.share_together == pytest.approx(pairs / (k * (k - 1)))
 
 
-def test_the_known_variance_of_one_block():
-    """(e^eps + 1)^2 / (e^eps - 1)^2 for a value that nobody has."""
-    power = math.exp(0.7)
-    counts = np.r_[100.0, np.zeros(49)]
-    known = 100 * ((power + 1) / (power - 1)) ** 2
-    assert HadamardResponse(50, 0.7, n_blocks=1).variance(counts, 100)[1:] == pytest.approx(known)
-
-
 def test_errors_of_estimates_cancel_in_the_total_of_a_block():
     """The variance depends on the total of the block: that of the positive estimates alone would be too large."""
     oracle = HadamardResponse(6, 1.0, n_blocks=2)
@@ -92,9 +84,3 @@ def test_what_are_no_indices_is_refused(reports):
 def test_numbers_of_blocks_out_of_range_are_refused(blocks, error):
     with pytest.raises(error):
         HadamardResponse(15, 1, n_blocks=blocks)
-
-
-def test_a_huge_domain_costs_nothing_until_it_is_used():
-    oracle = HadamardResponse(1 << 30, 6.0)
-    assert oracle.n_indices >= 1 << 30
-    assert oracle.report(np.array([(1 << 30) - 1], np.uint32), SeededSource(0))[0] < oracle.n_indices

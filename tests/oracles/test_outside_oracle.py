@@ -9,12 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import Domain, FrequencyOracleEncoder
-from skdp.evaluation import audit_epsilon, bayes_accuracy
+from skdp import FrequencyOracleEncoder
 from skdp.local import SecretKey
-from skdp.local.memo import Memo
 from skdp.oracles import ORACLES, choose_oracle
-from tests.conftest import often
 from tests.oracles import outside_oracle as outside
 
 K, N, KEY = 5, 40_000, SecretKey(b"a key that everybody knows, for tests")
@@ -24,25 +21,6 @@ CODES = np.repeat(np.arange(K), [N // 2, N // 4, N // 8, N // 16, N // 16]).asty
 @pytest.fixture(params=[outside.FlippedBits, outside.TurnedResponse])
 def oracle(request):
     return request.param(K, 1.0)
-
-
-def test_its_permanent_reports_stay_the_same_and_follow_the_channel(oracle):
-    memo = Memo(KEY, "outside", Domain({"x": range(K)}), [("x",)], (oracle,), sample=False, unknown=False)
-    assert memo.n_states == [K]
-    records = [b"%d" % row for row in range(2_000)]
-    (reports,), _ = memo.report([CODES[::20].copy()], records)
-    (again,), _ = memo.report([CODES[::20].copy()], records)
-    assert np.array_equal(reports, again)
-    counts = np.bincount(CODES[::20], minlength=K)
-    errors = oracle.estimate(oracle.tally(reports), 2_000) - counts
-    assert (abs(errors) < 5 * np.sqrt(oracle.variance(counts, 2_000))).all()
-
-
-def test_the_best_guess_from_its_reports_is_known(oracle):
-    prior = np.array([0.4, 0.3, 0.1, 0.1, 0.1])
-    joint = np.array(oracle.channel(), float) * prior[:, np.newaxis]
-    together = np.array([joint[:2].sum(axis=0), joint[2:].sum(axis=0)])
-    assert bayes_accuracy(oracle, prior, groups=[*"aabbb"]) == pytest.approx(together.max(axis=0).sum(), rel=1e-12)
 
 
 @pytest.mark.parametrize("memoize", [False, True])
@@ -55,19 +33,6 @@ def test_a_line_in_the_registry_makes_it_an_encoder(oracle, monkeypatch, memoize
     assert list(reports) == ([f"x_{value}" for value in range(K)] if oracle.has_bits else ["x"])
     estimate = encoder.estimate_counts(reports)
     assert (abs(estimate["count"] - np.bincount(CODES[:4_000], minlength=K)) < 5 * estimate["std_error"]).all()
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("few_calls")
-@pytest.mark.parametrize("kind", often([outside.FlippedBits, outside.TurnedResponse], [outside.TurnedResponse]))
-@pytest.mark.parametrize("memoize", often([False, True], [False]))
-def test_its_encoder_is_audited(kind, monkeypatch, memoize):
-    monkeypatch.setitem(ORACLES, "outside", kind)
-    given = {"memoize": True, "secret_key": KEY} if memoize else {"random_state": 0}
-    encoder = FrequencyOracleEncoder(1.0, oracle="outside", categories={"x": range(3)}, **given)
-    result = audit_epsilon(encoder, n_draws=100 if memoize else 2_000, random_state=0)
-    assert result.passed
-    assert result.epsilon_exact == kind(3, 1.0).epsilon
 
 
 def test_a_name_may_be_registered_again(monkeypatch):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,15 +10,11 @@ from scipy.integrate import quad
 from scipy.optimize import brentq, minimize
 from scipy.stats import norm
 
-from skdp.oracles import POSTPROCESSORS, Postprocess, RandomizedResponse, UnaryEncoding, project_to_simplex
+from skdp.oracles import POSTPROCESSORS, RandomizedResponse, UnaryEncoding, project_to_simplex
 from skdp.randomness import SeededSource
 from tests.conftest import each
 
 COUNTS = st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=8)
-
-
-def test_the_type_names_every_postprocessor():
-    assert list(get_args(Postprocess)) == list(POSTPROCESSORS)
 
 
 @given(COUNTS, st.floats(0, 1e4))
@@ -129,17 +124,6 @@ def test_the_significant_level_of_bonferroni():
     assert POSTPROCESSORS["base_cut"](oracle, None, 1000).tolist() == [level + 1e-9, 0, 0, 100]
 
 
-def test_values_that_nobody_has_are_rarely_kept():
-    """The union bound: at most 5 % of the releases keep any of the 99 empty cells, and not far fewer."""
-    oracle = UnaryEncoding(100, 1.0)
-    codes = np.zeros(2_000, np.uint8)
-    kept = 0
-    for run in range(400):
-        support = oracle.tally(oracle.report(codes, SeededSource("cut", run)))
-        kept += bool(POSTPROCESSORS["base_cut"](oracle, support, 2_000)[1:].any())
-    assert 5 <= kept <= 35
-
-
 def posterior_mean(estimate, error, total, exponent):
     """The same integral by a general routine, cut where the integrand is narrow."""
 
@@ -180,18 +164,6 @@ def test_the_power_law_at_its_ends():
     shrunk = [POSTPROCESSORS["power"](_Fixed(*given), None, 7) for given in (([5, 2], 0), ([9, -2], 1e-6))]
     assert shrunk[0] == pytest.approx([5, 2])
     assert shrunk[1] == pytest.approx([7, 0], abs=0.01)
-
-
-def test_power_and_projection_lower_the_error_of_skewed_counts():
-    oracle = UnaryEncoding(100, 1.0)
-    counts = np.floor(20_000 / np.arange(1, 101) ** 1.5 / 2.5).astype(int)
-    codes = np.repeat(np.arange(100, dtype=np.uint8), counts)
-    errors = dict.fromkeys(POSTPROCESSORS, 0.0)
-    for run in range(20):
-        support = oracle.tally(oracle.report(codes, SeededSource("skewed", run)))
-        for name in set(errors) - {"mle"}:
-            errors[name] += ((POSTPROCESSORS[name](oracle, support, codes.size) - counts) ** 2).sum()
-    assert errors["power"] < errors["simplex"] < errors["clip"] < errors["none"]
 
 
 def test_the_reports_reach_the_likelihood():

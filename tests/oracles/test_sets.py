@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from skdp.exact import exp_bounds
-from skdp.oracles import SampledSet, SetSelection, SetUnaryEncoding, SubsetSelection, choose_set_oracle
+from skdp.oracles import SampledSet, SetSelection, SetUnaryEncoding, choose_set_oracle
 from skdp.oracles.sets import SET_ORACLES, pad_sets
 from skdp.oracles.sums import upper_tail
 from skdp.randomness import SeededSource
@@ -113,47 +113,6 @@ def test_estimates_have_no_bias_and_the_stated_variance(name):
 def test_the_size_of_the_sets_is_the_best_one(size, epsilon):
     errors = [SetSelection(*size, epsilon, subset_size=count).mean_squared_error for count in range(1, size[0] + 1)]
     assert SetSelection(*size, epsilon).mean_squared_error == pytest.approx(min(errors), rel=1e-9)
-
-
-@each("k", [2, 5, 30])
-@each("epsilon", [0.5, 1.0, 3.0])
-def test_one_value_is_subset_selection_with_a_value_for_none(k, epsilon):
-    own, known = SetSelection(k, 1, epsilon), SubsetSelection(k + 1, epsilon)
-    if own.subset_size == known.subset_size:
-        assert float(own.p) == pytest.approx(float(known.p), rel=1e-12)
-        assert float(own.q) == pytest.approx(float(known.q), rel=1e-12)
-
-
-@each("m", [1, 2, 5, 20])
-@each("epsilon", [0.1, 1.0, 4.0])
-def test_sets_of_one_are_amplified_randomised_response(m, epsilon):
-    """Padding with m different codes and sampling amplifies epsilon to ln(m (e^eps - 1) + 1), exactly."""
-    k = 30
-    oracle = SetSelection(k, m, epsilon, subset_size=1)
-    ratio = m * np.expm1(epsilon) + 1
-    q = 1 / (ratio + k + m - 1)
-    assert float(oracle.q) == pytest.approx(q, rel=1e-9)
-    assert float(oracle.p) == pytest.approx(q + q * (ratio - 1) / m, rel=1e-9)
-
-
-def test_the_error_grows_as_the_size_and_not_as_its_square():
-    """Multiples of the error of padding and sampling, and of a bit vector."""
-    for m, times in ((2, 1.5), (5, 3.5), (10, 7)):
-        own = SetSelection(500, m, 0.5).mean_squared_error
-        assert SampledSet(500, m, 0.5).mean_squared_error > times * own
-        assert SetUnaryEncoding(500, m, 0.5).mean_squared_error > times * own
-
-
-@each("size", [(8, 1), (8, 8), (20, 5), (100, 2), (100, 20), (1000, 8)])
-@each("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0, 6.0])
-def test_the_best_is_never_worse_than_the_wheel_mechanism(size, epsilon):
-    """Of Wang et al. (2020), with the best width of an arc."""
-    (k, m), most = size, math.exp(epsilon)
-    q = np.linspace(1e-5, 1 / m - 1e-5, 20_000)
-    p = q * most / (m * q * most + 1 - m * q)
-    noise = k * q * (1 - q)
-    errors = np.maximum(noise, noise + m * (p * (1 - p) - q * (1 - q))) / (k * (p - q) ** 2)
-    assert choose_set_oracle(k, m, epsilon)[1].mean_squared_error <= errors.min()
 
 
 def test_the_best_is_chosen():

@@ -88,17 +88,6 @@ def test_many_reports_of_one_permanent_report_keep_its_epsilon(name, n_reports, 
         assert oracle.worst_ratio**n_reports > exp_bounds(epsilon)[1]
 
 
-def test_several_reports_may_cost_more_than_as_many_single_ones():
-    """Reports that share a permanent one are not independent: single epsilons do not add, the permanent one holds."""
-    oracle = two_rounds(RandomizedResponse(100, 8.0), 0.5)
-    p, q = oracle.permanent.p, oracle.permanent.q
-    own, other = oracle.instantaneous.p, oracle.instantaneous.q
-    # Twice the true value, against twice another one.
-    ratio = (p * own**2 + (1 - p) * other**2) / (q * own**2 + (1 - q) * other**2)
-    assert ratio > oracle.worst_ratio**2
-    assert ratio <= oracle.permanent.worst_ratio
-
-
 @pytest.mark.parametrize("g", often([2, 3], [2]))
 def test_hashing_keeps_both_epsilons_given_every_partition_of_the_values(g):
     """The public seed decides which values share a bucket: all partitions of 4 values are gone through."""

@@ -20,12 +20,6 @@ VARIANTS = ["optimized", "symmetric", "threshold"]
 MANY = 1 << 16
 
 
-@pytest.mark.parametrize("variant", often(VARIANTS, ["threshold"]))
-def test_every_vector_of_eight_bits_keeps_the_promise(variant):
-    oracle = UnaryEncoding(8, 1, variant=variant)
-    assert check_channel(oracle, oracle.channel(), 1) == oracle.worst_ratio
-
-
 def test_two_bits_use_all_of_epsilon(epsilon):
     """Of one bit alone, the share would be half (symmetric) or less."""
     for variant, most in (("optimized", 64), ("symmetric", 128)):

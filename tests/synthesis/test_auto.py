@@ -86,11 +86,6 @@ def test_a_workload_that_is_all_measured_is_measured_better():
     assert_sound(fitted)
 
 
-def test_only_pairs_of_the_workload_are_measured():
-    table, _ = run(Fraction(10), workload=((0, 3), (1,)))
-    assert {marginal.clique for marginal in table.marginals if len(marginal.clique) > 1} == {(0, 3)}
-
-
 def test_rare_values_are_counted_together():
     rows = dependent_rows((3, 12), 3000)
     rows[:, 1] = np.where(rows[:, 1] > 2, rows[:, 1], 3)

@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import roc_auc_score
@@ -87,13 +86,7 @@ class TestClassifier:
         assert MarginalClassifier(clone(auto).set_params(target="sex")).fit(X, Y).synthesizer_.target == "sex"
         assert model.synthesizer.target is None
 
-    def test_frames_and_policies(self, model):
-        assert (model.predict(pl.DataFrame(X.to_dict("list"))) == model.predict(X)).all()
-        arrays = synthesizer(domain=[["F", "M"], Interval(0, 100, bins=10), ["no", "some", "yes"]])
-        by_array = MarginalClassifier(arrays).fit(X.to_numpy(object), ILL)
-        assert by_array.target_ == "target"
-        assert by_array.score(X.to_numpy(object), ILL) > 0.95
-        assert not hasattr(by_array, "feature_names_in_")
+    def test_policies(self, model):
         with pytest.raises(ValueError, match="'age'"):
             model.predict(X.assign(age=-1.0))
         clipping = MarginalClassifier(synthesizer(handle_unknown="clip")).fit(X, Y)

@@ -116,29 +116,20 @@ def test_the_seed_and_the_ledger_are_not_in_the_file(tmp_path):
 
 
 DTYPES = {
-    "pandas int8": (pd.Series([1, 2] * 20, dtype="int8"), [1, 2]),
-    "pandas bool": (pd.Series([True, False] * 20), [True, False]),
     "pandas boolean": (pd.Series([True, None] * 20, dtype="boolean"), [True, None]),
     "pandas Int64": (pd.Series([1, None] * 20, dtype="Int64"), [1, None]),
-    "pandas Float32": (pd.Series([1.5, 2.5] * 20, dtype="Float32"), [1.5, 2.5]),
-    "pandas string": (pd.Series(["a", "b"] * 20, dtype="string"), ["a", "b"]),
     "pandas str": (pd.Series(["a", None] * 20, dtype="str"), ["a", None]),
     "pandas arrow": (pd.Series(["a", "b"] * 20, dtype=pd.ArrowDtype(pa.large_string())), ["a", "b"]),
     "pandas ordered": (pd.Series(pd.Categorical(["a", "b"] * 20, ["a", "b"], ordered=True)), ["a", "b"]),
-    "pandas integer categories": (pd.Series([1, 2] * 20, dtype="category"), [1, 2]),
     "pandas dates": (pd.Series(pd.to_datetime(["2020-01-01", "2021-06-01"] * 20)), [dt.datetime(2020, 1, 1), None]),
     "pandas zones": (
         pd.Series(pd.to_datetime(["2020-01-01", "2021-06-01"] * 20, utc=True).tz_convert("Europe/Paris")),
         [pd.Timestamp("2020-01-01", tz="UTC"), pd.Timestamp("2021-06-01", tz="UTC")],
     ),
-    "polars int8": (pl.Series([1, 2] * 20, dtype=pl.Int8), [1, 2]),
     "polars datetime": (pl.Series([dt.datetime(2020, 1, 1)] * 40, dtype=pl.Datetime("ms")), [dt.datetime(2020, 1, 1)]),
-    "polars date": (pl.Series([dt.date(2020, 1, 1)] * 40), [dt.date(2020, 1, 1), dt.date(2020, 1, 2)]),
-    "polars categorical": (pl.Series(["a", "b"] * 20, dtype=pl.Categorical), ["a", "b"]),
     "polars enum": (pl.Series(["a", "b"] * 20, dtype=pl.Enum(["a", "b"])), ["a", "b"]),
     "polars decimal": (pl.Series(["1.5", "2.5"] * 20).cast(pl.Decimal(10, 2)), [Decimal("1.50"), Decimal("2.50")]),
     "polars duration": (pl.Series([dt.timedelta(1)] * 40), [dt.timedelta(1), dt.timedelta(2)]),
-    "pyarrow int8": (pa.chunked_array([pa.array([1, 2] * 20, pa.int8())]), [1, 2]),
     "pyarrow dictionary": (pa.chunked_array([pa.array(["a", "b"] * 20).dictionary_encode()]), ["a", "b"]),
     "pyarrow timestamp": (
         pa.chunked_array([pa.array([dt.datetime(2020, 1, 1)] * 40, pa.timestamp("ms"))]),
@@ -215,23 +206,18 @@ class TestDamage:
         [
             ({"format": "other"}, "no file that DPMarginalSynthesizer.save wrote"),
             ({"version": 2}, "version 2; this skdp reads version 1"),
-            ({"version": None}, "version None"),
             ({"cliques": [[0, 1], [2]]}, "the model of the file cannot be read"),
             ({"cliques": [[1, 0], [1, 2]]}, "increasing numbers of columns"),
             ({"cliques": [[0, 1], [1, 9]]}, "whole numbers from 0 to 2"),
             ({"cliques": [[0, 1]], "parents": []}, "no junction tree"),
             ({"cliques": [[0, 1], [1, 2], [0, 2]], "parents": [0, 0]}, "no junction tree"),
-            ({"cliques": [[0], [1, 2]], "parents": [0]}, "another shape"),
             ({"parents": []}, "must have a parent"),
             ({"parents": [1]}, "whole numbers from 0 to 0"),
             ({"parents": [True]}, "whole numbers from 0 to 0"),
             ({"observed": [3]}, "the domain of the file cannot be read: expected whole numbers from 0 to 2"),
-            ({"observed": None}, "the domain of the file cannot be read"),
             ({"n_rows": -1}, "expected a positive number"),
-            ({"n_rows": "12"}, "expected a positive number"),
             ({"n_rows_std_error": None}, "expected a positive number"),
             ({"n_features": 0}, "the template of the file cannot be read"),
-            ({"n_features": 4}, "the template of the file cannot be read"),
             ({"marginals": [{"clique": [0]}]}, "the marginals of the file cannot be read"),
             ({"marginals": [{"clique": [0], "std_error": 1.0, "groups": None}]}, "another shape"),
             ({"marginals": [{"clique": [0, 1], "std_error": 1.0, "groups": [[0, 2], None]}]}, "from 0 to 1"),
@@ -239,16 +225,12 @@ class TestDamage:
             ({"marginals": [{"clique": [0, 1], "std_error": 1.0, "groups": [[0], None]}]}, "do not fit its values"),
             ({"marginals": [{"clique": [0, 1], "std_error": 0, "groups": None}]}, "positive number"),
             ({"parameters": {"random_state": 1}}, "never saved"),
-            ({"parameters": {"surprise": 1}}, "the parameters of the file cannot be read"),
             ({"parameters": {"epsilon": {"code": "x"}}}, "unknown type 'code'"),
             ({"others": {"mapping": [["sex", "X"]]}}, "what stands for the unforeseen is not declared"),
-            ({"others": {"mapping": [["who", "F"]]}}, "the parameters of the file cannot be read"),
             ({"guarantee": {"epsilon": -1}}, "the guarantee of the file cannot be read"),
-            ({"guarantee": {}}, "the guarantee of the file cannot be read"),
             ({"template": {"library": "os", "columns": [{"array": "<i8"}] * 3}}, "unknown library 'os'"),
             ({"template": {"library": "numpy", "columns": [{"array": "<i8"}]}}, "expected 3 columns, got 1"),
             ({"template": {"library": "numpy", "columns": [{"array": "i4,O"}] * 3}}, "unknown dtype"),
-            ({"template": {"library": "numpy", "columns": [{"polars": "read_csv"}] * 3}}, "unknown dtype"),
         ],
     )
     def test_a_header_that_does_not_fit_is_refused(self, parts, changes, message):
@@ -333,18 +315,3 @@ def mutate(value, rng):
 
 
 FILE = saved(fitted(marginals=[("sex", "age"), ("age", "job"), ("sex",)])).getvalue()
-
-
-def test_pickles_hold_no_more_than_they_should():
-    """No row, no count without noise; a seed is a parameter, and there as everywhere in scikit-learn."""
-    table = pd.DataFrame(DATA | {"job": ["unforeseen"] * 199 + ["clerk"]})
-    table.attrs["note"] = "unforeseen"
-    for frame in (table, pl.from_pandas(table), pa.Table.from_pandas(table)):
-        synthesizer = fitted(frame, handle_unknown={"job": "cook"})
-        assert b"unforeseen" not in pickle.dumps(synthesizer)
-        known = set(synthesizer.get_params()) | {
-            *("domain_", "guarantee_", "marginals_", "model_", "n_rows_", "n_rows_std_error_", "n_iter_"),
-            *("undiscovered_", "_scores", "_shapes"),
-            *("n_features_in_", "feature_names_in_", "_template", "_calls", "_others", "_redraw_at_fit"),
-        }
-        assert set(vars(synthesizer)) == set(vars(loaded(synthesizer))) == known

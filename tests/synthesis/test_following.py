@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from skdp.synthesis.model import JunctionTree, Marginal
-from skdp.synthesis.selection import STRATEGIES, Plan, fit_table
+from skdp.synthesis.selection import fit_table
 from skdp.synthesis.selection._following import find_following
 from skdp.synthesis.selection._start import Column, follow
 from skdp.synthesis.selection._strategy import score_marginals
@@ -135,18 +135,6 @@ def test_a_pair_is_scored_by_all_values_if_common_groups_hide_what_follows():
     assert gains[0, 1] > 1.5 * N
     assert spent == Fraction(1, 6400)
     assert found(followed(), SIZES, Fraction(1, 10**4), (groups, None))[2] == 0  # not worth its noise
-
-
-def test_what_common_groups_hide_is_measured_in_the_first_round():
-    """Whether a day is even, of which groups of days show nothing: half of the rows contradicted it."""
-    rng = np.random.default_rng(0)
-    day = rng.integers(0, 2000, 40_000)
-    rows, sizes = np.column_stack([day, day % 2, rng.integers(0, 2, (40_000, 12))]), (2000, *(2,) * 13)
-    plan = Plan(sizes, (True, *(False,) * 13), 10**5, workload=((0, 1), (0, 2), (1, 2)))
-    assert (
-        contradicting(STRATEGIES["auto"].measure(private_table(rows, sizes, make_budget("gaussian", 5)), plan), sizes)
-        < 0.001
-    )
 
 
 def test_no_pair_is_scored_again_if_its_score_would_be_noise():

@@ -255,15 +255,6 @@ def test_what_is_measured_is_the_count_of_every_cell():
         np.testing.assert_array_equal(table.measure(clique, SHARE, groups_of(clique, groups)).counts, small)
 
 
-def test_only_what_is_noisy_leaves():
-    table = private_table([[0, 1], [1, 1]], (2, 2))
-    marginal = table.measure((0, 1), SHARE)
-    assert not {"records", "source", "codes"} & {name for name in dir(table) if not name.startswith("_")}
-    assert table.marginals == [marginal]
-    assert marginal.std_error == table.budget.std_error(SHARE)
-    assert "[" not in repr(table)
-
-
 @each("guess", [2.0**36, 2.0**62, 1e300, -1e300])
 def test_absurd_guesses_do_not_wrap_around(guess):
     """A sum or product beyond 64 bits would change by much more than 1 with a row."""
@@ -277,11 +268,7 @@ def test_absurd_guesses_do_not_wrap_around(guess):
     assert found[0] >= 0
 
 
-GROUPS = ["ann", "bob", "ann", "cid", "ann", "bob"]
-
-
-def kept_rows(*arguments):
-    return np.flatnonzero(rows_within(*arguments))
+PERSONS = np.array([0, 1, 0, 2, 0, 1])
 
 
 class Ordered:
@@ -295,35 +282,12 @@ class Ordered:
         return np.array(self.order)
 
 
-def law(groups, most):
-    """Enumerate which rows are kept, over all equally likely permutations."""
-    orders = itertools.permutations(range(len(groups)))
-    return Counter(tuple(kept_rows(groups, most, len(groups), Ordered(order))) for order in orders)
-
-
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_the_kept_rows_of_each_person_are_a_uniform_choice_independent_of_all_others(most):
     # So a person's rows come and go without changing the law of the others': enumerated, not sampled.
-    choices = [
-        list(itertools.combinations(rows, min(most, len(rows))))
-        for rows in ([place for place, one in enumerate(GROUPS) if one == person] for person in ("ann", "bob", "cid"))
-    ]
-    wanted = {tuple(sorted(itertools.chain(*parts))) for parts in itertools.product(*choices)}
-    found = law(GROUPS, most)
-    assert set(found) == wanted
-    assert len(set(found.values())) == 1
-
-
-@each(
-    "groups, message",
-    [
-        (GROUPS[:5], "groups has 5 entries; X has 6"),
-        ([*GROUPS[:5], None], "missing"),
-        ([1.0] * 5 + [np.nan], "missing"),
-        (np.zeros((6, 2)), "1-dimensional"),
-    ],
-)
-def test_persons_that_do_not_fit(groups, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        kept_rows(groups, 1, 6, np.random.default_rng(0))
-    assert "ann" not in str(caught.value)
+    orders = itertools.permutations(range(len(PERSONS)))
+    law = Counter(tuple(np.flatnonzero(rows_within(PERSONS, most, Ordered(order)))) for order in orders)
+    rows = [np.flatnonzero(person == PERSONS) for person in range(3)]
+    choices = [list(itertools.combinations(own, min(most, len(own)))) for own in rows]
+    assert set(law) == {tuple(sorted(itertools.chain(*parts))) for parts in itertools.product(*choices)}
+    assert len(set(law.values())) == 1

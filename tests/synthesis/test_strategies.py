@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp import DPMarginalSynthesizer, PrivacyLedger
 from skdp.domain import Domain
 from skdp.synthesis.model import MOST_CELLS
 from skdp.synthesis.selection import STRATEGIES, NoiseBudget, Plan, read_plan
@@ -112,13 +112,6 @@ class TestWhatIsMeasured:
             np.add.at(true, tuple(TABLE[name].to_numpy() for name in names), 1)
             np.testing.assert_array_equal(marginal.counts, true)
 
-    @pytest.mark.parametrize("method", ["full", "auto"])
-    def test_with_little_noise_the_model_is_the_table(self, method):
-        synthesizer = fitted(marginals=method, epsilon=1e4, max_iter=1000)
-        found = synthesizer.marginal(["a", "c"]).set_index(["a", "c"])["count"]
-        true = TABLE.groupby(["a", "c"]).size()
-        assert (found - true.reindex(found.index, fill_value=0)).abs().max() < 10
-
 
 class TestStructuralZeros:
     ZEROS = ({"a": 0, "c": 1}, {"a": [1, 3], "c": 0}, {"b": (3, None), "d": 2})
@@ -150,13 +143,6 @@ class TestStructuralZeros:
             fitted(structural_zeros=zeros, ledger=ledger)
         assert (drawn[0], ledger.spent) == (0, (0, 0))
 
-    def test_half_a_bin_is_no_zero(self):
-        domain = DOMAIN | {"a": Interval(0, 4, bins=2)}
-        with pytest.raises(ValueError, match="whole bins"):
-            fitted(domain=domain, structural_zeros=[{"a": (0, 1)}])
-        made = fitted(domain=domain, structural_zeros=[{"a": (0, 2)}]).sample(100)
-        assert (made["a"] >= 2).all()
-
 
 def test_each_marginal_gets_the_same_share_of_what_is_left():
     sizes = (2, 3, 4)
@@ -182,18 +168,6 @@ def lines_of(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     return [LINE.fullmatch(line)[1] for line in err.splitlines()]
-
-
-@pytest.mark.parametrize("method", STRATEGIES)
-def test_every_method_says_what_it_does(method, capsys):
-    synthesizer = fit_aloud(marginals=method)
-    lines = lines_of(capsys)
-    steps = rf"fitted a model: \d+ steps, {synthesizer.model_.tree.cells:,} cells"
-    assert re.fullmatch(steps, lines.pop())
-    shares = [float(re.search(r"\(([\d.]+) % of the budget\)", line)[1]) for line in lines]
-    assert sum(shares) == pytest.approx(100, abs=1)  # rounded to three digits each
-    kinds = [number for line in lines for number in re.findall(r"(\d+) (?:column|pair|triple|table of \d)", line)]
-    assert sum(map(int, kinds)) == len(synthesizer.marginals_)
 
 
 def test_what_is_said_is_of_noise_and_of_what_is_public(capsys):

@@ -91,13 +91,6 @@ class TestEstimates:
         with pytest.raises(ValueError, match="column"):
             synthesizer.marginal(names)
 
-    @pytest.mark.parametrize("name", ["count", "std_error", "upper"])
-    def test_columns_that_are_called_as_the_estimates_are(self, name):
-        fit = fitted(TABLE[["a"]].set_axis([name], axis=1), domain={name: DOMAIN["a"]}, marginals="auto")
-        with pytest.raises(ValueError, match="would be lost"):
-            fit.marginal([name])
-        assert fit.count({name: 1}) > 0
-
     def test_a_marginal_that_is_too_large(self):
         large = fitted(pd.DataFrame(np.zeros((2, 9), int)), domain=[list(range(10))] * 9, marginals="independent")
         with pytest.raises(ValueError, match="1,000,000,000 cells"):
@@ -197,13 +190,6 @@ def test_matrices_are_multiplied_by_one_thread(monkeypatch):
         fitted(marginals="independent")
         assert set(threads) == {1}
         assert {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} == {2}
-
-
-class TestScikitLearn:
-    def test_a_second_fit_forgets_the_first(self):
-        fit = fitted().set_params(domain=[[0, 1, 2, 3]], marginals="auto").fit(TABLE[["a"]].to_numpy())
-        assert not hasattr(fit, "feature_names_in_")
-        assert fit.sample(3).shape == (3, 1)
 
 
 def test_a_failed_fit_leaves_the_earlier_one_as_it_was():

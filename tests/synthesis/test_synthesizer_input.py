@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from datetime import date
 
 import numpy as np
@@ -9,13 +8,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy.sparse import csr_array
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
-from skdp.domain import Domain
 from tests.conftest import counted_draws, each
 
-N = 60
 DATES = [date(2020, 1, 1), date(2021, 6, 1)]
 DATA = {
     "age": [20, 30, 40, 50, 60, 61] * 10,
@@ -82,17 +78,6 @@ class TestKinds:
         mixed = [[0, "x"], [1, "y"]] * 10
         assert set(map(type, fitted(mixed, domain=[[0, 1], ["x", "y"]]).sample(30).ravel().tolist())) == {int, str}
 
-    def test_a_new_index_and_no_trace_of_the_old_one(self):
-        frame = SMALL.set_axis([f"hunter{place}" for place in range(len(SMALL))])
-        synthesizer = fitted(frame)
-        pd.testing.assert_index_equal(synthesizer.sample(5).index, pd.RangeIndex(5))
-        assert b"hunter" not in pickle.dumps(synthesizer)
-
-    @each("bad", [SMALL["a"].to_numpy(), csr_array(np.eye(3)), np.ma.ones((3, 1)), [[[1]]]])
-    def test_other_shapes_and_containers_are_refused(self, bad):
-        with pytest.raises((TypeError, ValueError), match=r"(?i)reshape|sparse|masked"):
-            fitted(bad, domain=[[0, 1]])
-
 
 class TestTarget:
     @pytest.mark.parametrize(
@@ -119,28 +104,8 @@ class TestTarget:
         with pytest.raises(ValueError, match=message):
             fitted(SMALL, y)
 
-    def test_it_is_drawn_with_the_features_it_depends_on(self):
-        y = SMALL["b"].map({"x": 0, "y": 1}).rename("label")
-        synthesizer = fitted(SMALL, y, {**SMALL_DOMAIN, "label": [0, 1]}, marginals="auto", epsilon=1000)
-        made = synthesizer.sample(500)
-        assert (made["label"] == made["b"].map({"x": 0, "y": 1})).mean() > 0.97
-
 
 class TestDomain:
-    @each(
-        "domain",
-        [
-            Domain({"a": [0, 1, 2], "b": ["x", "y"]}),
-            {"b": ["x", "y"], "a": [0, 1, 2]},
-            [[0, 1, 2], ["x", "y"]],
-            {"a": Interval(0, 3, bins=3), "b": ["x", "y"]},
-        ],
-    )
-    def test_ways_to_declare_it(self, domain):
-        synthesizer = fitted(domain=domain)
-        assert synthesizer.domain_.columns == ("a", "b")
-        assert list(synthesizer.sample(5)) == ["a", "b"]
-
     def test_ordered_categories_need_no_declaration(self):
         frame = SMALL.astype({"b": pd.CategoricalDtype(["y", "x", "never"], ordered=True)})
         assert fitted(frame, domain={"a": [0, 1, 2]}).domain_["b"].values == ("y", "x", "never")
@@ -158,22 +123,6 @@ class TestDomain:
 
 
 class TestUnknown:
-    @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0, 101.0])
-    def test_each_policy(self, value):
-        frame = pd.DataFrame({"n": [10.0] * 200 + [value] * 100})
-        domain = {"n": Interval(0, 100, bins=4)}
-        for policy in ("error", "clip") if math.isnan(value) else ("error",):
-            with pytest.raises(ValueError, match="column 'n' holds a value, or a NaN or inf") as caught:
-                fitted(frame, domain=domain, handle_unknown=policy)
-            assert "101" not in str(caught.value)
-        ignored = fitted(frame, domain=domain, handle_unknown="ignore", epsilon=100)
-        assert ignored.n_rows_ == pytest.approx(200, abs=1)
-        instead = fitted(frame, domain=domain, handle_unknown={"n": 60.0}, epsilon=100)
-        assert instead.count({"n": (50, 75)}) == pytest.approx(100, abs=1)
-        if not math.isnan(value):
-            clipped = fitted(frame, domain=domain, handle_unknown="clip", epsilon=100)
-            assert clipped.range_count("n", 75 if value > 0 else 0) == pytest.approx(100 if value > 0 else 300, abs=1)
-
     def test_an_ignored_row_is_ignored_as_a_whole(self):
         frame = pd.DataFrame({"a": [0, 1, 9] * 50, "b": ["x", "y", "x"] * 50})
         synthesizer = fitted(frame, handle_unknown="ignore", epsilon=100)

@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.privacy import privacy_statement
 from tests.conftest import counted_draws
 
-FALSE_ALARM = 1e-6
 N = 3000
 rng = np.random.default_rng(0)
 A = rng.integers(0, 3, N)
@@ -79,22 +77,3 @@ class TestWholeRows:
         assert (total.epsilon, total.relation) == (20, "replace")
         assert (synthesizer.guarantee_.epsilon, synthesizer.guarantee_.relation) == (10, "add_remove")
         assert total.epsilon == synthesizer.guarantee_.to("replace").epsilon
-
-    @pytest.mark.parametrize("redraw", [None, ["b"]])
-    def test_other_columns_are_refused(self, redraw):
-        synthesizer = fitted(redraw=redraw)
-        for wrong in (TABLE[["a", "b"]], TABLE.rename(columns={"a": "z"}), TABLE[["b", "a", "wage", "d"]]):
-            with pytest.raises(ValueError, match=r"(?i)feature|columns"):
-                synthesizer.transform(wrong)
-
-
-class TestOutput:
-    @pytest.mark.parametrize(("library", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])
-    @pytest.mark.parametrize("redraw", [None, ["b"]])
-    def test_set_output(self, library, kind, redraw):
-        for X in (TABLE.reset_index(drop=True), pl.DataFrame(TABLE.to_dict("list"))):
-            made = fitted(X, redraw=redraw).set_output(transform=library).transform(X)
-            assert isinstance(made, kind)
-            assert list(made.columns) == list(TABLE)
-        sampled = fitted().set_output(transform=library).sample(3)
-        assert isinstance(sampled, pd.DataFrame)  # `sample` is not `transform`: the kind of `fit`
