@@ -74,7 +74,7 @@ def check_coverage(oracle, label):
         estimate = oracle.estimate(oracle.tally(oracle.report(codes, SeededSource("cover", label, run))), size)
         reach = 1.959964 * np.sqrt(oracle.variance(estimate, size))
         covered += int((abs(estimate - counts) <= reach).sum())
-    assert 0.93 <= covered / (runs * k) <= 0.97
+    assert 0.93 <= covered / (runs * k) <= 0.975
 
 
 @pytest.mark.parametrize("name", often(FAITHFUL, QUICK))

@@ -53,7 +53,7 @@ def test_every_report_is_private_and_stands_for_an_unbiased_estimate(make, steps
     assert make is Optimal or len(set(estimates)) == mechanism.n_reports
     worst = largest_ratio(channel)
     assert worst == mechanism.worst_ratio
-    assert worst <= exp_bounds(min(epsilon, 1000))[0]
+    assert epsilon > 1000 or worst <= exp_bounds(epsilon)[0]  # e to the power of more cannot be computed
     assert worst <= exp_bounds(mechanism.epsilon)[0]
     assert mechanism.epsilon <= epsilon
     # Little is lost. A probability is at least 2**-64 or so; noise that falls with each step reaches it in every one.

@@ -138,6 +138,18 @@ def test_every_fit_of_a_search_is_charged_and_what_is_privatised_for_scores(make
         model(ledger).fit(FRAME, ILL)
 
 
+@pytest.mark.filterwarnings("ignore:\\s*3 fits failed:sklearn.exceptions.FitFailedWarning")
+def test_worker_processes_share_a_file_and_get_no_budget_of_a_pickled_memory(tmp_path):
+    """Each process has a copy: of the file it charges what all together may spend, of memory nothing."""
+    in_memory, in_file = PrivacyLedger(epsilon=2), PrivacyLedger(tmp_path / "ledger.jsonl", epsilon=2)
+    scores = cross_val_score(model(in_file), FRAME, ILL, cv=5, n_jobs=2)
+    assert np.isnan(scores).sum() == 3
+    assert in_file.spent == (2, 0)
+    with pytest.raises(ValueError, match=r"(?s)All the 5 fits failed.*in memory belongs to one process .* n_jobs=1"):
+        cross_val_score(model(in_memory), FRAME, ILL, cv=5, n_jobs=2)
+    assert in_memory.spent == (0, 0)
+
+
 def test_over_the_budget_no_coin_is_drawn(make, monkeypatch):
     encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]}, ledger=make(epsilon=0.5)).fit(FRAME)
     drawn = []

@@ -123,6 +123,18 @@ def test_what_did_not_reach_the_disk_was_not_released(path, monkeypatch):
     ledger.charge(ONE, "release")
 
 
+@contextlib.contextmanager
+def full_disk(room):
+    """Let no file become larger than this many bytes."""
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
 @pytest.mark.parametrize("n_bytes", [None, 0, 20])
 def test_a_charge_that_cannot_be_written_draws_nothing_and_leaves_no_part_of_a_line(path, monkeypatch, n_bytes):
     """The file cannot be opened, the write fails, or a full disk takes 20 bytes, which the next charge removes."""
@@ -156,6 +168,17 @@ def test_a_charge_that_cannot_be_written_draws_nothing_and_leaves_no_part_of_a_l
     encoder.transform(frame)
     assert [len(json.loads(line)) > 1 for line in path.read_text().splitlines()] == [True] * 3
     assert PrivacyLedger(path).spent == (1, 0)
+
+
+@each("room", [0, 20, 150])
+def test_a_ledger_that_a_full_disk_has_cut_short_can_be_made_later(room, tmp_path_factory):
+    path = tmp_path_factory.mktemp("full") / "ledger.jsonl"
+    with full_disk(room), pytest.raises(OSError, match="cannot be used, nothing was released"):
+        PrivacyLedger(path, epsilon=2)
+    assert path.read_bytes() == b""
+    with pytest.raises(ValueError, match="is no ledger"):
+        PrivacyLedger(path)
+    assert PrivacyLedger(path, epsilon=2).remaining() == (2, 0)
 
 
 @each(

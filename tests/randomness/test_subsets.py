@@ -71,22 +71,6 @@ def test_all_sets_of_a_size_are_equally_likely(way, shape):
             assert chi2_contingency(pairs).pvalue > FALSE_ALARM
 
 
-@pytest.mark.long
-@each("n_cells, least", [(99, 26), (60, 45), (130, 3)])
-def test_pairs_and_triples_of_cells_are_as_often_in_a_set_as_any_others(way, n_cells, least):
-    """Whether they lie in the same word of 16 or not; a false alarm of 1e-6 for all pairs together."""
-    n, size = 60_000, least
-    bits = members(subsets(SeededSource("pairs", way), n_cells, least, np.zeros(n, bool)), n_cells).astype(np.float32)
-    together = (bits.T @ bits)[np.triu_indices(n_cells, 1)]
-    share = size * (size - 1) / (n_cells * (n_cells - 1))
-    assert abs(together - n * share).max() < 7 * math.sqrt(n * share * (1 - share)) + 5
-    threes = np.array(
-        [(bits[:, a] * bits[:, b] * bits[:, c]).sum() for a, b, c in ((0, 1, 2), (0, 20, 59), (14, 15, 16))]
-    )
-    share *= (size - 2) / (n_cells - 2)
-    assert abs(threes - n * share).max() < 6 * math.sqrt(n * share * (1 - share)) + 5
-
-
 @each("n_cells, least", [(16, 3), (17, 0), (20, 9), (37, 5), (64, 20), (99, 26)])
 def test_numbers_of_members_are_hypergeometric(n_cells, least):
     for table, cells in zip(_counts(n_cells, least), range(n_cells, 15, -16), strict=True):

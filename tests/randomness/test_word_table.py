@@ -4,12 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import chi2_contingency
 
 from skdp.randomness import ONE, SeededSource, WordTable
 from tests.conftest import each, often
 
-FALSE_ALARM = 1e-6
 TABLES = {
     "one": [[1, 2]],
     "powers of two": [[1, 1, 2], [0, 4, 0]],
@@ -91,21 +89,6 @@ def test_long_ties_follow_the_digits_place_by_place(weights, scripted_source):
             source = scripted_source(np.array(words, "<u2").view(np.uint8))
             assert table._follow(source, row, start) == expected
             assert source.used == 2 * (place - 1)
-
-
-def test_draws_follow_the_rows_weights_and_are_independent():
-    n = 300_000
-    weights = TABLES["uneven"]
-    table, rows = make(weights), np.arange(n) % 3
-    drawn = table.draw(SeededSource("rows"), n, rows.astype(np.uint8))
-    for row in range(3):
-        expected = np.array(weights[row]) / sum(weights[row]) * (rows == row).sum()
-        observed = np.bincount(drawn[rows == row], minlength=11)
-        assert (observed[expected == 0] == 0).all()
-        assert abs(observed - expected).max() < 6 * np.sqrt(expected.max())
-    pairs = np.zeros((11, 11), int)
-    np.add.at(pairs, (drawn[:-3:3], drawn[3::3]), 1)  # of the first row, whose outcomes are all alike
-    assert chi2_contingency(pairs).pvalue > FALSE_ALARM
 
 
 @each("values", [np.array([5, 7], np.uint16), np.array([[0, 1, 2], [3, 4, 5]], np.uint8)])

@@ -123,13 +123,22 @@ class FileBook:
             try:
                 with self._explained():
                     if make is not None and os.fstat(file.fileno()).st_size == 0:
-                        _write(file, 0, beginning(make))
-                        os.fsync(file.fileno())
-                        sync_folder(self.path)
+                        self._begin(file, make)
                     self._read(file)
                 yield file
             finally:
                 _unlock(file)
+
+    def _begin(self, file: FileIO, budget: Budget) -> None:
+        """Write the first lines of an empty file, all of them or none."""
+        try:
+            _write(file, 0, beginning(budget))
+            os.fsync(file.fileno())
+        except OSError:
+            # What a full disk has cut short would be no ledger, and nobody could make one in its place.
+            file.truncate(0)
+            raise
+        sync_folder(self.path)
 
     def _locked(self, make: bool) -> FileIO:
         deadline = time.monotonic() + _PATIENCE
