@@ -62,7 +62,7 @@ def compare_with_last(sums: RateSums, rows: str, level: float) -> list[Estimate]
     sum_of_ends = replace(odds, lower=widest.lower[1] + widest.lower[2], upper=widest.upper[1] + widest.upper[2])
     widest_odds = replace(sum_of_ends, lower=sum_of_ends.lower / 2, upper=sum_of_ends.upper / 2)
     _, has_rows = sums.estimate_noisy(rows, level)
-    all_have_rows = (has_rows[1:3, :-1] & has_rows[1:3, -1:]).all(axis=0)
+    all_have_rows = np.all(has_rows[1:3, :-1] & has_rows[1:3, -1:], axis=0, keepdims=False)
     odds = odds.or_else(widest_odds, all_have_rows).within(widest_odds.lower, widest_odds.upper)
     return [difference[0], impact, difference[1], odds]
 
