@@ -65,21 +65,20 @@ class Domain:
     ) -> None:
         if not isinstance(columns, Mapping):
             raise TypeError(
-                f"Domain takes a mapping from column name to values, got {type(columns).__name__}"
+                "Domain takes a mapping from column name to values, "
+                f"got {type(columns).__name__}"
             )
         if not columns:
             raise ValueError("Domain needs at least one column")
         self._attributes: dict[Any, Categories | Interval] = {}
         for name, values in columns.items():
+            if isinstance(values, Interval | Categories):
+                self._attributes[name] = values
+                continue
             try:
-                attribute = (
-                    values
-                    if isinstance(values, Interval | Categories)
-                    else Categories(values)
-                )
+                self._attributes[name] = Categories(values)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"column {name!r}: {error}") from None
-            self._attributes[name] = attribute
 
     @property
     def columns(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
@@ -101,40 +100,34 @@ class Domain:
 
     def __eq__(self, other: object) -> bool:
         # The order determines the joint codes.
-        return isinstance(other, Domain) and list(self._attributes.items()) == list(
-            other._attributes.items()
-        )
+        return isinstance(other, Domain) and self._items() == other._items()
 
     def __hash__(self) -> int:
-        return hash(tuple(self._attributes.items()))
+        return hash(self._items())
+
+    def _items(self) -> tuple[tuple[Any, Categories | Interval], ...]:
+        return tuple(self._attributes.items())
 
     def __repr__(self) -> str:
-        columns = ", ".join(
-            f"{name!r:.200}: {attribute!r}"
-            for name, attribute in self._attributes.items()
-        )
-        return f"Domain({{{columns}}})"
+        columns = [f"{name!r:.200}: {values!r}" for name, values in self._items()]
+        return f"Domain({{{', '.join(columns)}}})"
 
     def _repr_html_(self) -> str:
         rows = []
-        for name, attribute in self._attributes.items():
-            labels = [str(label) for label in attribute.labels[:FEW]]
-            values = ", ".join([*labels, "…"] if len(attribute) > FEW else labels)
+        title = "Declared domain"
+        for name, attribute in self._items():
             kind = "bins" if isinstance(attribute, Interval) else "values"
+            labels = [str(label) for label in attribute.labels[:FEW]]
+            if len(attribute) > FEW:
+                labels.append("…")
+            values = ", ".join(labels)
             if attribute.observed:
-                kind, values = f"{kind}, read from the data", "not shown"
+                title = "Domain"
+                kind += ", read from the data"
+                values = "not shown"
             rows.append((name, kind, len(attribute), values))
-        title = (
-            "Domain"
-            if any(one.observed for one in self._attributes.values())
-            else "Declared domain"
-        )
-        return html_rows(
-            title,
-            ("column", "kind", "number", "values"),
-            rows,
-            f"{self.size:,} cells together",
-        )
+        heads = ("column", "kind", "number", "values")
+        return html_rows(title, heads, rows, f"{self.size:,} cells together")
 
     def select(self, columns: Iterable[Any]) -> Domain:
         """Return the domain of some of the columns.
@@ -270,10 +263,9 @@ class Domain:
         ValueError
             If a column cannot be coded, such as a column of text that is declared as an `Interval`.
         """
-        pairs = zip(self._attributes.items(), columns, strict=True)
         return [
             _naming(name, attribute.encode, column)
-            for (name, attribute), column in pairs
+            for (name, attribute), column in zip(self._items(), columns, strict=True)
         ]
 
     def decoders(
@@ -296,10 +288,9 @@ class Domain:
         ValueError
             If no dtype of a column's library can hold the declared values.
         """
-        pairs = zip(self._attributes.items(), like, strict=True)
         return [
             _naming(name, _decoder, attribute, column)
-            for (name, attribute), column in pairs
+            for (name, attribute), column in zip(self._items(), like, strict=True)
         ]
 
     def join(self, codes: Sequence[NDArray[np.integer]]) -> Codes:
@@ -355,16 +346,14 @@ class Domain:
             np.empty(joint.shape, np.min_scalar_type(size)) for size in self.sizes
         ]
         for start in range(0, joint.size, _BLOCK):
-            rest = joint[start : start + _BLOCK]
+            block = slice(start, start + _BLOCK)
+            quotient = joint[block]
             for size, code in zip(self.sizes[::-1], codes[::-1], strict=True):
-                above = rest // rest.dtype.type(size)
-                np.subtract(
-                    rest,
-                    above * rest.dtype.type(size),
-                    out=code[start : start + _BLOCK],
-                    casting="unsafe",
-                )
-                rest = above
+                dividend = quotient
+                divisor = dividend.dtype.type(size)
+                quotient = dividend // divisor
+                remainder = dividend - quotient * divisor
+                code[block] = remainder
         return codes
 
     def cells(self) -> pd.Index:

@@ -20,8 +20,7 @@ from skdp.coding import (
     to_dates,
     to_numbers,
 )
-from skdp.domain._bins import find_bins
-from skdp.domain._edges import Edge, even_edges, read_edges
+from skdp.domain._bins import Edge, edge_text, even_edges, find_bins, read_edges
 
 FEW = 8
 """The most values of a column that are shown."""
@@ -61,30 +60,28 @@ class Categories:
 
     def __init__(self, values: Iterable[Any]) -> None:
         # The order of a set changes from one process to the next, and with it every code.
-        if isinstance(values, str | bytes | Mapping | Set) or not isinstance(
-            values, Iterable
-        ):
+        is_unordered = isinstance(values, str | bytes | Mapping | Set)
+        if is_unordered or not isinstance(values, Iterable):
             raise TypeError(f"expected a list of values, got {type(values).__name__}")
         self.values = tuple(plain(value) for value in values)
-        known = [value for value in self.values if value is not None]
         if not self.values:
             raise ValueError("expected at least one value")
-        kinds = sorted({kind_of(value) for value in known})
+        kinds = {kind_of(value) for value in self.values if value is not None}
         if len(kinds) > 1:
-            raise TypeError(f"expected values of one kind, got {' and '.join(kinds)}")
-        if not all(map(_is_finite, known)):
-            raise ValueError(
-                "expected finite numbers, got one that is infinite, or beyond the range of floats"
-            )
-        odd = [
-            type(value).__name__
-            for value in self.values
-            if not isinstance(value, Hashable)
-        ]
-        if odd:
             raise TypeError(
-                f"expected text, numbers, dates or other scalars, got {odd[0]}"
+                f"expected values of one kind, got {' and '.join(sorted(kinds))}"
             )
+        if not all(map(_is_finite, self.values)):
+            raise ValueError(
+                "expected finite numbers, got one that is infinite, "
+                "or beyond the range of floats"
+            )
+        for value in self.values:
+            if not isinstance(value, Hashable):
+                raise TypeError(
+                    "expected text, numbers, dates or other scalars, "
+                    f"got {type(value).__name__}"
+                )
         if len(set(self.values)) < len(self.values):
             raise ValueError("expected distinct values, got duplicates")
         self._coder = ValueCoder(self.values)
@@ -133,6 +130,7 @@ class Categories:
 
 
 def _is_finite(value: Any) -> bool:
+    """Whether a value is no number, or a finite one."""
     try:
         return not isinstance(value, Real) or math.isfinite(value)
     except OverflowError:  # a whole number beyond the range of floats
@@ -150,8 +148,12 @@ _DTYPES = {
     "date": np.dtype("datetime64[D]"),
     "datetime": np.dtype("datetime64[us]"),
 }
-MOST_DECIMALS, LARGEST_STEP = 15, 2.0**52
-"""Limits on decimals, and on the whole number of steps from 0 to an end: floats tell them apart up to there."""
+
+_MOST_DECIMALS = 15
+"""All decimal numbers of so many digits are distinct floats."""
+
+_LARGEST_STEP = 2.0**52
+"""Limit on the whole number of steps from 0 to an end: floats tell halves of a step apart up to there."""
 
 MOST_BINS = 1 << 22
 """Limit for an interval declared by its ends: a short file could otherwise ask for any amount of memory."""
@@ -189,6 +191,10 @@ class Interval:
         Whether the numbers have fractions, as declared, or because an edge has.
     decimals : int or None
         As declared; 0 also where `real` is False, None where any number of decimals may occur.
+    says_real : bool
+        Whether `real` is declared of numbers whose edges do not show it.
+    says_decimals : int or None
+        `decimals`, if they are declared and not what the edges show.
 
     Raises
     ------
@@ -234,79 +240,67 @@ class Interval:
         real: bool = False,
         decimals: int | None = None,
     ) -> None:
-        if not isinstance(missing, bool):
-            raise TypeError(
-                f"missing must be True or False, got {type(missing).__name__}"
-            )
-        if not isinstance(real, bool):
-            raise TypeError(f"real must be True or False, got {type(real).__name__}")
-        self.missing = missing
+        for name, flag in (("missing", missing), ("real", real)):
+            if not isinstance(flag, bool):
+                raise TypeError(f"{name} must be True or False, got {_type(flag)}")
         if (edges is None) == (low is None and high is None and bins is None):
             raise ValueError("Interval takes either edges, or low, high and bins")
         if edges is None:
-            if low is None or high is None or bins is None:
-                raise ValueError(
-                    "Interval takes either edges, or low, high and bins: all three"
-                )
-            if (
-                isinstance(bins, bool | np.bool_)
-                or not isinstance(bins, Integral)
-                or bins < 1
-            ):
-                raise ValueError(
-                    f"bins of an Interval must be a whole number of at least 1, got {bins!r}"
-                )
-            bins = int(bins)
-            if bins > MOST_BINS:
-                raise ValueError(
-                    f"Interval takes at most {MOST_BINS:,} bins, got {bins:,}"
-                )
-            first, last = read_edges([low, high], "low and high")
-            edges = even_edges(first, last, bins)
+            edges = _edges_between(low, high, bins)
         self.edges = read_edges(edges, "the edges")
         if len(self.edges) < 2:
             raise ValueError("Interval needs at least 2 edges")
         if any(left >= right for left, right in pairwise(self.edges)):
             raise ValueError("the edges of an Interval must increase")
-        if real and not isinstance(self.edges[0], float):
-            raise ValueError(
-                "real is for numbers; the edges of this Interval are dates"
-            )
-        fractional = any(
-            isinstance(edge, float) and not edge.is_integer() for edge in self.edges
-        )
-        if decimals is not None:
-            self._check_decimals(decimals, real)
-        self._declared_decimals = None if decimals is None else int(decimals)
-        self.real = real or fractional if decimals is None else decimals > 0
-        self.decimals = (
-            0
-            if not self.real and isinstance(self.edges[0], float)
-            else self._declared_decimals
-        )
+        self.missing = missing
+        self.real = self.says_real = False
+        self.decimals: int | None = None
+        self.says_decimals: int | None = None
+        if isinstance(self.edges[0], float):
+            self._declare_numbers(real, decimals)
+        else:
+            self._declare_dates(real, decimals)
+
+    def _declare_dates(self, real: bool, decimals: Any) -> None:
+        for name, is_declared in (("real", real), ("decimals", decimals is not None)):
+            if is_declared:
+                raise ValueError(
+                    f"{name} is for numbers; the edges of this Interval are dates"
+                )
+
+    def _declare_numbers(self, real: bool, decimals: Any) -> None:
+        are_whole = all(edge.is_integer() for edge in self.edges)
+        if decimals is None:
+            self.real = real or not are_whole
+            self.decimals = None if self.real else 0
+            self.says_real = real and are_whole
+            return
+        self._check_decimals(decimals, real)
+        self.decimals = int(decimals)
+        self.real = self.decimals > 0
+        self.says_decimals = self.decimals if self.real or not are_whole else None
 
     def _check_decimals(self, decimals: Any, real: bool) -> None:
-        if not isinstance(self.edges[0], float):
-            raise ValueError(
-                "decimals is for numbers; the edges of this Interval are dates"
-            )
         if isinstance(decimals, bool | np.bool_) or not isinstance(decimals, Integral):
             raise TypeError(
-                f"decimals of an Interval must be a whole number or None, got {type(decimals).__name__}"
+                "decimals of an Interval must be a whole number or None, "
+                f"got {_type(decimals)}"
             )
-        if not 0 <= int(decimals) <= MOST_DECIMALS:
+        if not 0 <= int(decimals) <= _MOST_DECIMALS:
             raise ValueError(
-                f"decimals of an Interval must be from 0 to {MOST_DECIMALS}, got {decimals}"
+                f"decimals of an Interval must be from 0 to {_MOST_DECIMALS}, "
+                f"got {decimals}"
             )
         if real and decimals == 0:
             raise ValueError(
-                "decimals=0 declares whole numbers, but real=True numbers with fractions: leave one out"
+                "decimals=0 declares whole numbers, "
+                "but real=True numbers with fractions: leave one out"
             )
         largest = max(abs(self.edges[0]), abs(self.edges[-1]))
-        if int(decimals) > 0 and largest * 10.0 ** int(decimals) > LARGEST_STEP:
+        if int(decimals) > 0 and largest * 10.0 ** int(decimals) > _LARGEST_STEP:
             raise ValueError(
-                f"floats up to {_short(largest)} hold fewer than {decimals} decimals; declare fewer, or real=True for "
-                "any"
+                f"floats up to {edge_text(largest)} hold fewer than {decimals} "
+                "decimals; declare fewer, or real=True for any"
             )
 
     def __len__(self) -> int:
@@ -324,32 +318,17 @@ class Interval:
     def __repr__(self) -> str:
         if self.observed:
             return f"Interval({len(self)} bins, read from the data)"
-        edges = _few(
-            [
-                _short(edge) if isinstance(edge, float) else repr(edge)
-                for edge in self.edges[: FEW + 1]
-            ]
-        )
-        flags = ", missing=True" * self.missing + ", real=True" * self.says_real
+        is_numeric = isinstance(self.edges[0], float)
+        edges = self.edges[: FEW + 1]
+        texts = list(map(edge_text if is_numeric else repr, edges))
+        flags = ""
+        if self.missing:
+            flags += ", missing=True"
+        if self.says_real:
+            flags += ", real=True"
         if self.says_decimals is not None:
             flags += f", decimals={self.says_decimals}"
-        return f"Interval(edges={edges}{flags})"
-
-    @property
-    def says_real(self) -> bool:  # numpydoc ignore=RT01
-        """Whether the numbers are declared to have fractions that the edges do not show."""
-        whole = all(
-            isinstance(edge, float) and edge.is_integer() for edge in self.edges
-        )
-        return self.real and whole and self.decimals is None
-
-    @property
-    def says_decimals(self) -> int | None:  # numpydoc ignore=RT01
-        """The number of decimals, if it is declared and not what the edges show."""
-        whole = all(
-            isinstance(edge, float) and edge.is_integer() for edge in self.edges
-        )
-        return None if self.decimals == 0 and whole else self._declared_decimals
+        return f"Interval(edges={_few(texts)}{flags})"
 
     @property
     def dtype(self) -> np.dtype[Any]:  # numpydoc ignore=RT01
@@ -359,11 +338,11 @@ class Interval:
     @property
     def labels(self) -> tuple[str | None, ...]:  # numpydoc ignore=RT01
         """The bins as text, and None for missing, if it is declared."""
-        last = len(self.edges) - 2
-        bins = [
-            f"[{_short(left)}, {_short(right)}{']' if index == last else ')'}"
-            for index, (left, right) in enumerate(pairwise(self.edges))
+        ends = [edge_text(edge) for edge in self.edges]
+        bins: list[str | None] = [
+            f"[{left}, {right})" for left, right in pairwise(ends)
         ]
+        bins[-1] = f"[{ends[-2]}, {ends[-1]}]"
         return (*bins, None) if self.missing else tuple(bins)
 
     @property
@@ -390,11 +369,9 @@ class Interval:
         ColumnError
             If the column is not numeric, or not one of dates.
         """
-        return (
-            to_numbers(column)
-            if self.dtype.kind == "f"
-            else to_dates(column, self.dtype)
-        )
+        if self.dtype.kind == "f":
+            return to_numbers(column)
+        return to_dates(column, self.dtype)
 
     def encode(self, column: Any) -> NDArray[np.unsignedinteger]:
         """Encode a column of numbers or dates by bin.
@@ -422,6 +399,26 @@ class Interval:
         return find_bins(values, edges, len(self), missing)
 
 
+def _type(value: Any) -> str:
+    return type(value).__name__
+
+
+def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:
+    if low is None or high is None or bins is None:
+        raise ValueError(
+            "Interval takes either edges, or low, high and bins: all three"
+        )
+    is_whole = isinstance(bins, Integral) and not isinstance(bins, bool | np.bool_)
+    if not is_whole or bins < 1:
+        raise ValueError(
+            f"bins of an Interval must be a whole number of at least 1, got {bins!r}"
+        )
+    if bins > MOST_BINS:
+        raise ValueError(f"Interval takes at most {MOST_BINS:,} bins, got {bins:,}")
+    first, last = read_edges([low, high], "low and high")
+    return even_edges(first, last, int(bins))
+
+
 def _middle(left: Any, right: Any) -> Edge | int:
     if not isinstance(left, float):
         return left + (right - left) // 2
@@ -431,14 +428,10 @@ def _middle(left: Any, right: Any) -> Edge | int:
 
 def _few(texts: list[str]) -> str:
     """Write the first of some texts as a list."""
-    few = [
-        text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-        for text in texts[:FEW]
-    ]
-    return f"[{', '.join([*few, '…'] if len(texts) > FEW else few)}]"
-
-
-def _short(edge: Any) -> str:
-    if not isinstance(edge, float):
-        return edge.isoformat()
-    return str(int(edge)) if edge.is_integer() else repr(edge)
+    shortened = []
+    for text in texts[:FEW]:
+        is_long = len(text) > _LONGEST
+        shortened.append(f"{text[: _LONGEST - 1]}…" if is_long else text)
+    if len(texts) > FEW:
+        shortened.append("…")
+    return f"[{', '.join(shortened)}]"
