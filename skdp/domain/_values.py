@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from skdp.coding import (
     ValueCoder,
-    check_dtype,
     is_missing,
     kind_of,
     plain,
@@ -125,7 +124,7 @@ class Categories:
         ColumnError
             If the column has a dtype that can hold none of the values, such as integers where text is declared.
         """
-        check_dtype(column, self._coder, shown=repr(self))
+        self._coder.check_dtype(column, declared=repr(self))
         return self._coder.encode(column)
 
 
