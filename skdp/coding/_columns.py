@@ -248,16 +248,16 @@ def take(table: NDArray[Any], positions: NDArray[np.integer]) -> NDArray[Any]:
     return out
 
 
-def to_numbers(column: Any) -> NDArray[np.floating]:
+def to_numbers(column: Any, *, truth: bool = False) -> NDArray[np.floating]:
     """Return a numeric column as floats, with nan for missing values and for Python objects that are not numbers."""
-    return shielded(_numbers, column)
+    return shielded(_numbers, column, truth)
 
 
-def _numbers(column: Any) -> NDArray[np.floating]:
+def _numbers(column: Any, truth: bool) -> NDArray[np.floating]:
+    # With `truth`, truth values are 0 and 1.
     kind = kind_of_dtype(column)
-    if kind == ANY and _has_categories(column):
-        kind = OTHER
-    if kind not in ("number", _DECIMAL, ANY):
+    is_number = kind in ("number", _DECIMAL) or (truth and kind == "boolean")
+    if not is_number and (kind != ANY or _has_categories(column)):
         raise ColumnError(
             f"expected numbers, got a column of dtype {name_of_dtype(column)}"
         )
@@ -265,7 +265,8 @@ def _numbers(column: Any) -> NDArray[np.floating]:
         column = _decimals_as_floats(column)
     cells, is_null = cells_of(column)
     if cells.dtype.kind == "O":
-        numbers = np.fromiter(map(_number, cells), float, cells.size)
+        values = (_number(cell, truth) for cell in cells)
+        numbers = np.fromiter(values, float, cells.size)
     elif cells.dtype.kind == "f":
         numbers = cells
     else:
@@ -294,13 +295,13 @@ def _decimals_as_floats(column: Any) -> Any:
     return column.cast(pyarrow.float64(), safe=False)
 
 
-def _number(value: Any) -> float:
+def _number(value: Any, truth: bool) -> float:
     try:
         if is_missing(value):
             return np.nan
-        if kind_of(value) != "number" and not isinstance(value, Decimal):
-            return np.nan
-        return float(value)
+        kind = kind_of(value)
+        is_number = kind in ("number", _DECIMAL) or (truth and kind == "boolean")
+        return float(value) if is_number else np.nan
     except OverflowError:
         return np.inf if value > 0 else -np.inf
     except Exception:
