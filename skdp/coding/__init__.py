@@ -11,7 +11,9 @@ from skdp.coding._columns import KIND_NAMES as KIND_NAMES
 from skdp.coding._columns import as_objects as as_objects
 from skdp.coding._columns import distinct_values as distinct_values
 from skdp.coding._columns import flatten_lists as flatten_lists
+from skdp.coding._columns import held_by as held_by
 from skdp.coding._columns import kind_of_dtype as kind_of_dtype
+from skdp.coding._columns import library_of as library_of
 from skdp.coding._columns import name_of_dtype as name_of_dtype
 from skdp.coding._columns import objects_of as objects_of
 from skdp.coding._columns import to_dates as to_dates

@@ -422,10 +422,12 @@ def flatten_lists(column: Any) -> tuple[Any, NDArray[np.int64]]:
 
 def _flat_lists(column: Any) -> tuple[Any, NDArray[np.int64]]:
     library, column = held_by(column)
-    if library == "polars" and column.dtype.is_nested():
-        library, column = "pyarrow", column.to_arrow()
     if library == "pyarrow":
         return _flat_arrow(column)
+    if library == "polars" and column.dtype.is_nested():
+        import pyarrow
+
+        return _flat_arrow(pyarrow.chunked_array([column.to_arrow()]))
     cells = objects_of(column)
     for cell in cells:
         is_array = isinstance(cell, np.ndarray) and cell.ndim != 1
