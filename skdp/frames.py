@@ -120,10 +120,10 @@ def _take_arrow(column: Any, places: Any) -> Any:
 
 def rows_of(table: Any, rows: NDArray[np.bool_], places: Sequence[int]) -> Any:
     """Return some columns of some rows."""
-    whole = read_table(table)
-    columns = [whole.columns[place] for place in places]
-    names = [whole.names[place] for place in places]
-    return take_rows(whole.rebuild(columns, names), np.flatnonzero(rows))
+    parts = read_table(table)
+    columns = [parts.columns[place] for place in places]
+    names = [parts.names[place] for place in places]
+    return take_rows(parts.rebuild(columns, names), np.flatnonzero(rows))
 
 
 def side_by_side(
@@ -138,31 +138,33 @@ def side_by_side(
     return first.rebuild([named_columns[name] for name in order], order)
 
 
-def keep_rows(table: Any, kept: NDArray[np.bool_]) -> Any:
+def keep_rows(table: Any, is_kept: NDArray[np.bool_]) -> Any:
     """Make all values missing in the rows that are not kept; the dtypes do not depend on which rows are."""
-    whole = read_table(table)
-    columns = [_keep_values(column, kept) for column in whole.columns]
-    return whole.rebuild(columns, whole.names)
+    parts = read_table(table)
+    columns = [_keep_values(column, is_kept) for column in parts.columns]
+    return parts.rebuild(columns, parts.names)
 
 
-def _keep_values(column: Any, kept: NDArray[np.bool_]) -> Any:
+def _keep_values(column: Any, is_kept: NDArray[np.bool_]) -> Any:
     library = library_of(column)
     if library == "polars":
         import polars
 
-        return column.zip_with(polars.Series(kept), column.clear(len(column)))
+        return column.zip_with(polars.Series(is_kept), column.clear(len(column)))
     if library == "pyarrow":
         import pyarrow
 
-        return _take_arrow(column, pyarrow.array(np.arange(len(kept)), mask=~kept))
+        return _take_arrow(
+            column, pyarrow.array(np.arange(len(is_kept)), mask=~is_kept)
+        )
     kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else ""
     if kind in ("i", "u"):
-        return np.where(kept, column.astype(float), np.nan)
+        return np.where(is_kept, column.astype(float), np.nan)
     if kind == "f":
-        return np.where(kept, column, np.nan)
+        return np.where(is_kept, column, np.nan)
     if library == "numpy" or kind in ("b", "O"):
-        return np.where(kept, column.astype(object), _MISSING)
-    places = np.where(kept, np.arange(len(kept)), -1)
+        return np.where(is_kept, column.astype(object), _MISSING)
+    places = np.where(is_kept, np.arange(len(is_kept)), -1)
     return column.array.take(places, allow_fill=True)
 
 
@@ -175,8 +177,8 @@ def missing_for_nan(table: Any) -> Any:
         return table
     frame = nw.from_native(table, eager_only=True)
     columns = [nw.col(name) for name in frame.columns]
-    known = [nw.when(~column.is_nan()).then(column) for column in columns]
-    return frame.select(*known).to_native()
+    numbers = [nw.when(~column.is_nan()).then(column) for column in columns]
+    return frame.select(*numbers).to_native()
 
 
 def without_unused_levels(index: pd.Index) -> pd.Index:
@@ -215,8 +217,9 @@ class Summary(Protocol):
 
     def n_distinct(self, sample: Any) -> float:
         """Return the number of different rows possible under the dtypes and the declared domain."""
-        # If it is small, an engine may group equal rows and pass each once. It only selects the faster way (undeclared
-        # rows may add to it), and must not depend on any row.
+        # If it is small, an engine may group equal rows and pass each once. It only
+        # selects the faster way (undeclared rows may add to it), and must not depend on
+        # any row.
 
 
 class LargeTable(ABC):

@@ -37,9 +37,11 @@ _MOST_REPORTS = 1 << 56
 class Releases(dict[str, str]):
     """Releases by their numbers, and the counts of each as JSON: of its reports, and of the parts of these."""
 
-    # pandas keeps the attrs of tables that it joins only if all are equal, and then those of the first one. So the
-    # releases of reports compare as equal: their protocol, in the same attrs, is kept. The note of a joined table then
-    # lists too few reports, which `check_releases` says. An operand is never changed: it is the note of another table.
+    # pandas keeps the attrs of tables that it joins only if all are equal, and then
+    # those of the first one. So the releases of reports compare as equal: their
+    # protocol, in the same attrs, is kept. The note of a joined table then lists too
+    # few reports, which `check_releases` says. An operand is never changed: it is the
+    # note of another table.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, dict)
 

@@ -11,6 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
+from skdp.base._inputs import check_declared
 from skdp.base._warnings import warn_once
 from skdp.coding import ColumnError, distinct_values
 from skdp.domain import FEW, Categories, Domain, Interval, edge_text
@@ -72,19 +73,9 @@ def _declared(
     if isinstance(categories, Domain):
         categories = {name: categories[name] for name in categories.columns}
     if isinstance(categories, Mapping):
-        unknown = [name for name in categories if name not in table.names]
-        if unknown:
-            raise ValueError(
-                f"{parameter} declares columns that X does not have: {unknown}; "
-                f"X has {list(table.names)}"
-            )
         declared = {**by_dtype, **categories}
-        absent = [name for name in table.names if name not in declared]
-        if absent:
-            raise ValueError(
-                f"{parameter} declares nothing for the columns {absent}; the values "
-                "that each may take are needed, from what is publicly known"
-            )
+        hint = "; the values that each may take are needed, from what is publicly known"
+        check_declared(declared, table.names, parameter, hint)
         return declared
     if not isinstance(categories, Sequence | np.ndarray):
         raise TypeError(f"{expected}, got {type(categories).__name__}")

@@ -19,6 +19,7 @@ from skdp.base._warnings import level_of_the_caller
 from skdp.coding import (
     ColumnError,
     distinct_values,
+    is_whole_number,
     kind_of,
     objects_of,
     plain,
@@ -32,7 +33,8 @@ from skdp.privacy import PrivacyLeakWarning
 _REMARK = (
     "A draft that was read from the data, without any protection: which values occur,\n"
     "and the range of the numbers, is private.\n"
-    "Before you use it for a release, edit it from public knowledge: a code book, a form, a law."
+    "Before you use it for a release, edit it from public knowledge: a code book, "
+    "a form, a law."
 )
 """The head of a drafted file."""
 
@@ -93,7 +95,7 @@ def _draft(
 ) -> tuple[Domain, dict[Any, str]]:
     """Return the draft, and why each column that it lacks is left out."""
     for name, number in (("bins", bins), ("max_values", max_values)):
-        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        if not is_whole_number(number) or number < 1:
             raise ValueError(
                 f"{name} must be a whole number of at least 1, got {number!r}"
             )
@@ -267,9 +269,9 @@ def _even_times(
     """Return the edges of at most `most` bins of the first width that fits, None if none does."""
     low, high = (ends - origin).astype(int).tolist()
     for width in widths:
-        first, last = low // width, high // width
-        if last - first < most:
-            return origin + np.arange(first, last + 2) * width
+        first, end = low // width, high // width + 1
+        if end - first <= most:
+            return origin + np.arange(first, end + 1) * width
     return None
 
 
@@ -308,15 +310,15 @@ def unrepeated_columns(frame: Any) -> set[Any]:
 
 def _looks_unrepeated(name: Any, column: Any) -> bool:
     values = [plain(value) for value in objects_of(column)]
-    known = [value for value in values if value is not None]
-    kinds = {kind_of(value) for value in known}
-    if kinds not in ({"string"}, {"number"}) or len(known) < 2:
+    values = [value for value in values if value is not None]
+    kinds = {kind_of(value) for value in values}
+    if kinds not in ({"string"}, {"number"}) or len(values) < 2:
         return False
-    if len(set(known)) < len(known):
+    if len(set(values)) < len(values):
         return False
     if kinds == {"string"}:
-        return is_named_as_identifier(name) or len(known) >= _FEWEST_TEXTS
-    numbers = np.array(known, float)
+        return is_named_as_identifier(name) or len(values) >= _FEWEST_TEXTS
+    numbers = np.array(values, float)
     if not (np.isfinite(numbers) & (numbers == np.floor(numbers))).all():
         return False
     return is_named_as_identifier(name) or _are_numbered(numbers)

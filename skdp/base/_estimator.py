@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from threadpoolctl import ThreadpoolController
 
-from skdp.coding import plain
+from skdp.coding import is_whole_number, plain
 from skdp.privacy import BudgetExceeded, PrivacyLedger
 from skdp.randomness import ByteSource, SecureSource, SeededSource
 from skdp.typing import TableLike
@@ -70,7 +70,7 @@ def check_random_state(value: Any) -> None:
     """Check the ``random_state`` of an estimator."""
     if value is None:
         return
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+    if not is_whole_number(value):
         raise TypeError(
             "random_state must be None (secure) or an int (for experiments), "
             f"got {type(value).__name__}"

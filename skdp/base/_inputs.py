@@ -301,9 +301,9 @@ def read_numbers(
 def _are_finite(columns: Sequence[NDArray[np.float64]]) -> bool:
     """Whether all numbers of a table that lies together are finite; False if it does not."""
     # Column by column, all of an array passes through the cache for each of its columns.
-    whole = together(columns)
+    array = together(columns)
     with np.errstate(over="ignore", invalid="ignore"):
-        return whole is not None and bool(np.isfinite(whole.sum()))
+        return array is not None and bool(np.isfinite(array.sum()))
 
 
 def _has_other(column: Any, numbers: NDArray[np.floating]) -> bool:
@@ -347,17 +347,24 @@ def read_bounds(
     return np.array(ends)
 
 
+def check_declared(
+    declared: Mapping[Any, Any], names: Sequence[Any], parameter: str, hint: str = ""
+) -> None:
+    """Check that a mapping by column name has the columns of a table, and no others."""
+    unknown = [name for name in declared if name not in names]
+    if unknown:
+        raise ValueError(
+            f"{parameter} declares columns that X does not have: {unknown}; "
+            f"X has {list(names)}"
+        )
+    absent = [name for name in names if name not in declared]
+    if absent:
+        raise ValueError(f"{parameter} declares nothing for the columns {absent}{hint}")
+
+
 def _pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
     if isinstance(bounds, Mapping):
-        unknown = [name for name in bounds if name not in names]
-        if unknown:
-            raise ValueError(
-                f"bounds declares columns that X does not have: {unknown}; "
-                f"X has {list(names)}"
-            )
-        absent = [name for name in names if name not in bounds]
-        if absent:
-            raise ValueError(f"bounds declares nothing for the columns {absent}")
+        check_declared(bounds, names, "bounds")
         return [bounds[name] for name in names]
     rows = _as_list(bounds)
     if rows is None:

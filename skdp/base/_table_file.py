@@ -145,8 +145,8 @@ def _with_dates(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _finest(times: NDArray[np.datetime64]) -> np.dtype[Any]:
-    known = times[~np.isnat(times)]
-    are_days = (known.astype("datetime64[D]") == known).all()
+    times = times[~np.isnat(times)]
+    are_days = (times.astype("datetime64[D]") == times).all()
     return _DATE_TYPES["date" if are_days else "datetime"]
 
 

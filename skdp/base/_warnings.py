@@ -36,11 +36,11 @@ def warn_once(text: str, category: type[Warning]) -> None:
     level, call = _first_call(sys._getframe(1))
     caller = call.f_back or call
     if _is_shown_once(text, category, caller):
-        shown = _shown_of(_first_argument(call))
+        shown_places = _shown_of(_first_argument(call))
         place = (text, caller.f_code.co_filename, caller.f_lineno)
-        if place in shown:
+        if place in shown_places:
             return
-        shown.add(place)
+        shown_places.add(place)
     warnings.warn(text, category, stacklevel=level + 1)
 
 

@@ -1,7 +1,8 @@
 """Encode a column of any library as integer codes of a list of values, and decode it.
 
-Where possible by the dictionary encoding of the library: that of Arrow for strings, Enum of polars, categories of
-pandas. Codes are unsigned; the code ``len(values)`` marks a value that is not in the list.
+Where possible by the dictionary encoding of the library: that of Arrow for strings,
+Enum of polars, categories of pandas. Codes are unsigned; the code ``len(values)`` marks
+a value that is not in the list.
 
 Internal: import nothing from here outside of skdp.
 """
@@ -25,6 +26,7 @@ from skdp.coding._decode import time_type as time_type
 from skdp.coding._encode import ValueCoder as ValueCoder
 from skdp.coding._values import ColumnError as ColumnError
 from skdp.coding._values import is_missing as is_missing
+from skdp.coding._values import is_whole_number as is_whole_number
 from skdp.coding._values import kind_of as kind_of
 from skdp.coding._values import plain as plain
 from skdp.coding._values import shielded as shielded

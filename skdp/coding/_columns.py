@@ -405,10 +405,11 @@ def _distinct(column: Any) -> tuple[list[Any], bool]:
         values = list({(kind_of(value), value): value for value in objects}.values())
     else:
         values = [plain(value) for value in series.unique().to_list()]
-    known = [value for value in values if value is not None]
-    if len({kind_of(value) for value in known}) > 1:
+    n_values = len(values)
+    values = [value for value in values if value is not None]
+    if len({kind_of(value) for value in values}) > 1:
         raise ColumnError("mixes values of several kinds")
-    return sorted(known), len(known) < len(values)
+    return sorted(values), len(values) < n_values
 
 
 _LISTS = (list, tuple, set, frozenset, np.ndarray)

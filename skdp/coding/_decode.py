@@ -86,13 +86,13 @@ def _without_missing(
     values: Sequence[Any],
 ) -> tuple[list[Any], NDArray[np.integer] | None]:
     """Return the values that are not missing, and the place of each code among them, -1 for missing."""
-    known = [value for value in values if value is not None]
-    if len(known) == len(values):
-        return known, None
+    levels = [value for value in values if value is not None]
+    if len(levels) == len(values):
+        return levels, None
     places = np.full(len(values), -1, np.min_scalar_type(-len(values)))
     is_known = [value is not None for value in values]
-    places[is_known] = np.arange(len(known))
-    return known, places
+    places[is_known] = np.arange(len(levels))
+    return levels, places
 
 
 def _make_array(values: Sequence[Any], dtype: np.dtype[Any] | None) -> Decode:
@@ -129,8 +129,8 @@ def _make_pandas(values: Sequence[Any], dtype: Any) -> Decode:
     if isinstance(dtype, np.dtype):
         return _make_array(values, dtype)
     if isinstance(dtype, pd.CategoricalDtype):
-        known, places = _without_missing(values)
-        return partial(_categorical, pd.CategoricalDtype(known, dtype.ordered), places)
+        levels, places = _without_missing(values)
+        return partial(_categorical, pd.CategoricalDtype(levels, dtype.ordered), places)
     # pandas would read numbers as periods, and warn.
     is_period = isinstance(dtype, pd.PeriodDtype)
     if is_period or (pd.api.types.is_integer_dtype(dtype) and _has_fraction(values)):
@@ -183,9 +183,9 @@ def _make_arrow(values: Sequence[Any], dtype: Any) -> Decode:
     if dtype is None:
         return partial(_take_arrow, pyarrow.array(values), None)
     if types.is_dictionary(dtype):
-        known, places = _without_missing(values)
-        levels = pyarrow.array(known, dtype.value_type)
-        return partial(_arrow_dictionary, dtype, levels, places)
+        levels, places = _without_missing(values)
+        array = pyarrow.array(levels, dtype.value_type)
+        return partial(_arrow_dictionary, dtype, array, places)
     if types.is_integer(dtype) and _has_fraction(values):
         dtype = pyarrow.float64()  # Arrow would silently truncate fractions
     if types.is_string_view(dtype):

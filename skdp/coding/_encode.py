@@ -165,17 +165,17 @@ class ValueCoder:
     def _encode_numbers(self, array: NDArray[Any]) -> Codes:
         codes = np.full(array.shape, self.outside, self.dtype)
         kind = "boolean" if array.dtype.kind == "b" else "number"
-        known = self._codes_in(array.dtype) if self.kind == kind else {}
-        if known and array.dtype.kind in "iu" and array.dtype.itemsize <= 2:
+        codes_of = self._codes_in(array.dtype) if self.kind == kind else {}
+        if codes_of and array.dtype.kind in "iu" and array.dtype.itemsize <= 2:
             # Tabulate the code of every value of the dtype; a negative value indexes
             # from the end in both.
             table = np.full(1 << 8 * array.dtype.itemsize, self.outside, self.dtype)
-            for value, code in known.items():
+            for value, code in codes_of.items():
                 table[value] = code
             return take(table, array)
-        if known:
-            values = np.array(sorted(known), array.dtype)
-            table = np.array([known[value] for value in values], self.dtype)
+        if codes_of:
+            values = np.array(sorted(codes_of), array.dtype)
+            table = np.array([codes_of[value] for value in values], self.dtype)
             for start in range(0, array.size, _BLOCK):
                 block = array[start : start + _BLOCK]
                 places = np.searchsorted(values, block)
@@ -190,18 +190,18 @@ class ValueCoder:
 
     def _codes_in(self, dtype: np.dtype[Any]) -> dict[Any, int]:
         """Return the codes of the values that a dtype can hold, by these as the dtype holds them."""
-        known: dict[Any, int] = {}
+        codes_of: dict[Any, int] = {}
         for value, code in self.codes.items():
             if not _holds(dtype, value):
                 continue
             number = dtype.type(value)
-            if number in known:
+            if number in codes_of:
                 raise ColumnError(
                     "two declared values are the same number in a column of dtype "
                     f"{dtype}"
                 )
-            known[number] = code
-        return known
+            codes_of[number] = code
+        return codes_of
 
     def _encode_objects(self, values: Any) -> Codes:
         return np.fromiter(self._object_codes(values), self.dtype, len(values))
@@ -214,13 +214,13 @@ class ValueCoder:
             codes = self.codes if kind == self.kind else {}
             codes_of_type |= dict.fromkeys(common_types, codes)
         for value in values:
-            known = codes_of_type.get(type(value))
-            if known is None:
+            codes_of = codes_of_type.get(type(value))
+            if codes_of is None:
                 yield self._code_of(value)
             elif value != value:  # nan
                 yield self.missing
             else:
-                yield known.get(value, self.outside)
+                yield codes_of.get(value, self.outside)
 
 
 def _compare_polars(column: Any, codes: dict[Any, int], outside: int) -> Codes:

@@ -59,6 +59,12 @@ def kind_of(value: Any) -> str:
     return type(value).__name__
 
 
+def is_whole_number(value: Any) -> bool:
+    """Whether a parameter is a whole number, of Python or NumPy, and no truth value."""
+    is_truth = isinstance(value, bool | np.bool_)
+    return isinstance(value, Integral) and not is_truth
+
+
 def plain(value: Any) -> Any:
     """Convert a NumPy scalar to a Python object, and missing to None."""
     if type(value) in (str, int, bool):

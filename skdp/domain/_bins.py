@@ -130,14 +130,14 @@ class Grid(NamedTuple):
             return None
         return cls(float(low), float(scale), float(width))
 
-    def bins(self, values: NDArray[np.float64], last: int) -> NDArray[np.intp]:
+    def bins(self, values: NDArray[np.float64], n_bins: int) -> NDArray[np.intp]:
         """Return the bins of values; that of a value which is outside of all edges, or nan, is arbitrary."""
         with np.errstate(all="ignore"):
             places = values - self.low
             places *= self.scale
         # nan gets a place, too.
         np.fmax(places, 0.0, out=places)
-        np.fmin(places, last + 1, out=places)
+        np.fmin(places, n_bins, out=places)
         codes = places.astype(np.intp)
         codes -= values < codes * self.width + self.low
         return codes
@@ -153,11 +153,11 @@ def find_bins(
     """Find the bin of each value."""
     out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
     grid = Grid.of(edges) if edges.dtype == np.float64 else None
-    last = edges.size - 2
+    n_bins = edges.size - 1
     for start in range(0, values.size, _BLOCK):
         block = values[start : start + _BLOCK]
-        codes = _compare(block, edges) if grid is None else grid.bins(block, last)
-        np.minimum(codes, last, out=codes)  # the last bin is closed
+        codes = _compare(block, edges) if grid is None else grid.bins(block, n_bins)
+        np.minimum(codes, n_bins - 1, out=codes)  # the last bin is closed
         is_inside = (block >= edges[0]) & (block <= edges[-1])
         if not is_inside.all():
             codes[~is_inside] = outside

@@ -28,8 +28,8 @@ class Domain:
     Parameters
     ----------
     columns : mapping of column name to values
-        A list of values per column, or an `Interval`. None (also nan, ``pd.NA``) among the values declares missing as a
-        value. A column may have a single value.
+        A list of values per column, or an `Interval`. None (also nan, ``pd.NA``) among
+        the values declares missing as a value. A column may have a single value.
 
     Attributes
     ----------
@@ -43,9 +43,11 @@ class Domain:
     Raises
     ------
     TypeError
-        If `columns` is not a mapping, or the values of a column are of several kinds (1, True and "1" are).
+        If `columns` is not a mapping, or the values of a column are of several kinds
+        (1, True and "1" are).
     ValueError
-        If there is no column, a column without values, or a duplicate (1 and 1.0 are one).
+        If there is no column, a column without values, or a duplicate (1 and 1.0 are
+        one).
 
     Examples
     --------
@@ -165,10 +167,12 @@ class Domain:
     def from_toml(cls, text: str) -> Self:
         r"""Read the text of a domain file, written by `to_toml` or by hand.
 
-        A table ``[columns.NAME]`` for each column, in order, has either ``values`` (``missing = true`` appends None,
-        ``missing = 2`` inserts it at that position), or ``low``, ``high`` and ``bins``, or ``edges``. Ends and edges
-        are numbers, dates (``2020-02-29``) or datetimes (``2020-02-29T18:30:00``); ``real = true`` declares that the
-        numbers between whole edges have fractions, ``decimals = 2`` how many decimals numbers have.
+        A table ``[columns.NAME]`` for each column, in order, has either ``values``
+        (``missing = true`` appends None, ``missing = 2`` inserts it at that position),
+        or ``low``, ``high`` and ``bins``, or ``edges``. Ends and edges are numbers,
+        dates (``2020-02-29``) or datetimes (``2020-02-29T18:30:00``); ``real = true``
+        declares that the numbers between whole edges have fractions, ``decimals = 2``
+        how many decimals numbers have.
 
         Parameters
         ----------
@@ -220,13 +224,14 @@ class Domain:
         Returns
         -------
         str
-            TOML, from which `from_toml` reads an equal domain. An `Interval` of bins of equal width is written by
-            its ends, any other by its edges.
+            TOML, from which `from_toml` reads an equal domain. An `Interval` of bins of
+            equal width is written by its ends, any other by its edges.
 
         Raises
         ------
         TypeError, ValueError
-            If the name of a column is not text, or a value is not text, a number, a boolean, a date or a time.
+            If the name of a column is not text, or a value is not text, a number, a
+            boolean, a date or a time.
 
         Examples
         --------
@@ -256,12 +261,14 @@ class Domain:
         Returns
         -------
         list of ndarray of unsigned integers
-            The code of each value; the number of values of the column for values that are not declared.
+            The code of each value; the number of values of the column for values that
+            are not declared.
 
         Raises
         ------
         ValueError
-            If a column cannot be coded, such as a column of text that is declared as an `Interval`.
+            If a column cannot be coded, such as a column of text that is declared as an
+            `Interval`.
         """
         return [
             _naming(name, attribute.encode, column)
@@ -276,12 +283,14 @@ class Domain:
         Parameters
         ----------
         like : iterable of 1-D arrays or series
-            For each column of the domain, in order, the column whose library and dtype to use.
+            For each column of the domain, in order, the column whose library and dtype
+            to use.
 
         Returns
         -------
         list of callable
-            For each column, a function from codes to values. A code of an `Interval` becomes the middle of its bin.
+            For each column, a function from codes to values. A code of an `Interval`
+            becomes the middle of its bin.
 
         Raises
         ------
@@ -320,7 +329,8 @@ class Domain:
         """
         if self.size >= 1 << 63:
             raise ValueError(
-                f"the joint domain has {self.size} cells; at most 2**63 - 1 can be coded"
+                f"the joint domain has {self.size} cells; "
+                "at most 2**63 - 1 can be coded"
             )
         dtype = np.min_scalar_type(self.size)
         joint = np.array(codes[0], dtype=dtype)
@@ -362,7 +372,8 @@ class Domain:
         Returns
         -------
         pandas.Index
-            The values (for an `Interval`, the bins) of one column, or a MultiIndex over the values of several.
+            The values (for an `Interval`, the bins) of one column, or a MultiIndex over
+            the values of several.
         """
         labels = [list(attribute.labels) for attribute in self._attributes.values()]
         if len(labels) == 1:

@@ -71,11 +71,11 @@ def unpack(packed: Any) -> Any:
         return dict(pairs)
     if name not in _SCALARS:
         raise ValueError(f"unknown type {str(name)[:50]!r}")
-    kind, _, read = _SCALARS[name]
+    kind, _, parse = _SCALARS[name]
     is_time = kind in (datetime, date, time, pd.Timedelta)
     if is_time and isinstance(value, str) and len(value) > _LONGEST_TIME:
         raise ValueError("a time is too long")
-    return read(value)
+    return parse(value)
 
 
 def _timestamp_text(value: datetime) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from itertools import pairwise
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from skdp.coding import (
     ValueCoder,
     is_missing,
+    is_whole_number,
     kind_of,
     plain,
     to_dates,
@@ -33,8 +34,8 @@ class Categories:
     Parameters
     ----------
     values : iterable
-        At least one; all of one kind (strings, numbers, booleans, …). None (or nan, or ``pd.NA``) declares missing as a
-        value.
+        At least one; all of one kind (strings, numbers, booleans, …). None (or nan, or
+        ``pd.NA``) declares missing as a value.
 
     Attributes
     ----------
@@ -46,7 +47,8 @@ class Categories:
     TypeError
         If the values are not a collection of hashable scalars, or of several kinds.
     ValueError
-        If there is no value, a duplicate (1 and 1.0 are one), or a number that is not finite.
+        If there is no value, a duplicate (1 and 1.0 are one), or a number that is not
+        finite.
 
     Examples
     --------
@@ -58,7 +60,8 @@ class Categories:
     observed = False  # True once the values were read from private data
 
     def __init__(self, values: Iterable[Any]) -> None:
-        # The order of a set changes from one process to the next, and with it every code.
+        # The order of a set changes from one process to the next, and with it every
+        # code.
         is_unordered = isinstance(values, str | bytes | Mapping | Set)
         if is_unordered or not isinstance(values, Iterable):
             raise TypeError(f"expected a list of values, got {type(values).__name__}")
@@ -122,7 +125,8 @@ class Categories:
         Raises
         ------
         ColumnError
-            If the column has a dtype that can hold none of the values, such as integers where text is declared.
+            If the column has a dtype that can hold none of the values, such as integers
+            where text is declared.
         """
         self._coder.check_dtype(column, declared=repr(self))
         return self._coder.encode(column)
@@ -164,21 +168,25 @@ class Interval:
     Parameters
     ----------
     low, high : float, date or datetime, optional
-        The ends of the range, together with `bins`: both numbers, both dates, or both datetimes (without a time zone).
+        The ends of the range, together with `bins`: both numbers, both dates, or both
+        datetimes (without a time zone).
     bins : int, optional
-        The number of bins, from 1 to 2**22. Bins of numbers have equal widths. Bins of dates have equal numbers of
-        months, if the range is a whole number of months that `bins` divides and does not start on the 29th or later;
-        otherwise equal widths, rounded down to days or microseconds.
+        The number of bins, from 1 to 2**22. Bins of numbers have equal widths. Bins of
+        dates have equal numbers of months, if the range is a whole number of months
+        that `bins` divides and does not start on the 29th or later; otherwise equal
+        widths, rounded down to days or microseconds.
     edges : sequence of float, date or datetime, optional
-        The edges of the bins, instead of `low`, `high` and `bins`: at least 2, increasing, all of one kind.
+        The edges of the bins, instead of `low`, `high` and `bins`: at least 2,
+        increasing, all of one kind.
     missing : bool, default=False
         Whether missing is a declared value: one more cell, after the bins.
     real : bool, default=False
-        Whether the numbers have fractions even if all edges are whole. Otherwise, numbers that are drawn are whole.
+        Whether the numbers have fractions even if all edges are whole. Otherwise,
+        numbers that are drawn are whole.
     decimals : int, optional
-        The number of decimals that the numbers have, from 0 to 15: those that are drawn have no more. 0 is for whole
-        numbers, also between edges that are not. By default any number, or none if all edges are whole and `real` is
-        not set.
+        The number of decimals that the numbers have, from 0 to 15: those that are drawn
+        have no more. 0 is for whole numbers, also between edges that are not. By
+        default any number, or none if all edges are whole and `real` is not set.
 
     Attributes
     ----------
@@ -189,7 +197,8 @@ class Interval:
     real : bool
         Whether the numbers have fractions, as declared, or because an edge has.
     decimals : int or None
-        As declared; 0 also where `real` is False, None where any number of decimals may occur.
+        As declared; 0 also where `real` is False, None where any number of decimals may
+        occur.
     says_real : bool
         Whether `real` is declared of numbers whose edges do not show it.
     says_decimals : int or None
@@ -200,13 +209,15 @@ class Interval:
     TypeError
         If an edge is not a number, date or datetime, or edges are of several kinds.
     ValueError
-        If the ends are not finite, not increasing, or given in both ways, or datetimes have a time zone or nanoseconds;
-        if `decimals` is out of range, is more than floats hold at the ends, or contradicts `real`.
+        If the ends are not finite, not increasing, or given in both ways, or datetimes
+        have a time zone or nanoseconds; if `decimals` is out of range, is more than
+        floats hold at the ends, or contradicts `real`.
 
     Notes
     -----
-    Edges that are dates count days: a time is in the bin of its day, and the last bin includes the whole day of its
-    end. Edges that are datetimes count microseconds: a date is its midnight.
+    Edges that are dates count days: a time is in the bin of its day, and the last bin
+    includes the whole day of its end. Edges that are datetimes count microseconds: a
+    date is its midnight.
 
     Examples
     --------
@@ -249,7 +260,7 @@ class Interval:
         self.edges = read_edges(edges, "the edges")
         if len(self.edges) < 2:
             raise ValueError("Interval needs at least 2 edges")
-        if any(left >= right for left, right in pairwise(self.edges)):
+        if any(low >= high for low, high in pairwise(self.edges)):
             raise ValueError("the edges of an Interval must increase")
         self.missing = missing
         self.real = self.says_real = False
@@ -280,7 +291,7 @@ class Interval:
         self.says_decimals = self.decimals if self.real or not are_whole else None
 
     def _check_decimals(self, decimals: Any, real: bool) -> None:
-        if isinstance(decimals, bool | np.bool_) or not isinstance(decimals, Integral):
+        if not is_whole_number(decimals):
             raise TypeError(
                 "decimals of an Interval must be a whole number or None, "
                 f"got {_type(decimals)}"
@@ -338,16 +349,14 @@ class Interval:
     def labels(self) -> tuple[str | None, ...]:  # numpydoc ignore=RT01
         """The bins as text, and None for missing, if it is declared."""
         ends = [edge_text(edge) for edge in self.edges]
-        bins: list[str | None] = [
-            f"[{left}, {right})" for left, right in pairwise(ends)
-        ]
+        bins: list[str | None] = [f"[{low}, {high})" for low, high in pairwise(ends)]
         bins[-1] = f"[{ends[-2]}, {ends[-1]}]"
         return (*bins, None) if self.missing else tuple(bins)
 
     @property
     def values(self) -> tuple[Edge | int | None, ...]:  # numpydoc ignore=RT01
         """The middle of each bin, which represents it, as an int if it is whole; None for missing."""
-        middles = [_middle(left, right) for left, right in pairwise(self.edges)]
+        middles = [_middle(low, high) for low, high in pairwise(self.edges)]
         return (*middles, None) if self.missing else tuple(middles)
 
     def read(self, column: Any) -> NDArray[Any]:
@@ -361,7 +370,8 @@ class Interval:
         Returns
         -------
         ndarray
-            Of `dtype`, or narrower floats if the column has them; nan or NaT for missing.
+            Of `dtype`, or narrower floats if the column has them; nan or NaT for
+            missing.
 
         Raises
         ------
@@ -383,8 +393,8 @@ class Interval:
         Returns
         -------
         ndarray of unsigned integers
-            The bin of each value, the cell after the bins for missing if it is declared, and ``len(self)`` for values
-            that are not declared.
+            The bin of each value, the cell after the bins for missing if it is
+            declared, and ``len(self)`` for values that are not declared.
 
         Raises
         ------
@@ -392,7 +402,8 @@ class Interval:
             If the column is not numeric, or not one of dates.
         """
         values = self.read(column)
-        # In the precision of the column: a narrow float rounded from 0.3 is equal to the edge 0.3.
+        # In the precision of the column: a narrow float rounded from 0.3 is equal to
+        # the edge 0.3.
         edges = np.array(self.edges, values.dtype)
         missing = len(self.edges) - 1 if self.missing else len(self)
         return find_bins(values, edges, len(self), missing)
@@ -407,21 +418,20 @@ def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:
         raise ValueError(
             "Interval takes either edges, or low, high and bins: all three"
         )
-    is_whole = isinstance(bins, Integral) and not isinstance(bins, bool | np.bool_)
-    if not is_whole or bins < 1:
+    if not is_whole_number(bins) or bins < 1:
         raise ValueError(
             f"bins of an Interval must be a whole number of at least 1, got {bins!r}"
         )
     if bins > MOST_BINS:
         raise ValueError(f"Interval takes at most {MOST_BINS:,} bins, got {bins:,}")
-    first, last = read_edges([low, high], "low and high")
-    return even_edges(first, last, int(bins))
+    low, high = read_edges([low, high], "low and high")
+    return even_edges(low, high, int(bins))
 
 
-def _middle(left: Any, right: Any) -> Edge | int:
-    if not isinstance(left, float):
-        return left + (right - left) // 2
-    middle = (left + right) / 2
+def _middle(low: Any, high: Any) -> Edge | int:
+    if not isinstance(low, float):
+        return low + (high - low) // 2
+    middle = (low + high) / 2
     return int(middle) if middle.is_integer() else middle
 
 
