@@ -78,7 +78,8 @@ def privatize_file(
     -------
     Path
         The target. It says its protocol (`ReportTransformer.to_json`): in the metadata of its schema, under
-        ``skdp.protocol``, or for CSV in a file ``<target>.skdp.json`` beside it, with the SHA-256 of the target.
+        ``skdp.protocol``, or for CSV in a file ``<target>.skdp.json`` beside it, with the SHA-256 of the target and
+        a random number, by which a copy is noticed.
 
     Raises
     ------
@@ -172,7 +173,8 @@ class _FileRelease:
         check_names(keep)
         table.check_columns([*self._declared_columns(), *keep])
         trial = Release.rehearse(table.sample(self._declared, table.names), transformer, keep, record_id)
-        warn_of_reports(_notes(table), transformer)
+        sidecar = sidecar_of(Path(table.path.name)).name if table.is_csv else None
+        warn_of_reports(_notes(table), transformer, sidecar)
         self._check = BatchCheck(transformer.protocol_, keep, record_id)
         if record_id is not None:
             _check_ids(table, record_id)
