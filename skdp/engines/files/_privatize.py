@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,8 @@ class _FileRelease:
         parameters, key = protocol.parameters(), protocol.permanent_key
         path = ledger.path if ledger is not None else None
         return {
+            # Another version may draw other reports from the same key, and some of the first ones may be known.
+            "version of skdp": version("skdp"),
             "input file": self._content,
             "domain": _digest_of(parameters.pop("columns")),
             "transformer": _digest_of(sorted(parameters.items())),
