@@ -283,9 +283,10 @@ def test_all_else_must_be_as_it_was(people, source, target, tmp_path, monkeypatc
         with pytest.raises(ValueError, match=text):
             privatize_file(source, target, **{"transformer": encoder()} | options, resume=True)
     assert PrivacyLedger(tmp_path / "ledger").spent.epsilon == 0
-    with monkeypatch.context() as patch, pytest.raises(ValueError, match="another version of skdp"):
+    with monkeypatch.context() as patch:
         patch.setattr("skdp.engines.files._privatize.version", lambda package: "0.0.1")
-        privatize_file(source, target, encoder(), resume=True)
+        with pytest.raises(ValueError, match="another version of skdp"):
+            privatize_file(source, target, encoder(), resume=True)
     write(people.slice(1), source)
     with pytest.raises(ValueError, match="another input file"):
         privatize_file(source, target, encoder(), resume=True)

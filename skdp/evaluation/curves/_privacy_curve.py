@@ -273,9 +273,8 @@ def _run(study: Study, cell: Cell) -> tuple[list[Row], set[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UndefinedMetricWarning)
         if study.is_without_noise(cell):
-            warnings.simplefilter(
-                "ignore", WeakGuaranteeWarning
-            )  # its epsilon is that of no noise, and no one's choice
+            # Its epsilon stands for no noise, and is nobody's choice.
+            warnings.simplefilter("ignore", WeakGuaranteeWarning)
         rows = study.run(cell)
     texts = set()
     for one in caught:
