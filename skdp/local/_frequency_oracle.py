@@ -25,7 +25,7 @@ class FrequencyOracleEncoder(OracleEncoder):
     epsilon : float or Shuffled, default=1.0
         Privacy loss of one record over all columns together; finite and > 0.
     oracle : str, default="auto"
-        ``"auto"``, or a name of `skdp.oracles.ORACLES`, such as ``"randomized_response"``, ``"subset_selection"``,
+        ``"auto"``, or the name of an oracle, such as ``"randomized_response"``, ``"subset_selection"``,
         ``"optimized_unary_encoding"``, ``"local_hashing"``, ``"hadamard_response"`` or ``"count_mean_sketch"``.
     max_report_bytes : int or None, default=1024
         With "auto", only oracles whose report of a column fits into this many bytes, bits packed, are considered; None
