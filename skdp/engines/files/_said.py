@@ -30,7 +30,9 @@ def sidecar_of(path: Path) -> Path:
 
 def write_sidecar(content: Path, text: str, sidecar: Path) -> None:
     """Write the protocol of a file beside it, with the digest of what it is the protocol of, and a random number."""
-    head = json.dumps({"format": _FORMAT, "sha256": _digest(content), "release": secrets.token_hex(8)})
+    head = json.dumps(
+        {"format": _FORMAT, "sha256": _digest(content), "release": secrets.token_hex(8)}
+    )
     with written_beside(sidecar) as beside:
         beside.write_text(f'{head[:-1]}, "protocol": {text}}}\n', encoding="utf-8")
         sync(beside)
@@ -59,7 +61,9 @@ def _sidecar_content(path: Path) -> dict[str, Any] | None:
         return None
     content = read_json(sidecar, "a sidecar")
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise ValueError(f"{sidecar.name} does not say the protocol of reports (format {_FORMAT!r})")
+        raise ValueError(
+            f"{sidecar.name} does not say the protocol of reports (format {_FORMAT!r})"
+        )
     if content.get("sha256") != _digest(path):
         raise ValueError(
             f"{path.name} is not the file that {sidecar.name} says the protocol of: it was changed or replaced since. "
@@ -72,7 +76,9 @@ def only_one(texts: Iterable[str | None], name: str) -> str | None:
     """Return the protocol that the files of a table say: all of them the same, or none."""
     said = {*texts}
     if len(said) > 1:
-        raise ValueError(f"{name}: reports of two protocols are never added, and its files say different ones, or none")
+        raise ValueError(
+            f"{name}: reports of two protocols are never added, and its files say different ones, or none"
+        )
     return said.pop() if said else None
 
 
@@ -87,7 +93,9 @@ def check_said(text: str | None, transformer: Any, name: str) -> None:
 def read_json(path: Path, what: str) -> Any:
     """Read JSON of others, within limits; None if it is none."""
     if (size := path.stat().st_size) > _MOST_BYTES:
-        raise ValueError(f"{path.name}: {what} has at most {_MOST_BYTES:,} bytes, got {size:,}")
+        raise ValueError(
+            f"{path.name}: {what} has at most {_MOST_BYTES:,} bytes, got {size:,}"
+        )
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
