@@ -37,8 +37,9 @@ class FrequencyOracleEncoder(OracleEncoder):
     epsilon : float or Shuffled, default=1.0
         Privacy loss of one record over all columns together, > 0.
     oracle : str, default="auto"
-        ``"auto"``, or a name of `skdp.oracles.ORACLES`, such as
-        ``"randomized_response"``, ``"subset_selection"`` or ``"local_hashing"``.
+        ``"auto"``, or the name of an oracle, such as ``"randomized_response"``,
+        ``"subset_selection"``, ``"optimized_unary_encoding"``, ``"local_hashing"``,
+        ``"hadamard_response"`` or ``"count_mean_sketch"``.
     max_report_bytes : int or None, default=1024
         With "auto", the most bytes of a report of a column, bits packed; None for no
         limit. The columns of the output are wider: a byte a bit, eight for a seed.

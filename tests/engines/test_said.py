@@ -151,5 +151,5 @@ def test_what_says_no_protocol(tmp_path):
     assert read_protocol(reports.to_numpy()) is None
     reports.to_csv(tmp_path / "reports.csv", index=False)
     assert read_protocol(tmp_path / "reports.csv") is None
-    with pytest.raises(ValueError, match="does not say the protocol"):
+    with pytest.raises(ValueError, match=r"how its reports were made \(no reports.csv.skdp.json is beside it\)"):
         tally_files(tmp_path / "reports.csv")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import warnings
 from itertools import combinations
 
@@ -439,6 +440,35 @@ class TestFilesWithReportsInCommon:
         assert main(["tally", f, m, "--out", str(tmp_path / "whole.json"), "--quiet"]) == 0
         assert capsys.readouterr().err == ""
 
+    @pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "parquet", "arrow"])
+    @pytest.mark.filterwarnings("default::skdp.local.UnverifiedReportsWarning")
+    def test_a_whole_copy(self, ending, tmp_path, capsys):
+        source = tmp_path / "people.parquet"
+        PEOPLE.to_parquet(source)
+        whole = privatize_file(source, tmp_path / f"whole.{ending}", encoder())
+        (tmp_path / "copies").mkdir()
+        copy = tmp_path / "copies" / whole.name
+        for path in tmp_path.glob("whole.*"):
+            shutil.copy(path, copy.parent)
+        said = "2 files hold 8,000 reports of releases that have 4,000"
+        with pytest.warns(UnverifiedReportsWarning, match=said):
+            tally_files([whole, copy])
+        assert main(["tally", str(whole), str(copy), "--out", str(tmp_path / "sum.json"), "--quiet"]) == 0
+        assert said in capsys.readouterr().err
+        # Another release of the same rows, even one of the same few reports, is no copy.
+        other = privatize_file(source, tmp_path / f"other.{ending}", encoder())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tally_files([whole, other])
+
+    def test_equal_files_of_two_persons_are_no_copies(self, tmp_path):
+        files = []
+        for number in range(6):
+            PEOPLE[:1].to_csv(tmp_path / f"{number}.csv", index=False)
+            files.append(privatize_file(tmp_path / f"{number}.csv", tmp_path / f"report{number}.csv", encoder()))
+        assert len({file.read_bytes() for file in files}) < len(files)  # a report has one of two values
+        assert tally_files(files).n_reports == len(files)
+
     def test_disjoint_parts_of_several_releases_pass(self, tmp_path):
         made = encoder()
         _, f, m = split_file(tmp_path, made.transform(PEOPLE))
@@ -535,7 +565,7 @@ class TestEncoderOfSeveralReleases:
                 assert not made.released.explain(total + np.array([1, 1, 0]))
 
 
-AGAIN = "'sex': the note of the table .* says that these are reports, and they are randomised a second time"
+AGAIN = "'sex': the note .* says that these are reports, and they are randomised a second time"
 
 
 class TestReportsPrivatisedAgain:
@@ -570,9 +600,15 @@ class TestReportsPrivatisedAgain:
             privatize_file(reports, tmp_path / f"again.{ending}", encoder(ledger=ledger))
         assert len(ledger.report()) == 0
         assert not (tmp_path / f"again.{ending}").exists()
+        with pytest.warns(UserWarning, match=AGAIN) as caught:
+            privatize_file(reports, tmp_path / f"again.{ending}", encoder())
+        (advice,) = [str(warning.message).partition("; ")[2] for warning in caught]
+        expected = "remove reports.csv.skdp.json" if ending == "csv" else "`replace_schema_metadata` in pyarrow"
+        assert expected in advice
+        assert ("attrs" in advice) == (ending != "csv")
         if ending == "csv":  # a file that was written anew is none of reports
             PEOPLE.to_csv(reports, index=False)
-            privatize_file(reports, tmp_path / "again.csv", encoder())
+            privatize_file(reports, tmp_path / "true.csv", encoder())
 
     def test_other_columns_of_the_table_are_no_reports(self):
         ages = NumericPerturber(1.0, bounds={"age": (0, 100)})
