@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPMarginalSynthesizer, Interval
+from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 
 N = 6_000
 RNG = np.random.default_rng(0)
@@ -86,6 +86,35 @@ def test_an_exchange_leaves_rows_in_the_bins_of_the_model():
     counts = np.bincount(cells, minlength=len(EQUAL) * len(UNEQUAL))
     expected = synthesizer.marginal(["start", "end"])["count"].to_numpy() * N / synthesizer.n_rows_
     assert (np.abs(counts - expected) <= 6 * np.sqrt(expected) + 1).all()
+
+
+@pytest.mark.parametrize("bins", ["declared", "private"])
+def test_bounds_may_be_as_wide_as_floats_are(bins):
+    """Squares of values overflowed after the charge, in an error that named no column."""
+    numbers = np.random.default_rng(1).uniform(-1, 1, 500)
+    parameters = {"epsilon": 10, "bins": bins, "random_state": 0}
+    samples = {}
+    # A power of two changes no digit of a float.
+    scales = (2.0**100, 2.0**500, 2.0**1000)
+    for scale in scales:
+        domain = {"x": Interval(-4 * scale, 4 * scale, bins=4, real=True), "y": [0, 1]}
+        table = pd.DataFrame({"x": numbers * scale, "y": [0, 1] * 250})
+        rows = DPMarginalSynthesizer(**parameters, domain=domain).fit(table).sample(500)
+        samples[scale] = rows["x"] / scale
+        assert abs(samples[scale].mean() - numbers.mean()) < 0.1
+        assert abs(samples[scale].std() - numbers.std()) < 0.1
+    for scale in scales[1:]:
+        np.testing.assert_allclose(samples[scale], samples[scales[0]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("bins", ["declared", "private"])
+def test_bounds_wider_than_floats_are_refused_before_the_charge(bins):
+    table = pd.DataFrame({"x": [0.0, 1.0], "y": [0, 1]})
+    domain = {"x": Interval(edges=[-1e308, 0, 1e308]), "y": [0, 1]}
+    ledger = PrivacyLedger(epsilon=5)
+    with pytest.raises(ValueError, match=r"column 'x' is wider than the largest float, 1.8e\+308: declare closer ends"):
+        DPMarginalSynthesizer(domain=domain, bins=bins, ledger=ledger).fit(table)
+    assert ledger.report().empty
 
 
 def test_python_dates_follow_the_edges_and_not_the_data():
