@@ -19,7 +19,9 @@ def named_levels(table: Any) -> tuple[Any, ...]:
     return tuple(name for name in table.index.names if name is not None)
 
 
-def refuse_protected_levels(table: Any, protected: Sequence[Any], *, what: str = "X") -> None:
+def refuse_protected_levels(
+    table: Any, protected: Sequence[Any], *, what: str = "X"
+) -> None:
     """Refuse a row index with a level of the name of a protected column, whose values would pass through."""
     for name in named_levels(table):
         if name in protected:
@@ -45,9 +47,15 @@ def warn_of_levels(table: Any, known: Collection[Any] = ()) -> None:
 
 def check_same_order(X: Any, column: Any, what: str) -> None:
     """Refuse a series that has the row labels of X in another order, as it is read by position."""
-    if not (isinstance(X, pd.DataFrame) and isinstance(column, pd.DataFrame | pd.Series)):
+    if not (
+        isinstance(X, pd.DataFrame) and isinstance(column, pd.DataFrame | pd.Series)
+    ):
         return
-    if len(X) == len(column) and not X.index.equals(column.index) and _hold_the_same(X.index, column.index):
+    if (
+        len(X) == len(column)
+        and not X.index.equals(column.index)
+        and _hold_the_same(X.index, column.index)
+    ):
         problem = f"{what} has the labels of X in another order, and rows are read by position"
         in_place = f"pass {what}.to_numpy() if its rows are in the order of X"
         if not X.index.is_unique:
@@ -55,14 +63,24 @@ def check_same_order(X: Any, column: Any, what: str) -> None:
                 f"{problem}. Labels that occur twice do not say which row is which: {in_place}; otherwise give each "
                 "row a label of its own where both are made"
             )
-        raise ValueError(f"{problem}: reindex it like X, by {what}.reindex(X.index), or {in_place}")
+        raise ValueError(
+            f"{problem}: reindex it like X, by {what}.reindex(X.index), or {in_place}"
+        )
 
 
 def _hold_the_same(labels: pd.Index, others: pd.Index) -> bool:
     """Return whether two indexes of one length hold the same labels, each as often."""
     try:
         distinct = labels.unique()
-        expected, given = distinct.get_indexer_for(labels), distinct.get_indexer_for(others)
-    except (TypeError, ValueError):  # labels that cannot be looked up, or not among the others
+        expected, given = (
+            distinct.get_indexer_for(labels),
+            distinct.get_indexer_for(others),
+        )
+    except (
+        TypeError,
+        ValueError,
+    ):  # labels that cannot be looked up, or not among the others
         return False
-    return bool((given >= 0).all()) and np.array_equal(np.sort(expected), np.sort(given))
+    return bool((given >= 0).all()) and np.array_equal(
+        np.sort(expected), np.sort(given)
+    )

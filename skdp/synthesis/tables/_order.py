@@ -44,7 +44,9 @@ class Bins:
         rows = rows[np.argsort(values[rows], kind="stable")]
         return rows[np.argsort(self.codes[rows], kind="stable")]
 
-    def draw_pairs(self, rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def draw_pairs(
+        self, rng: np.random.Generator
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Draw pairs of rows of the same bin that have no row in common."""
         rows = rng.permutation(self.codes.size)
         rows = rows[np.argsort(self.codes[rows], kind="stable")]
@@ -71,7 +73,14 @@ def fixed(values: NDArray[Any]) -> Spread:
     return Spread(values.copy(), values, values, np.isnan(values))
 
 
-def spread(values: Categories | Interval, codes: NDArray[np.integer], like: Any, drawn: Any, *, shaped: bool) -> Spread:
+def spread(
+    values: Categories | Interval,
+    codes: NDArray[np.integer],
+    like: Any,
+    drawn: Any,
+    *,
+    shaped: bool,
+) -> Spread:
     """Let numbers and dates move within their bins; `drawn` will hold what becomes of them."""
     if not isinstance(values, Interval):
         return fixed(listed_values(values)[codes])
@@ -81,12 +90,18 @@ def spread(values: Categories | Interval, codes: NDArray[np.integer], like: Any,
     return Spread(drawn, first[places], last[places], codes >= first.size, step, bins)
 
 
-def keep_order(columns: Mapping[Any, Spread], order: Order, rng: np.random.Generator) -> None:
+def keep_order(
+    columns: Mapping[Any, Spread], order: Order, rng: np.random.Generator
+) -> None:
     """Make each value at most the one that it has to be below."""
     if not order:
         return
-    present = {pair: ~(columns[pair[0]].missing | columns[pair[1]].missing) for pair in order}
-    movable = {name: column.bins for name, column in columns.items() if column.bins is not None}
+    present = {
+        pair: ~(columns[pair[0]].missing | columns[pair[1]].missing) for pair in order
+    }
+    movable = {
+        name: column.bins for name, column in columns.items() if column.bins is not None
+    }
     if movable and _out_of_order(columns, order, present).any():
         # Which of the values of its bin a row has is not known: all permutations of them have the same chance. The
         # order says more: only those are left in which rows are in order. One of them is found by sorting, and a
@@ -96,20 +111,30 @@ def keep_order(columns: Mapping[Any, Spread], order: Order, rng: np.random.Gener
     _mend(columns, order, present, rng)
 
 
-def _out_of_order(columns: Mapping[Any, Spread], order: Order, present: Present) -> NDArray[np.bool_]:
+def _out_of_order(
+    columns: Mapping[Any, Spread], order: Order, present: Present
+) -> NDArray[np.bool_]:
     """Mark the rows in which a value is above one that it has to be below."""
-    wrong = [present[below, above] & (columns[below].values > columns[above].values) for below, above in order]
+    wrong = [
+        present[below, above] & (columns[below].values > columns[above].values)
+        for below, above in order
+    ]
     return np.any(wrong, axis=0)
 
 
 def _sort(
-    columns: Mapping[Any, Spread], movable: Mapping[Any, Bins], order: Order, present: Present, rng: np.random.Generator
+    columns: Mapping[Any, Spread],
+    movable: Mapping[Any, Bins],
+    order: Order,
+    present: Present,
+    rng: np.random.Generator,
 ) -> None:
     """Bring rows into order, as far as possible if each bin keeps its values."""
     # A row that is sorted has values that were not drawn for its bins. Of these only the ranks within each bin are
     # kept: the row of the lowest rank gets the lowest value of the bin. That may bring some rows out of order again.
     values_of_bins = {
-        name: columns[name].values[bins.sort(columns[name].values, rng)] for name, bins in movable.items()
+        name: columns[name].values[bins.sort(columns[name].values, rng)]
+        for name, bins in movable.items()
     }
     for _ in range(_SORTS):
         values = {name: column.values.copy() for name, column in columns.items()}
@@ -119,10 +144,17 @@ def _sort(
             columns[name].values[bins.sort(values[name], rng)] = values_of_bins[name]
 
 
-def _sort_rows(values: Mapping[Any, NDArray[Any]], movable: Collection[Any], order: Order, present: Present) -> bool:
+def _sort_rows(
+    values: Mapping[Any, NDArray[Any]],
+    movable: Collection[Any],
+    order: Order,
+    present: Present,
+) -> bool:
     """Exchange values of the same row that are in the wrong order; return whether there were any."""
     exchanged = False
-    for _ in range(len(values) ** 2):  # each round removes a pair in the wrong order from each row that has one
+    for _ in range(
+        len(values) ** 2
+    ):  # each round removes a pair in the wrong order from each row that has one
         is_sorted = True
         for below, above in order:
             wrong = present[below, above] & (values[below] > values[above])
@@ -141,7 +173,11 @@ def _sort_rows(values: Mapping[Any, NDArray[Any]], movable: Collection[Any], ord
 
 
 def _shuffle(
-    columns: Mapping[Any, Spread], movable: Mapping[Any, Bins], order: Order, present: Present, rng: np.random.Generator
+    columns: Mapping[Any, Spread],
+    movable: Mapping[Any, Bins],
+    order: Order,
+    present: Present,
+    rng: np.random.Generator,
 ) -> None:
     """Exchange values of two rows of the same bin, drawn at random, if both rows are in order then."""
     for _ in range(_SHUFFLES):
@@ -155,11 +191,18 @@ def _shuffle(
             _swap(values, first[wrong], second[wrong])
 
 
-def _swap(values: NDArray[Any], first: NDArray[np.intp], second: NDArray[np.intp]) -> None:
+def _swap(
+    values: NDArray[Any], first: NDArray[np.intp], second: NDArray[np.intp]
+) -> None:
     values[first], values[second] = values[second], values[first]
 
 
-def _mend(columns: Mapping[Any, Spread], order: Order, present: Present, rng: np.random.Generator) -> None:
+def _mend(
+    columns: Mapping[Any, Spread],
+    order: Order,
+    present: Present,
+    rng: np.random.Generator,
+) -> None:
     """Move values within their bounds, in rows that are not in order."""
     # First the bounds become those that the order leaves: a lower bound is at most that of what is above, and so are
     # upper bounds. Where they have changed, values are drawn again. Then two values in the wrong order can be exchanged
@@ -167,19 +210,32 @@ def _mend(columns: Mapping[Any, Spread], order: Order, present: Present, rng: np
     low = {name: column.low for name, column in columns.items()}
     high = {name: column.high for name, column in columns.items()}
     for below, above in order:
-        low[above] = np.where(present[below, above], np.maximum(low[below], low[above]), low[above])
+        low[above] = np.where(
+            present[below, above], np.maximum(low[below], low[above]), low[above]
+        )
     for below, above in reversed(order):
-        high[below] = np.where(present[below, above], np.minimum(high[below], high[above]), high[below])
+        high[below] = np.where(
+            present[below, above], np.minimum(high[below], high[above]), high[below]
+        )
     wrong = _out_of_order(columns, order, present)
     for name, column in columns.items():
         moved = wrong & ((low[name] > column.low) | (high[name] < column.high))
         if moved.any():
             uniform = rng.random(np.count_nonzero(moved))
-            column.values[moved] = _between(low[name][moved], high[name][moved], column.step, uniform)
-    _sort_rows({name: column.values for name, column in columns.items()}, columns.keys(), order, present)
+            column.values[moved] = _between(
+                low[name][moved], high[name][moved], column.step, uniform
+            )
+    _sort_rows(
+        {name: column.values for name, column in columns.items()},
+        columns.keys(),
+        order,
+        present,
+    )
 
 
-def _between(low: NDArray[Any], high: NDArray[Any], step: Any, uniform: NDArray[np.float64]) -> NDArray[Any]:
+def _between(
+    low: NDArray[Any], high: NDArray[Any], step: Any, uniform: NDArray[np.float64]
+) -> NDArray[Any]:
     if low.dtype.kind == "f" and step:  # beside a given value between two steps
         low = np.ceil(np.round(low / step, _DIGITS)) * step
         high = np.floor(np.round(high / step, _DIGITS)) * step
