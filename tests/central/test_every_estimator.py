@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -233,6 +234,36 @@ def test_a_column_of_objects_is_told_by_its_dtype_alone():
         with pytest.warns(UserWarning, match=r"^the columns \['a'\] are of dtype object") as caught:
             central.DPMean(bounds=(0, 5)).fit(table)
         assert len(caught) == 1
+
+
+def fit_rows(name, rows):
+    """Fit an estimator to rows whose columns have no names of their own."""
+    estimator = made(name)
+    if name == "DPGroupBy":
+        estimator.set_params(by="x0", keys={"x0": VALUES["a"]})
+    if name == "DPMinMaxScaler":
+        estimator.set_params(bounds=["private", (0, 1)])
+    return estimator.fit(rows)
+
+
+@each("name", WITH_GAPS)
+def test_an_array_of_objects_warns_as_a_frame_of_objects_does(name):
+    """It did not: text in it was left out as missing, and nothing said so."""
+    for value in (0.0, "secret", None):
+        array = with_object(name, value).to_numpy(object)
+        with pytest.warns(UserWarning, match=r"^the columns \[.*'x1'\] are of dtype object") as caught:
+            fit_rows(name, array)
+        assert sum("dtype object" in str(warning.message) for warning in caught) == 1
+
+
+@each("name", WITH_GAPS)
+def test_a_list_of_rows_has_no_dtype_to_warn_of(name):
+    """NumPy makes objects of a list if one of its values is no number: a warning would show that."""
+    for value in (0.0, None, b"secret"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit_rows(name, with_object(name, value).to_numpy(object).tolist())
+        assert not any("dtype object" in str(warning.message) for warning in caught)
 
 
 @pytest.mark.parametrize(

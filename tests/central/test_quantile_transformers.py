@@ -15,6 +15,7 @@ from skdp import (
     DPQuantileBinarizer,
     DPQuantileTransformer,
     DPRobustScaler,
+    RandomizedResponseEncoder,
 )
 from skdp.datasets import load_adult
 from tests.conftest import each
@@ -73,6 +74,19 @@ def test_what_is_missing_stays_missing():
     assert DPKBinsDiscretizer(**parameters).fit_transform(frame)["age"].to_list() == [0, None, 1, None]
     wide = DPKBinsDiscretizer(encode="onehot-dense", **parameters).fit_transform(frame)
     assert wide.rows() == [(1, 0), (0, 0), (0, 1), (0, 0)]
+
+
+@pytest.mark.parametrize("kind", [DPKBinsDiscretizer, DPQuantileBinarizer])
+def test_reports_of_bins_do_not_tell_by_their_dtype_that_a_value_is_missing(kind):
+    """Bins are floats if a value is missing: they are private, as the rows are."""
+    ordinal = {"n_bins": 2, "encode": "ordinal"} if kind is DPKBinsDiscretizer else {}
+    dtypes = set()
+    for last in (20.0, np.nan):
+        frame = pd.DataFrame({"age": [20.0, 60.0, last]})
+        bins = kind(bounds=(0, 100), random_state=0, **ordinal).fit_transform(frame)
+        encoder = RandomizedResponseEncoder(categories={"age": [0, 1, None]}, random_state=0)
+        dtypes.add(encoder.fit_transform(bins)["age"].dtype)
+    assert dtypes == {np.dtype(float)}
 
 
 @pytest.fixture
