@@ -101,15 +101,6 @@ def test_each_column_has_its_quantile(quantile):
     assert fitted.transform(rows).mean() == pytest.approx(1 - quantile, abs=0.02)
 
 
-def test_the_failure_is_within_the_stated_bound():
-    """1 - m e^(-t s) >= 1 - 1e-6 for each of 3 columns."""
-    rows = np.random.default_rng(1).uniform(0, 100, (5_000, 3))
-    thresholds = DPQuantileBinarizer(0.9, quantile=0.8, bounds=(0, 100)).fit(rows).thresholds_
-    s = 0.9 / (2 * 3 * 0.8)
-    failure = np.abs((rows < thresholds).sum(axis=0) - 0.8 * 5_000).max()
-    assert failure < math.log(10_001 / 1e-6) / s + 2
-
-
 rng = np.random.default_rng(5)
 ROWS = np.column_stack([rng.normal(50, 10, 4_000), np.where(rng.random(4_000) < 0.3, 0, rng.exponential(20, 4_000))])
 BOUNDS = (0, 100)
