@@ -12,7 +12,6 @@ import pytest
 from skdp import NumericPerturber, PrivacyLedger, RandomizedResponseEncoder, RapporEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize
 from skdp.local import OnFitOnly, PosteriorFeatures, ReportTransformer
-from skdp.metrics import debiased_fairness
 from tests.conftest import each
 
 KEY, RELEASES = "skdp.protocol", "skdp.releases"
@@ -116,13 +115,6 @@ def test_posterior_features_learn_from_their_own_reports_only():
     reports = encoder(3.0).transform(PEOPLE)
     with pytest.raises(ValueError, match="two protocols are never added"):
         PosteriorFeatures(encoder(), privatize=False).fit(reports)
-
-
-def test_metrics_read_their_own_reports_only():
-    with pytest.raises(ValueError, match="two protocols are never added"):
-        debiased_fairness(
-            [0, 1] * 50, [0, 1] * 50, encoder(3.0).transform(PEOPLE), encoder(), privileged="f", positive_label=1
-        )
 
 
 def test_numbers_and_filters_are_refused_too():
