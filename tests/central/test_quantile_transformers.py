@@ -139,11 +139,6 @@ class TestQuantileTransformer:
         normal = fitted.set_params(output_distribution="normal").fit_transform(ROWS)[:, 0]
         assert (normal.mean(), normal.std()) == pytest.approx((0, 1), abs=0.05)
 
-    def test_what_is_missing_stays(self):
-        frame = pl.DataFrame({"age": [20.0, None, 50.0, float("nan")]})
-        out = DPQuantileTransformer(bounds=BOUNDS, output_distribution="normal").fit(frame).transform(frame)
-        assert [value is None for value in out["age"]] == [False, True, False, True]
-
 
 class TestRobustScaler:
     @pytest.mark.parametrize(("unit_variance", "quantile_range"), [(False, (25.0, 75.0)), (True, (10, 50))])

@@ -41,13 +41,6 @@ def test_frames_and_tables_say_their_protocol():
     assert OnFitOnly(encoder()).fit(PEOPLE).transform(PEOPLE).attrs == {}  # true rows
 
 
-def test_the_notes_of_the_true_rows_are_not_carried():
-    noted = PEOPLE.copy()
-    noted.attrs = {"note": "a secret", KEY: "of an earlier release"}
-    one = encoder()
-    assert protocol_of(one.transform(noted)) == one.to_json()
-
-
 def test_it_survives_what_pandas_does(tmp_path):
     one, other = encoder(), encoder(3.0)
     reports = one.transform(PEOPLE)

@@ -86,17 +86,6 @@ class TestWhatIsMeasured:
         assert synthesizer.selected_cliques_ == [("a", "b"), ("c",), ("c", "d", "e")]
         assert len(set(synthesizer.noise_scale_.values())) == 1
 
-    @pytest.mark.filterwarnings("ignore:pairs of columns with more than max_cells")
-    @pytest.mark.filterwarnings("ignore:by their noisy scores, some pairs of columns depend strongly")
-    @pytest.mark.parametrize("max_cells", [4, 12])
-    def test_no_clique_is_larger_than_allowed(self, max_cells):
-        for delta in (0, 1e-6):
-            synthesizer = fitted(epsilon=1000, delta=delta, max_cells=max_cells)
-            tree = synthesizer.model_.tree
-            assert max(map(tree.n_cells, tree.cliques)) <= max(max_cells, 5)
-            largest = max(math.prod(len(DOMAIN[name]) for name in clique) for clique in synthesizer.selected_cliques_)
-            assert largest <= max(max_cells, 5)
-
 
 class TestStructuralZeros:
     ZEROS = ({"a": 0, "c": 1}, {"a": [1, 3], "c": 0}, {"b": (3, None), "d": 2})
